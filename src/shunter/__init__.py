@@ -1,0 +1,1 @@
+"""Shunter: schedules deep-learning jobs on GPU clusters."""

@@ -1,0 +1,134 @@
+"""The machines: nodes, GPU types, racks, virtual clusters, network tiers, and what stopping and starting costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from shunter.errors import ClusterError
+from shunter.world import I64
+
+ANY_TYPE = "gpu"  # the type of GPUs when nobody says
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Some equal nodes."""
+
+    count: int
+    gpus: int
+    gpu_type: str = ANY_TYPE
+    cpus: float = 0  # cores per node; 0: not limited
+    mem_gib: float = 0  # per node; 0: not limited
+    vc: str = ""  # virtual cluster; "": none
+    racks: tuple[int, ...] = ()  # nodes per rack, in order; () puts the whole group into one rack
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One level of the network, innermost first: what it joins, and how fast."""
+
+    name: str
+    bandwidth_gbps: float  # decimal GB/s per GPU
+    latency_us: float
+    topology: str = "switch"  # switch | ring | full
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """What stopping and starting a job costs, in seconds, by its number of GPUs."""
+
+    checkpoint: tuple[tuple[int, float], ...] = ()  # (up to so many GPUs, seconds), ascending; () costs nothing
+    restart: tuple[tuple[int, float], ...] = ()
+    wake: float = 0.0  # a sleeping node needs so long
+
+    @staticmethod
+    def of(steps: tuple[tuple[int, float], ...], gpus: I64) -> I64:
+        """The cost in ms for jobs of these sizes; a job above the last step pays the last step."""
+        if not steps:
+            return np.zeros(len(gpus), np.int64)
+        bounds = np.array([bound for bound, _ in steps])
+        costs = np.array([round(seconds * 1000) for _, seconds in steps], np.int64)
+        return costs[np.minimum(np.searchsorted(bounds, gpus), len(steps) - 1)]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster, described once and never changed; the engine makes its own arrays from it."""
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+    speeds: dict[str, float] = field(default_factory=dict)  # of a GPU type; 1 where not given
+    tiers: tuple[Tier, ...] = ()
+    vc_priority: dict[str, float] = field(default_factory=dict)  # multifactor's partition factor, 0..1
+    overheads: Overheads = Overheads()
+
+    def __post_init__(self) -> None:
+        if not self.groups or self.nodes == 0:
+            raise ClusterError(f"cluster '{self.name}' has no nodes; give at least one group with count >= 1")
+        for group in self.groups:
+            if group.count < 1 or group.gpus < 1:
+                raise ClusterError(f"cluster '{self.name}': count and gpus must be >= 1, got {group.count} x {group.gpus}")
+            if group.racks and sum(group.racks) != group.count:
+                raise ClusterError(
+                    f"cluster '{self.name}': racks must add up to the group's {group.count} nodes, got {sum(group.racks)}"
+                )
+        for kind, speed in self.speeds.items():
+            if not speed > 0:
+                raise ClusterError(f"cluster '{self.name}': speed of '{kind}' must be above 0, got {speed}")
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return sum(group.count for group in self.groups)
+
+    @cached_property
+    def gpus(self) -> int:
+        """How many GPUs there are."""
+        return int(self.node_gpus.sum())
+
+    @cached_property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The GPU types, in order of first appearance; codes refer to this."""
+        return tuple(dict.fromkeys(group.gpu_type for group in self.groups))
+
+    @cached_property
+    def vcs(self) -> tuple[str, ...]:
+        """The virtual clusters, in order of first appearance; empty if there are none."""
+        return tuple(dict.fromkeys(group.vc for group in self.groups if group.vc))
+
+    def _per_node(self, values: list[float]) -> I64:
+        return np.repeat(np.array(values), [group.count for group in self.groups]).astype(np.int64)
+
+    @cached_property
+    def node_gpus(self) -> I64:
+        """GPUs of each node."""
+        return self._per_node([group.gpus for group in self.groups])
+
+    @cached_property
+    def node_type(self) -> I64:
+        """Code of each node's GPU type."""
+        return self._per_node([self.gpu_types.index(group.gpu_type) for group in self.groups])
+
+    @cached_property
+    def node_vc(self) -> I64:
+        """Code of each node's virtual cluster, -1 for none."""
+        return self._per_node([self.vcs.index(group.vc) if group.vc else -1 for group in self.groups])
+
+    @cached_property
+    def node_rack(self) -> I64:
+        """Rack of each node; racks are numbered through."""
+        sizes = [size for group in self.groups for size in (group.racks or (group.count,))]
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def node_cpu(self) -> I64:
+        """Milli-cores of each node, 0: not limited."""
+        return self._per_node([round(group.cpus * 1000) for group in self.groups])
+
+    @cached_property
+    def node_mem(self) -> I64:
+        """MiB of each node, 0: not limited."""
+        return self._per_node([round(group.mem_gib * 1024) for group in self.groups])

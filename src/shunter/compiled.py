@@ -1,0 +1,25 @@
+"""The two ways in which shunter uses numba.
+
+``kernel`` compiles a function on first use and keeps the machine code on disk.  ``pointer`` compiles a function for one
+fixed signature, so that it can be handed to a kernel as an argument: one compiled loop then serves every order and placer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def kernel(function: F) -> F:
+    """Compile ``function`` lazily; it releases the GIL and is cached on disk. No fast-math: digests must agree."""
+    return cast(F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def pointer(function: Callable[..., Any], signature: Any) -> Any:
+    """``function`` as a first-class function of ``signature``, to be passed to a kernel."""
+    plain = getattr(function, "py_func", function)
+    return numba.cfunc(signature, cache=True, nopython=True, error_model="numpy")(plain)

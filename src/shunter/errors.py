@@ -1,0 +1,51 @@
+"""Every exception that shunter raises on purpose.
+
+ShunterError
+ ├─ InputError            what the user gave is wrong; the command line prints it and exits with code 2
+ │   ├─ TraceError        a trace file or its contents
+ │   ├─ ClusterError      a cluster description
+ │   ├─ PolicyError       a policy string, class or parameter
+ │   └─ RunError          a run folder or an experiment file
+ └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ShunterError(Exception):
+    """The root of the tree."""
+
+
+class InputError(ShunterError):
+    """What the user gave cannot be used; the message says where, what, and what to do."""
+
+
+class TraceError(InputError):
+    """A trace file, or a job in it, is wrong."""
+
+
+class ClusterError(InputError):
+    """A cluster description is wrong."""
+
+
+class PolicyError(InputError):
+    """A policy name, class or parameter is wrong."""
+
+
+class RunError(InputError):
+    """A run folder or an experiment file is wrong."""
+
+
+class InvariantError(ShunterError):
+    """A rule that must always hold was broken: a defect in the engine or in a policy."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest known name, if any is near, and lists them all."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"{hint}known: {', '.join(names)}"

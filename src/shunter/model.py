@@ -1,0 +1,331 @@
+"""The data that everything else speaks of: traces, actions, plans and the view a policy gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter import world as w
+from shunter.world import F64, I64, World
+
+Strings: TypeAlias = NDArray[np.object_]
+
+GPU = 1000  # thousandths in a whole GPU: the unit of Trace.gpus
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a trace: what people write, and what it becomes inside (``scale`` x, int64; names become codes)."""
+
+    doc: str
+    unit: str = ""  # the unit in a CSV file
+    scale: int = 0  # inside = round(written * scale); 0: a name, kept as a code
+    default: int = 0
+    low: float = 0
+    high: float = float("inf")
+
+
+def column(doc: str, unit: str = "", **about: Any) -> Any:
+    """Declare a trace column."""
+    return dataclasses.field(metadata={"column": Column(doc, unit, **about)})
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Jobs in the order of their submission, one array per column.
+
+    Rows are referred to by index everywhere inside; ``job_id`` is for people.  ``duration`` is the truth: policies see
+    it only if they declare themselves oracles.
+    """
+
+    name: str
+    job_id: Strings  # (jobs,)
+    submit: I64 = column("time of submission", "s", scale=1000, low=-float("inf"))
+    duration: I64 = column("true run time on the requested GPUs at speed 1", "s", scale=1000, high=1e9)
+    gpus: I64 = column("GPUs; below 1: a share of one", "GPUs", scale=GPU, low=0.001, high=1e6)
+    user: I64 = column("who submitted it", scale=0, default=-1)
+    vc: I64 = column("virtual cluster (partition) whose nodes it may use", default=-1)
+    gpu_type: I64 = column("the only GPU type it may use", default=-1)
+    model: I64 = column("workload, where known", default=-1)
+    limit: I64 = column("run time that the user requested", "s", scale=1000, high=1e9)
+    cpus: I64 = column("CPU cores in all", "cores", scale=1000, high=1e6)
+    mem_gib: I64 = column("memory in all (MiB inside)", "GiB", scale=1024, high=1e6)
+    after: I64 = column("job that must have ended before (row index inside)", "job_id", default=-1)
+    deadline: I64 = column("wanted by, counted from submission", "s", scale=1000, high=1e9)
+    qos: I64 = column("priority factor of the job, 0 to 1", "0..1", scale=1000, high=1)
+    failures: I64 = column("attempts that fail before the one that succeeds (truth)", "attempts", scale=1, high=1e6)
+    fail_after: I64 = column("run time after which such an attempt fails (truth)", "s", scale=1000, high=1e9)
+    retries: I64 = column("failed attempts after which it is tried again", "attempts", scale=1, default=1_000_000, high=1e6)
+    checkpoint: I64 = column("interval of its own checkpoints; 0: none", "s", scale=1000, high=1e9)
+    users: tuple[str, ...] = ()
+    vcs: tuple[str, ...] = ()
+    gpu_types: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    @classmethod
+    def columns(cls) -> dict[str, Column]:
+        """Every column but ``job_id``, with its declaration."""
+        return {f.name: f.metadata["column"] for f in dataclasses.fields(cls) if "column" in f.metadata}
+
+    @classmethod
+    def names_of(cls, column: str) -> str:
+        """The field that holds the names behind a column of codes: ``user`` -> ``users``."""
+        return column + "s"
+
+    @classmethod
+    def of(cls, name: str, job_id: Sequence[str], **given: Any) -> Trace:
+        """A trace from arrays in internal units, sorted by submission; columns not given take their default.
+
+        ``after`` refers to row indices before sorting.  Names (``users``, ``vcs`` ...) come with their codes.
+        """
+        n = len(job_id)
+        order = np.argsort(np.asarray(given["submit"], np.int64), kind="stable")
+        values: dict[str, Any] = {"name": name, "job_id": np.asarray(job_id, dtype=object)[order]}
+        for key, about in cls.columns().items():
+            raw = np.asarray(given.pop(key), np.int64) if key in given else np.full(n, about.default, np.int64)
+            values[key] = np.ascontiguousarray(raw[order])
+        if (values["after"] >= 0).any():
+            place = np.empty(n, np.int64)
+            place[order] = np.arange(n)
+            values["after"] = np.where(values["after"] >= 0, place[values["after"]], -1)
+        return cls(**values, **given)
+
+    def select(self, rows: NDArray[Any]) -> Trace:
+        """The trace of these rows alone (indices or a mask); a dependency on a job left out is dropped."""
+        index = np.arange(len(self))[rows]
+        arrays: dict[str, Any] = {key: getattr(self, key)[index] for key in self.columns()}
+        place = np.full(len(self) + 1, -1, np.int64)
+        place[index] = np.arange(len(index))
+        arrays["after"] = place[arrays["after"]]  # after = -1 reads the last entry, which is -1
+        return dataclasses.replace(self, job_id=self.job_id[index], **arrays)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the whole content: equal traces, equal digests."""
+        digest = hashlib.blake2b(digest_size=8)
+        digest.update("\x00".join(self.job_id.tolist()).encode())
+        for key in self.columns():
+            digest.update(getattr(self, key).tobytes())
+        digest.update(repr((self.users, self.vcs, self.gpu_types, self.models)).encode())
+        return digest.hexdigest()
+
+
+# ---------------------------------------------------------------------------------------------- actions and plans
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run a pending job on these GPUs; on a job whose lease has just ended, on the same GPUs: renew it for free."""
+
+    job: int
+    gpus: Sequence[int]
+    until: int | None = None  # ms; at most so long (a profiler's slot, a lease)
+    shared: bool = False  # the GPUs may already have a tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Preempt:
+    """Stop a running job and put it back into the queue."""
+
+    job: int
+    keep: bool = True  # True: checkpoint first; False: kill, what was done since the last checkpoint is lost
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Move a running job to other GPUs, as many as it has; costs a checkpoint and a restart."""
+
+    job: int
+    gpus: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Give a running job more or fewer GPUs; costs a checkpoint and a restart."""
+
+    job: int
+    gpus: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Put an idle node to sleep, or wake it."""
+
+    node: int
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Move a node to another virtual cluster; what runs there runs on."""
+
+    node: int
+    vc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Ask me again at that time."""
+
+    at: int  # ms
+
+
+Action: TypeAlias = Start | Preempt | Migrate | Resize | Power | Assign | Timer
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job still waits: a code and the numbers that go with it."""
+
+    job: int
+    code: str
+    numbers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, in order: a Preempt frees what a later Start takes."""
+
+    actions: Sequence[Action] = ()
+    reasons: Sequence[Reason] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An action that the backend did not do, and why."""
+
+    action: Action
+    why: str
+
+
+NOTHING = Plan()
+
+
+# ---------------------------------------------------------------------------------------------- the view
+
+
+class JobColumns:
+    """The jobs' columns by name, as read-only windows on the world's arrays; index them with job ids."""
+
+    def __init__(self, world: World) -> None:
+        table = world.jobs.view()
+        table.flags.writeable = False
+        self.submit, self.gpus, self.share = table[w.SUBMIT], table[w.GPUS], table[w.SHARE]
+        self.user, self.vc, self.gpu_type, self.model = table[w.USER], table[w.VC], table[w.TYPE], table[w.MODEL]
+        self.limit, self.deadline, self.after = table[w.LIMIT], table[w.DEADLINE], table[w.AFTER]
+        self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
+        self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
+        self.workers, self.until = table[w.WORKERS], table[w.UNTIL]
+
+
+class NodeColumns:
+    """The nodes' columns by name, as read-only windows."""
+
+    def __init__(self, world: World) -> None:
+        table = world.nodes.view()
+        table.flags.writeable = False
+        self.free, self.total, self.first_gpu = table[w.FREE], table[w.TOTAL], table[w.FIRST_GPU]
+        self.gpu_type, self.rack, self.vc = table[w.NODE_TYPE], table[w.RACK], table[w.NODE_VC]
+        self.cpu_free, self.mem_free = table[w.CPU_FREE], table[w.MEM_FREE]
+        self.state, self.outage = table[w.NODE_STATE], table[w.OUTAGE]
+
+
+class GpuColumns:
+    """The GPUs' columns by name, as read-only windows."""
+
+    def __init__(self, world: World) -> None:
+        table = world.gpus.view()
+        table.flags.writeable = False
+        self.node, self.tenants, self.used = table[w.NODE], table[w.TENANTS], table[w.USED]
+
+
+class View:
+    """What a policy sees: one instant, read-only, a window on the backend's arrays, valid until the next ``apply``."""
+
+    def __init__(self, world: World, truth: F64 | None = None) -> None:
+        self.world = world
+        self.jobs = JobColumns(world)
+        self.nodes = NodeColumns(world)
+        self.gpus = GpuColumns(world)
+        self.truth = truth  # true durations in ms, for a policy that declares itself an oracle; else None
+
+    @property
+    def now(self) -> int:
+        """The present, ms."""
+        return int(self.world.clock[w.NOW])
+
+    def _list(self, row: int, length: int) -> I64:
+        return np.sort(self.world.lists[row, : self.world.clock[length]])
+
+    @property
+    def pending(self) -> I64:
+        """Jobs that wait, in submit order."""
+        return self._list(w.L_PENDING, w.N_PENDING)
+
+    @property
+    def running(self) -> I64:
+        """Jobs that run, in submit order."""
+        return self._list(w.L_RUNNING, w.N_RUNNING)
+
+    @property
+    def ended(self) -> I64:
+        """Jobs that ended since the last view: what they took is known now."""
+        return self._list(w.L_ENDED, w.N_ENDED)
+
+    @property
+    def arrived(self) -> I64:
+        """Jobs that came into the queue since the last view, for the first time or again."""
+        return self._list(w.L_ARRIVED, w.N_ARRIVED)
+
+    def executed(self, jobs: I64) -> I64:
+        """Run time of these jobs so far, ms."""
+        table = self.world.jobs
+        running = (table[w.STATE, jobs] == w.RUNNING) | (table[w.STATE, jobs] == w.STOPPING)
+        return table[w.EXECUTED, jobs] + np.where(running, self.now - table[w.BEGUN, jobs], 0)
+
+    def attained(self, jobs: I64) -> I64:
+        """GPU time of these jobs so far, GPU-ms."""
+        table = self.world.jobs
+        running = (table[w.STATE, jobs] == w.RUNNING) | (table[w.STATE, jobs] == w.STOPPING)
+        return table[w.ATTAINED, jobs] + np.where(running, (self.now - table[w.BEGUN, jobs]) * table[w.WORKERS, jobs], 0)
+
+    def waited(self, jobs: I64) -> I64:
+        """Time that these jobs have spent in the queue so far, ms."""
+        table = self.world.jobs
+        waiting = table[w.STATE, jobs] == w.PENDING
+        return table[w.WAITED, jobs] + np.where(waiting, self.now - table[w.WAITING_SINCE, jobs], 0)
+
+    def rate(self, jobs: I64) -> F64:
+        """Present speed of these jobs; 1 is the speed that the trace was recorded at, 0 is standing still."""
+        return self.world.progress[w.RATE, jobs]
+
+    def placement(self, job: int) -> tuple[int, ...]:
+        """The GPUs that a job holds now, ascending."""
+        slot, found = int(self.world.jobs[w.HEAD, job]), []
+        while slot >= 0:
+            found.append(slot // int(self.world.clock[w.SLOTS_PER_GPU]))
+            slot = int(self.world.slots[w.SLOT_NEXT, slot])
+        return tuple(sorted(found))
+
+    def tenants(self, gpu: int) -> tuple[int, ...]:
+        """The jobs on a GPU, ascending."""
+        per_gpu = int(self.world.clock[w.SLOTS_PER_GPU])
+        jobs = self.world.slots[w.SLOT_JOB, gpu * per_gpu : (gpu + 1) * per_gpu]
+        return tuple(sorted(int(j) for j in jobs if j >= 0))
+
+    def free_gpus(self, node: int) -> I64:
+        """The wholly free GPUs of a node, ascending; none if the node is not up."""
+        if self.nodes.state[node] != w.UP:
+            return np.empty(0, np.int64)
+        first, total = int(self.nodes.first_gpu[node]), int(self.nodes.total[node])
+        return first + np.flatnonzero(self.gpus.tenants[first : first + total] == 0)

@@ -1,0 +1,87 @@
+"""Declared parameters: one field carries default, range, scale and meaning.
+
+The same declaration feeds the policy string, ``shunter policies NAME``, validation and (later) the tuner.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from shunter.errors import PolicyError, did_you_mean
+
+Scale = Literal["linear", "log"]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Param:
+    """What is known about one parameter besides its name."""
+
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+    scale: Scale = "linear"
+
+    def range_text(self, kind: type) -> str:
+        """The allowed values in words, for people."""
+        if self.choices:
+            return " | ".join(self.choices)
+        if kind is bool:
+            return "true | false"
+        if self.low is None and self.high is None:
+            return kind.__name__
+        low = "-inf" if self.low is None else f"{self.low:g}"
+        high = "inf" if self.high is None else f"{self.high:g}"
+        return f"{low} .. {high}"
+
+
+def param(default: Any, doc: str, **limits: Any) -> Any:
+    """A dataclass field with its declaration: ``alpha: float = param(0.5, "weight of age", low=0, high=1)``."""
+    return dataclasses.field(default=default, metadata={"param": Param(doc, **limits)})
+
+
+def declared(cls: type) -> dict[str, tuple[type, Any, Param]]:
+    """Every declared parameter of a dataclass: name -> (type, default, declaration)."""
+    fields = dataclasses.fields(cls)
+    return {f.name: (type(f.default), f.default, f.metadata["param"]) for f in fields if "param" in f.metadata}
+
+
+def build(cls: type[T], name: str, values: Mapping[str, Any]) -> T:
+    """``cls(**values)`` with every value parsed from text where needed and checked against its declaration."""
+    known = declared(cls)
+    checked: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
+        kind, _, about = known[key]
+        checked[key] = _parse(value, kind, about, f"policy '{name}': parameter '{key}'")
+    return cls(**checked)
+
+
+def _parse(value: Any, kind: type, about: Param, where: str) -> Any:
+    text = str(value).strip()
+    wanted = f"{where} must be {about.range_text(kind)}, got '{value}'"
+    if about.choices:
+        if text not in about.choices:
+            raise PolicyError(wanted)
+        return text
+    if kind is bool:
+        truth = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+        if text.lower() not in truth:
+            raise PolicyError(wanted)
+        return truth[text.lower()]
+    if kind is str:
+        return text
+    try:
+        number = kind(text)
+    except ValueError:
+        raise PolicyError(f"{wanted} (a {'whole ' if kind is int else ''}number)") from None
+    out_of_range = (about.low is not None and number < about.low) or (about.high is not None and number > about.high)
+    if not math.isfinite(number) or out_of_range:
+        raise PolicyError(wanted)
+    return number

@@ -1,0 +1,117 @@
+"""What can be seen of a cluster at one instant, as arrays: the one layout that engine, policies and kernels share.
+
+``World`` holds only what a live cluster could tell (true durations are kept elsewhere, by the simulator alone).  Every
+table is indexed ``[column, row]``; the columns are the constants below.  Times are int64 milliseconds.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64: TypeAlias = NDArray[np.int64]
+F64: TypeAlias = NDArray[np.float64]
+
+NEVER = np.int64(2**62)  # a time that does not come
+
+# -- job states
+FUTURE, HELD, PENDING, RUNNING, STOPPING, DONE, FAILED = range(7)
+# -- node states
+UP, DOWN, ASLEEP, WAKING = range(4)
+
+# -- columns of `jobs`: the request ...
+SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES = range(14)
+# ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED: up
+# to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in `pending` or `running`) ...
+STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(14, 24)
+PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST = range(24, 30)
+JOB_COLUMNS = 30
+
+# -- columns of `progress` (float): work done, work safe in a checkpoint, present speed (1 = as in the trace)
+WORK, SAVED, RATE = range(3)
+PROGRESS_COLUMNS = 3
+
+# -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: start of the next known outage
+FREE, TOTAL, NODE_TYPE, RACK, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(12)
+NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: place in (largest first, index)
+
+# -- columns of `gpus`: its node, how many jobs are on it, the sum of their shares in thousandths
+NODE, TENANTS, USED = range(3)
+GPU_COLUMNS = 3
+
+# -- `slots`: places for jobs on GPUs, S per GPU; NEXT links the slots of one job
+SLOT_JOB, SLOT_NEXT = range(2)
+
+# -- rows of `lists`: job ids without order (sort to get submit order), lengths in `clock`
+L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
+# -- entries of `clock`
+NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED = range(9)
+CLOCK_SIZE = 9  # RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory
+
+# -- kinds in the event log, whose rows are (time, kind, job, a, b)
+ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
+# START: one row per node, a = node, b = thousandths of GPUs there.  The job's GPUs are released at FINISH, FAIL
+# (a = 1: for good), PREEMPT (a = cause) and MOVE; STOP: it is being checkpointed.  NODE_*, SLEEP, WAKE, REASSIGN: a = node.
+BY_POLICY, BY_LEASE, BY_FAILURE = range(3)  # causes of PREEMPT
+
+
+class World(NamedTuple):
+    """Everything visible, as arrays; the engine owns and changes them."""
+
+    clock: I64  # (CLOCK_SIZE,)
+    jobs: I64  # (JOB_COLUMNS, jobs)
+    progress: F64  # (PROGRESS_COLUMNS, jobs)
+    nodes: I64  # (NODE_COLUMNS, nodes)
+    gpus: I64  # (GPU_COLUMNS, gpus)
+    slots: I64  # (2, gpus * S)
+    lists: I64  # (4, jobs)
+
+
+class Job(NamedTuple):
+    """One job as an order's ``key`` sees it: seconds and GPUs, as the papers write their formulas."""
+
+    submit: float  # since the first submission of the trace
+    wait: float  # time spent waiting so far
+    gpus: float
+    estimate: float  # of the run time, never 0
+    executed: float  # run time so far
+    attained: float  # GPU time so far
+    size: float  # gpus / GPUs of the cluster
+    usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair
+    partition: float  # priority factor of the job's VC, 0..1
+    qos: float  # priority factor of the job, 0..1
+
+
+class Decision(NamedTuple):
+    """A plan as arrays, for compiled policies: ``counts`` is (actions, GPU ids) in use."""
+
+    actions: I64  # (capacity, ACTION_COLUMNS)
+    gpu_ids: I64  # (capacity,)
+    counts: I64  # (2,)
+
+
+# -- columns of `actions`; a Start, Migrate or Resize takes the next SIZE entries of `gpu_ids`
+KIND, TARGET, SIZE, ARG = range(4)
+ACTION_COLUMNS = 4
+A_START, A_PREEMPT, A_MIGRATE, A_RESIZE, A_POWER, A_TIMER, A_ASSIGN = range(7)
+# ARG: Start: lease end or NEVER, plus SHARED flag in TARGET's sign is not used; see `SHARED`
+SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
+
+
+def new_decision(gpus: int) -> Decision:
+    """An empty plan that has room for any plan of a cluster of ``gpus`` GPUs."""
+    room = max(64, 2 * gpus)
+    return Decision(np.zeros((room, ACTION_COLUMNS), np.int64), np.zeros(room, np.int64), np.zeros(2, np.int64))
+
+
+@cache
+def signatures() -> dict[str, Any]:
+    """The numba signatures of what policies may hand to kernels: an order's ``key`` and a placer's ``place``."""
+    from numba import types, typeof
+
+    floats, ints = types.float64[::1], types.int64[::1]
+    job = typeof(Job(*[0.0] * len(Job._fields)))
+    return {"key": types.float64(job, floats), "place": types.int64(ints, ints, ints, types.int64, types.int64, ints, ints)}
