@@ -36,7 +36,7 @@ PROGRESS_COLUMNS = 3
 
 # -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: start of the next known outage
 FREE, TOTAL, NODE_TYPE, RACK, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(12)
-NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: place in (largest first, index)
+NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
 
 # -- columns of `gpus`: its node, how many jobs are on it, the sum of their shares in thousandths
 NODE, TENANTS, USED = range(3)
@@ -48,8 +48,8 @@ SLOT_JOB, SLOT_NEXT = range(2)
 # -- rows of `lists`: job ids without order (sort to get submit order), lengths in `clock`
 L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
 # -- entries of `clock`
-NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED = range(9)
-CLOCK_SIZE = 9  # RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory
+NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC = range(10)
+CLOCK_SIZE = 10  # RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory
 
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
@@ -97,7 +97,7 @@ class Decision(NamedTuple):
 KIND, TARGET, SIZE, ARG = range(4)
 ACTION_COLUMNS = 4
 A_START, A_PREEMPT, A_MIGRATE, A_RESIZE, A_POWER, A_TIMER, A_ASSIGN = range(7)
-# ARG: Start: lease end or NEVER, plus SHARED flag in TARGET's sign is not used; see `SHARED`
+# ARG: lease end or NEVER (Start), keep (Preempt), on (Power), virtual cluster (Assign), time (Timer)
 SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
 
 

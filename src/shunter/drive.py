@@ -1,0 +1,38 @@
+"""The one control loop: policies are asked, they never loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shunter.errors import InvariantError
+from shunter.model import Timer
+from shunter.protocols import Backend, Memory, Observer, Policy
+
+PATIENCE = 100  # plans refused in a row before the policy is called broken
+
+
+def drive(
+    backend: Backend, policy: Policy, observers: Sequence[Observer] = (), memory: Memory | None = None
+) -> Memory:
+    """Ask the policy at every decision point and do what it plans; returns the policy's memory at the end.
+
+    A ``memory`` given is used as it is: go on with what an earlier call returned, or with what
+    ``policy.start(cluster, previous)`` made of it for a new configuration.
+    """
+    backend.prepare(policy.needs)
+    if memory is None:
+        memory = policy.start(backend.cluster)
+    refused = 0
+    for view in backend:
+        while (plan := policy.decide(view, memory)).actions:
+            refusals = backend.apply(plan)
+            for observer in observers:
+                observer.decided(view, plan, refusals)
+            refused = refused + 1 if refusals else 0
+            if refused >= PATIENCE:
+                raise InvariantError(
+                    f"{refused} plans of {policy} refused in a row, the last at {view.now} ms: {refusals[0].why}"
+                )
+            if refusals or all(isinstance(action, Timer) for action in plan.actions):
+                break
+    return memory

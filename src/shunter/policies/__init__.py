@@ -1,0 +1,1 @@
+"""One file per policy, found by its name: no registration."""

@@ -1,0 +1,245 @@
+"""Conservative backfilling on nodes: every waiting job holds a reservation, and no later job may delay it.
+
+The future is a table of free GPUs per node and time.  While all goes as estimated it stays valid: a job that starts on its
+reservation occupies just what the table says.  When something ends at another time than estimated, or nodes change, the
+reservations are made anew in the queue's order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies._easy import expected_end, planned_end
+from shunter.policies._placing import add_start, draw_for, held, may_use
+from shunter.policies._queue import DEPTH, PROFILE_ROWS, RESERVED, Parts, Queue, insert, precedes, remove, top
+from shunter.world import Decision, World
+
+
+@kernel
+def split(queue: Queue, time: int) -> int:
+    """The row that begins at ``time``; made from the one that holds then if there is none."""
+    profile, rows = queue.profile, queue.settings[PROFILE_ROWS]
+    row = np.searchsorted(profile.times[:rows], time)
+    if row < rows and profile.times[row] == time:
+        return int(row)
+    for i in range(rows, row, -1):
+        profile.times[i] = profile.times[i - 1]
+        profile.free[:, i] = profile.free[:, i - 1]
+    profile.times[row] = time
+    profile.free[:, row] = profile.free[:, row - 1]
+    queue.settings[PROFILE_ROWS] += 1
+    return int(row)
+
+
+@kernel
+def forget_past(world: World, queue: Queue) -> None:
+    """Drop the rows that are over; the first row is the present."""
+    profile, now = queue.profile, world.clock[w.NOW]
+    rows = queue.settings[PROFILE_ROWS]
+    over = 0
+    while over + 1 < rows and profile.times[over + 1] <= now:
+        over += 1
+    for row in range(rows - over):
+        profile.times[row] = profile.times[row + over]
+        profile.free[:, row] = profile.free[:, row + over]
+    queue.settings[PROFILE_ROWS] = rows - over
+    profile.times[0] = now
+
+
+@kernel
+def present(world: World, queue: Queue) -> None:
+    """A fresh table: what is free now, and what running jobs will free."""
+    profile, scratch = queue.profile, queue.scratch
+    queue.settings[RESERVED] = 0
+    queue.settings[PROFILE_ROWS] = 1
+    profile.times[0] = world.clock[w.NOW]
+    profile.free[0, 0] = world.nodes[w.FREE]
+    profile.free[1, 0] = world.nodes[w.CPU_FREE]
+    profile.free[2, 0] = world.nodes[w.MEM_FREE]
+    freed = scratch.paper.used  # when each GPU's last tenant leaves
+    freed[:] = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        end = expected_end(world, queue, job)
+        for i in range(held(world, job, scratch.gpu_ids)):
+            gpu = scratch.gpu_ids[i]
+            freed[gpu] = max(freed[gpu], end)
+            node = world.gpus[w.NODE, gpu]
+            if world.clock[w.BOUNDED] == 1:
+                row = split(queue, end)
+                profile.free[1, row : queue.settings[PROFILE_ROWS], node] += world.jobs[w.CPU, job]
+                profile.free[2, row : queue.settings[PROFILE_ROWS], node] += world.jobs[w.MEM, job]
+    for gpu in range(len(freed)):
+        node = world.gpus[w.NODE, gpu]
+        if freed[gpu] > 0 and world.nodes[w.NODE_STATE, node] == w.UP:
+            row = split(queue, freed[gpu])
+            profile.free[0, row : queue.settings[PROFILE_ROWS], node] += 1
+
+
+@kernel
+def drop_started(world: World, queue: Queue) -> None:
+    """Forget the reservations of jobs that wait no longer; the table keeps what they occupy."""
+    profile, kept = queue.profile, 0
+    for i in range(queue.settings[RESERVED]):
+        if world.jobs[w.STATE, profile.job[i]] == w.PENDING:
+            profile.job[kept] = profile.job[i]
+            profile.start[kept] = profile.start[i]
+            profile.counts[kept] = profile.counts[i]
+            kept += 1
+    queue.settings[RESERVED] = kept
+
+
+@kernel
+def as_planned(world: World, queue: Queue) -> bool:
+    """Whether all has gone as estimated: nothing is overdue, and just that is free which the table says."""
+    if queue.settings[PROFILE_ROWS] == 0:
+        return False
+    profile, now = queue.profile, world.clock[w.NOW]
+    for at in range(world.clock[w.N_RUNNING]):
+        if planned_end(world, queue, world.lists[w.L_RUNNING, at]) <= now:
+            return False
+    for i in range(queue.settings[RESERVED]):
+        if profile.start[i] < now:
+            return False
+    for node in range(world.nodes.shape[1]):
+        due = 0
+        for i in range(queue.settings[RESERVED]):
+            if profile.start[i] == now:
+                due += profile.counts[i, node]
+        if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
+            return False
+    return True
+
+
+@kernel
+def find_hole(world: World, queue: Queue, parts: Parts, job: int) -> int:
+    """The first row at which a job fits for as long as it should take; its nodes are then in ``scratch``. -1: never."""
+    scratch, profile = queue.scratch, queue.profile
+    nodes, rows = world.nodes.shape[1], queue.settings[PROFILE_ROWS]
+    slowest = 1e300
+    for node in range(nodes):
+        mine = may_use(world, job, node)
+        scratch.total[node] = world.nodes[w.TOTAL, node] if mine else 0
+        if mine:
+            slowest = min(slowest, world.nodes[w.SPEED, node] * 1e-6)
+    length = int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
+    gpus = world.jobs[w.GPUS, job]
+    for row in range(rows):
+        room = 0
+        for node in range(nodes):
+            usable = 0
+            if scratch.total[node] > 0:
+                usable = least_free(world, queue, job, node, row, profile.times[row] + length)
+            scratch.usable[node] = usable
+            room += usable
+        if room >= gpus:
+            used = parts.place(
+                scratch.usable[:nodes], scratch.total[:nodes], world.nodes[w.RANK], gpus, draw_for(world, job),
+                scratch.nodes, scratch.counts,
+            )  # fmt: skip
+            if used > 0:
+                return take_hole(queue, job, row, used, length)
+    return -1
+
+
+@kernel
+def least_free(world: World, queue: Queue, job: int, node: int, row: int, end: int) -> int:
+    """How many GPUs of a node a job can have from a row on until ``end``."""
+    profile = queue.profile
+    cpu, mem = world.jobs[w.CPU, job], world.jobs[w.MEM, job]
+    least = profile.free[0, row, node]
+    for i in range(row, queue.settings[PROFILE_ROWS]):
+        if profile.times[i] >= end or least <= 0:
+            break
+        least = min(least, profile.free[0, i, node])
+        if world.clock[w.BOUNDED] == 1:
+            if cpu > 0:
+                least = min(least, profile.free[1, i, node] // cpu)
+            if mem > 0:
+                least = min(least, profile.free[2, i, node] // mem)
+    return int(max(least, 0))
+
+
+@kernel
+def take_hole(queue: Queue, job: int, row: int, used: int, length: int) -> int:
+    """Write a reservation into the table; returns its row."""
+    scratch, profile, index = queue.scratch, queue.profile, queue.settings[RESERVED]
+    last = split(queue, profile.times[row] + length)
+    profile.job[index] = job
+    profile.start[index] = profile.times[row]
+    profile.counts[index] = 0
+    for i in range(used):
+        profile.counts[index, scratch.nodes[i]] = scratch.counts[i]
+    queue.settings[RESERVED] += 1
+    return last
+
+
+@kernel
+def occupy(world: World, queue: Queue, index: int, last: int) -> None:
+    """Take what a reservation needs out of the rows up to ``last``."""
+    profile, job = queue.profile, queue.profile.job[index]
+    first = np.searchsorted(profile.times[: queue.settings[PROFILE_ROWS]], profile.start[index])
+    for node in range(world.nodes.shape[1]):
+        count = profile.counts[index, node]
+        if count > 0:
+            profile.free[0, first:last, node] -= count
+            profile.free[1, first:last, node] -= count * world.jobs[w.CPU, job]
+            profile.free[2, first:last, node] -= count * world.jobs[w.MEM, job]
+
+
+@kernel
+def next_unreserved(world: World, queue: Queue) -> int:
+    """The first waiting job, in the order, that has no reservation; -1 if there is none."""
+    best = -1
+    for cls in range(len(queue.size)):
+        job = top(world, queue, cls)
+        if job >= 0 and (best < 0 or precedes(queue, job, best)):
+            best = job
+    return best
+
+
+@kernel
+def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
+    """Start the first job, in the order, whose reserved time has come; false if there is none."""
+    profile, best = queue.profile, -1
+    for i in range(queue.settings[RESERVED]):
+        if profile.start[i] == world.clock[w.NOW] and (best < 0 or precedes(queue, profile.job[i], profile.job[best])):
+            best = i
+    if best < 0:
+        return False
+    found = 0
+    for node in range(world.nodes.shape[1]):
+        gpu, wanted = world.nodes[w.FIRST_GPU, node], profile.counts[best, node]
+        while wanted > 0:
+            if world.gpus[w.TENANTS, gpu] == 0:
+                queue.scratch.gpu_ids[found] = gpu
+                found += 1
+                wanted -= 1
+            gpu += 1
+    add_start(plan, profile.job[best], queue.scratch.gpu_ids[:found])
+    return True
+
+
+@kernel
+def backfill(world: World, queue: Queue, parts: Parts, plan: Decision) -> bool:
+    """Give every job its reservation, up to the depth, and start one whose time has come."""
+    settings = queue.settings
+    drop_started(world, queue)
+    if settings[PROFILE_ROWS] > 0:
+        forget_past(world, queue)
+    if not as_planned(world, queue):
+        for i in range(settings[RESERVED]):
+            insert(queue, queue.profile.job[i])
+        present(world, queue)
+    while settings[RESERVED] < settings[DEPTH]:
+        job = next_unreserved(world, queue)
+        if job < 0:
+            break
+        remove(queue, job)
+        last = find_hole(world, queue, parts, job)
+        if last < 0:
+            break
+        occupy(world, queue, settings[RESERVED] - 1, last)
+    return start_reserved(world, queue, plan)

@@ -1,0 +1,132 @@
+"""EASY backfilling (Lifka 1995) on nodes: a later job may start if it can't delay the first one's reservation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies._placing import (
+    add_start,
+    as_it_is,
+    choose_nodes,
+    copy_to_paper,
+    find_gpus,
+    held,
+    may_use,
+    put_on_paper,
+)
+from shunter.policies._queue import Parts, Queue, precedes
+from shunter.world import I64, Decision, World
+
+
+@kernel
+def planned_end(world: World, queue: Queue, job: int) -> int:
+    """When a running job should end by its estimate, or should have."""
+    if world.jobs[w.STATE, job] == w.STOPPING:
+        return 0
+    left = queue.estimate[job] - world.progress[w.SAVED, job]
+    return int(world.jobs[w.BEGUN, job] + np.ceil(left / world.progress[w.RATE, job]))
+
+
+@kernel
+def expected_end(world: World, queue: Queue, job: int) -> int:
+    """When a running job should end by its estimate; one that is overdue, in the next moment."""
+    return int(max(world.clock[w.NOW] + 1, planned_end(world, queue, job)))
+
+
+@kernel
+def run_time(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
+    """How long a job should take on these GPUs by its estimate."""
+    slowest = 1e300
+    for i in range(len(gpu_ids)):
+        slowest = min(slowest, world.nodes[w.SPEED, world.gpus[w.NODE, gpu_ids[i]]] * 1e-6)
+    return int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
+
+
+@kernel
+def ends_in_order(world: World, queue: Queue, job: int) -> int:
+    """Fill ``scratch.jobs`` with the jobs that run where ``job`` may, by expected end (``scratch.ends``)."""
+    scratch, count = queue.scratch, 0
+    for at in range(world.clock[w.N_RUNNING]):
+        other = world.lists[w.L_RUNNING, at]
+        node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
+        if may_use(world, job, node):
+            scratch.ends[count] = expected_end(world, queue, other)
+            scratch.jobs[count] = other
+            count += 1
+    order = np.argsort(scratch.ends[:count])
+    scratch.ends[:count] = scratch.ends[:count][order]
+    scratch.jobs[:count] = scratch.jobs[:count][order]
+    return count
+
+
+@kernel
+def fits_on_paper(world: World, queue: Queue, parts: Parts, job: int) -> bool:
+    """Whether the job has a place in the paper state."""
+    if world.jobs[w.SHARE, job] < 1000:
+        return find_gpus(world, queue, parts, queue.scratch.paper, job) > 0
+    return choose_nodes(world, queue, parts, queue.scratch.paper, job) > 0
+
+
+@kernel
+def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
+    """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
+    scratch = queue.scratch
+    count = ends_in_order(world, queue, head)
+    copy_to_paper(world, scratch.paper)
+    done = 0
+    while done < count:
+        time = scratch.ends[done]
+        while done < count and scratch.ends[done] == time:
+            gpus = held(world, scratch.jobs[done], scratch.gpu_ids)
+            put_on_paper(world, scratch.paper, scratch.jobs[done], scratch.gpu_ids[:gpus], -1)
+            done += 1
+        if fits_on_paper(world, queue, parts, head):
+            return int(time)
+    return int(w.NEVER)
+
+
+@kernel
+def best_within(world: World, queue: Queue, cls: int, head: int, longest: int, gpu_ids: I64) -> int:
+    """The first job of a class, in the order, that ends within ``longest`` ms on these GPUs; -1 if there is none."""
+    best = -1
+    for at in range(queue.size[cls]):
+        job = queue.members[queue.first[cls] + at]
+        if world.jobs[w.STATE, job] == w.PENDING and job != head and (best < 0 or precedes(queue, job, best)):
+            if longest == w.NEVER or run_time(world, queue, job, gpu_ids) <= longest:
+                best = job
+    return int(best)
+
+
+@kernel
+def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision) -> bool:
+    """Start the first later job of a pool that fits now and leaves the head's reservation alone; false if none does."""
+    head, scratch = queue.head[pool], queue.scratch
+    shadow, best = -1, -1
+    for cls in range(len(queue.size)):
+        if queue.pool_of[cls] != pool or queue.size[cls] == 0 or queue.blocked[cls] == 1:
+            continue
+        job = queue.members[queue.first[cls]]
+        gpus = find_gpus(world, queue, parts, as_it_is(world), job)
+        if gpus == 0:
+            queue.blocked[cls] = 1
+            continue
+        if shadow < 0:
+            shadow = reserve(world, queue, parts, head)
+            gpus = find_gpus(world, queue, parts, as_it_is(world), job)
+        chosen = scratch.gpu_ids[:gpus].copy()
+        longest = w.NEVER
+        if shadow != w.NEVER:
+            put_on_paper(world, scratch.paper, job, chosen, +1)
+            if not fits_on_paper(world, queue, parts, head):
+                longest = shadow - world.clock[w.NOW]
+            put_on_paper(world, scratch.paper, job, chosen, -1)
+        found = best_within(world, queue, cls, head, longest, chosen)
+        if found >= 0 and (best < 0 or precedes(queue, found, best)):
+            best = found
+    if best < 0:
+        return False
+    gpus = find_gpus(world, queue, parts, as_it_is(world), best)
+    add_start(plan, best, scratch.gpu_ids[:gpus])
+    return True

@@ -1,0 +1,170 @@
+"""Finding GPUs for a job, in the world as it is or on paper."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies._queue import Paper, Parts, Queue
+from shunter.world import I64, Decision, World
+
+
+@kernel
+def as_it_is(world: World) -> Paper:
+    """What is free now; a window, not a copy."""
+    nodes, gpus = world.nodes, world.gpus
+    return Paper(nodes[w.FREE], nodes[w.CPU_FREE], nodes[w.MEM_FREE], gpus[w.TENANTS], gpus[w.USED])
+
+
+@kernel
+def copy_to_paper(world: World, paper: Paper) -> None:
+    """Begin a calculation from what is free now."""
+    paper.free[:] = world.nodes[w.FREE]
+    paper.cpu[:] = world.nodes[w.CPU_FREE]
+    paper.mem[:] = world.nodes[w.MEM_FREE]
+    paper.tenants[:] = world.gpus[w.TENANTS]
+    paper.used[:] = world.gpus[w.USED]
+
+
+@kernel
+def put_on_paper(world: World, paper: Paper, job: int, gpu_ids: I64, sign: int) -> None:
+    """Add (+1) or take off (-1) a job on these GPUs."""
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        node = world.gpus[w.NODE, gpu]
+        idle_before = paper.tenants[gpu] == 0
+        paper.tenants[gpu] += sign
+        paper.used[gpu] += sign * world.jobs[w.SHARE, job]
+        paper.cpu[node] -= sign * world.jobs[w.CPU, job]
+        paper.mem[node] -= sign * world.jobs[w.MEM, job]
+        if world.nodes[w.NODE_STATE, node] == w.UP:
+            if idle_before:
+                paper.free[node] -= 1
+            elif paper.tenants[gpu] == 0:
+                paper.free[node] += 1
+
+
+@kernel
+def held(world: World, job: int, gpu_ids: I64) -> int:
+    """Fill in the GPUs that a job holds; returns how many."""
+    slot, count = world.jobs[w.HEAD, job], 0
+    while slot >= 0:
+        gpu_ids[count] = slot // world.clock[w.SLOTS_PER_GPU]
+        count += 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return count
+
+
+@kernel
+def may_use(world: World, job: int, node: int) -> bool:
+    """Whether a node is of the job's virtual cluster and GPU type."""
+    jobs, nodes = world.jobs, world.nodes
+    vc, kind = jobs[w.VC, job], jobs[w.TYPE, job]
+    return bool((vc < 0 or vc == nodes[w.NODE_VC, node]) and (kind < 0 or kind == nodes[w.NODE_TYPE, node]))
+
+
+@kernel
+def within_limits(world: World, paper: Paper, job: int, node: int) -> int:
+    """How many of a node's free GPUs the job can use, given the CPU and memory that it wants beside each."""
+    usable = paper.free[node]
+    if world.clock[w.BOUNDED] == 1:
+        if world.jobs[w.CPU, job] > 0:
+            usable = min(usable, paper.cpu[node] // world.jobs[w.CPU, job])
+        if world.jobs[w.MEM, job] > 0:
+            usable = min(usable, paper.mem[node] // world.jobs[w.MEM, job])
+    return int(max(usable, 0))
+
+
+@kernel
+def draw_for(world: World, job: int) -> int:
+    """A random number that depends on seed, job and how often it was stopped, and on nothing else (splitmix64)."""
+    mixed = (world.clock[w.SEED] << 40) ^ (job << 8) ^ world.jobs[w.PREEMPTIONS, job]
+    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+    mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
+    return int((mixed ^ (mixed >> 31)) & 0x7FFFFFFFFFFFFFFF)
+
+
+@kernel
+def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
+    """Let the placer choose nodes for a job of whole GPUs; returns how many, 0 if it does not fit."""
+    scratch, nodes = queue.scratch, world.nodes.shape[1]
+    gpus, room = world.jobs[w.GPUS, job], 0
+    for node in range(nodes):
+        mine = may_use(world, job, node)
+        scratch.total[node] = world.nodes[w.TOTAL, node] if mine else 0
+        scratch.usable[node] = within_limits(world, paper, job, node) if mine else 0
+        room += scratch.usable[node]
+    if room < gpus:
+        return 0
+    usable, total = scratch.usable[:nodes], scratch.total[:nodes]
+    order = world.nodes[w.RANK]
+    return int(parts.place(usable, total, order, gpus, draw_for(world, job), scratch.nodes, scratch.counts))
+
+
+@kernel
+def choose_share(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
+    """Let the placer choose one GPU for a job that wants a share of one: GPUs in the place of nodes, thousandths of GPUs."""
+    scratch, gpus = queue.scratch, world.gpus.shape[1]
+    share, found = world.jobs[w.SHARE, job], False
+    for gpu in range(gpus):
+        node = world.gpus[w.NODE, gpu]
+        room = 1000 - paper.used[gpu]
+        roomy = room >= share and paper.tenants[gpu] < world.clock[w.SLOTS_PER_GPU]
+        fits = roomy and may_use(world, job, node) and world.nodes[w.NODE_STATE, node] == w.UP
+        fits = fits and paper.cpu[node] >= world.jobs[w.CPU, job] and paper.mem[node] >= world.jobs[w.MEM, job]
+        scratch.usable[gpu] = room if fits else 0
+        scratch.total[gpu] = 1000
+        found = found or fits
+    if not found:
+        return 0
+    usable, total = scratch.usable[:gpus], scratch.total[:gpus]
+    return int(
+        parts.place(usable, total, scratch.identity, share, draw_for(world, job), scratch.nodes, scratch.counts)
+    )
+
+
+@kernel
+def find_gpus(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
+    """Fill ``scratch.gpu_ids`` (ascending) with GPUs for a job; returns how many, 0 if it does not fit."""
+    scratch = queue.scratch
+    if world.jobs[w.SHARE, job] < 1000:
+        if choose_share(world, queue, parts, paper, job) == 0:
+            return 0
+        scratch.gpu_ids[0] = scratch.nodes[0]
+        return 1
+    used = choose_nodes(world, queue, parts, paper, job)
+    found = 0
+    for i in range(used):
+        gpu, wanted = world.nodes[w.FIRST_GPU, scratch.nodes[i]], scratch.counts[i]
+        while wanted > 0:
+            if paper.tenants[gpu] == 0:
+                scratch.gpu_ids[found] = gpu
+                found += 1
+                wanted -= 1
+            gpu += 1
+    if used > 1:
+        scratch.gpu_ids[:found].sort()
+    return found
+
+
+@kernel
+def add_start(plan: Decision, job: int, gpu_ids: I64) -> None:
+    """Append a Start to a plan."""
+    row, used = plan.counts[0], plan.counts[1]
+    plan.actions[row, w.KIND] = w.A_START
+    plan.actions[row, w.TARGET] = job
+    plan.actions[row, w.SIZE] = len(gpu_ids)
+    plan.actions[row, w.ARG] = w.NEVER
+    plan.gpu_ids[used : used + len(gpu_ids)] = gpu_ids
+    plan.counts[0] += 1
+    plan.counts[1] += len(gpu_ids)
+
+
+@kernel
+def add_other(plan: Decision, kind: int, target: int, arg: int) -> None:
+    """Append an action without GPUs to a plan."""
+    row = plan.counts[0]
+    plan.actions[row, w.KIND] = kind
+    plan.actions[row, w.TARGET] = target
+    plan.actions[row, w.SIZE] = 0
+    plan.actions[row, w.ARG] = arg
+    plan.counts[0] += 1

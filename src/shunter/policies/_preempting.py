@@ -1,0 +1,79 @@
+"""Making room for a job by stopping running ones that come later in the order."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies._placing import add_other, add_start, copy_to_paper, find_gpus, held, may_use, put_on_paper
+from shunter.policies._queue import SLOW_STOPS, Parts, Queue, precedes
+from shunter.world import Decision, World
+
+
+@kernel
+def candidates(world: World, queue: Queue, job: int) -> int:
+    """Fill ``scratch.jobs`` with the running jobs of a larger key on nodes that ``job`` may use; returns how many."""
+    count = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        other = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.STATE, other] == w.RUNNING and queue.key[other] > queue.key[job]:
+            node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
+            if may_use(world, job, node):
+                queue.scratch.jobs[count] = other
+                count += 1
+    return count
+
+
+@kernel
+def bring_forward_last(queue: Queue, at: int, count: int) -> None:
+    """Swap the last one in the order of ``scratch.jobs[at:count]`` to position ``at``."""
+    jobs = queue.scratch.jobs
+    last = at
+    for i in range(at + 1, count):
+        if precedes(queue, jobs[last], jobs[i]):
+            last = i
+    jobs[at], jobs[last] = jobs[last], jobs[at]
+
+
+@kernel
+def lift(world: World, queue: Queue, job: int, sign: int) -> None:
+    """Take a running job off the paper (-1), or put it back (+1)."""
+    ids = queue.scratch.gpu_ids
+    put_on_paper(world, queue.scratch.paper, job, ids[: held(world, job, ids)], sign)
+
+
+@kernel
+def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision) -> bool:
+    """Stop as few later jobs as needed, the last in the order first, and start ``job``; false if that isn't enough.
+
+    Where stopping takes time the job starts once the GPUs are free; until then those being freed count as its.
+    """
+    scratch = queue.scratch
+    count = candidates(world, queue, job)
+    if count == 0:
+        return False
+    copy_to_paper(world, scratch.paper)
+    for at in range(world.clock[w.N_RUNNING]):
+        other = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.STATE, other] == w.STOPPING:
+            lift(world, queue, other, -1)
+    taken = 0
+    while find_gpus(world, queue, parts, scratch.paper, job) == 0:
+        if taken == count:
+            return False
+        bring_forward_last(queue, taken, count)
+        lift(world, queue, scratch.jobs[taken], -1)
+        taken += 1
+    for i in range(taken - 1, -1, -1):
+        other = scratch.jobs[i]
+        lift(world, queue, other, +1)
+        if find_gpus(world, queue, parts, scratch.paper, job) > 0:
+            scratch.jobs[i] = -1
+        else:
+            lift(world, queue, other, -1)
+    for i in range(taken):
+        if scratch.jobs[i] >= 0:
+            add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
+    if queue.settings[SLOW_STOPS] == 0:
+        gpus = find_gpus(world, queue, parts, scratch.paper, job)
+        add_start(plan, job, scratch.gpu_ids[:gpus])
+    return bool(plan.counts[0] > 0)

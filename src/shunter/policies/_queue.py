@@ -1,0 +1,339 @@
+"""The waiting jobs as a compiled policy keeps them: one heap per demand class, estimates, and users' past usage.
+
+Jobs of one class (same GPUs, type, virtual cluster, CPU and memory) fit or don't fit alike, so only the best of each class
+needs looking at, and a class that did not fit stays blocked until something is released.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.world import F64, I64, Job, World
+
+# -- entries of `settings`: how the queue works ...
+STRICT, BACKFILL, PREEMPTIVE, VARYING, FROM_LIMIT, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(10)
+# ... and what it has to remember
+KEYED_AT, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED = range(10, 16)
+SETTINGS_SIZE = 16
+B_NONE, B_EASY, B_CONSERVATIVE = range(3)
+
+# -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
+LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
+# -- rows of `sizes` (by size class; the last column is all jobs)
+SIZE_JOBS, SIZE_SUM = range(2)
+SIZE_CLASSES = 6
+FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
+
+
+class Paper(NamedTuple):
+    """What is free, really or on paper."""
+
+    free: I64  # (nodes,) wholly free GPUs
+    cpu: I64  # (nodes,)
+    mem: I64  # (nodes,)
+    tenants: I64  # (gpus,)
+    used: I64  # (gpus,)
+
+
+class Scratch(NamedTuple):
+    """Room to work in, so that no decision allocates."""
+
+    paper: Paper
+    usable: I64  # (max(nodes, gpus),)
+    total: I64  # (max(nodes, gpus),)
+    identity: I64  # (gpus,) 0, 1, 2 ...
+    nodes: I64  # (gpus,) chosen nodes ...
+    counts: I64  # (gpus,) ... and how many GPUs on each
+    gpu_ids: I64  # (gpus,)
+    jobs: I64  # (gpus * slots,) running jobs, in some order
+    ends: I64  # (gpus * slots,)
+
+
+class Profile(NamedTuple):
+    """The future as conservative backfilling plans it; row i holds from times[i] to times[i + 1]."""
+
+    times: I64  # (rows,)
+    free: I64  # (3, rows, nodes) GPUs, CPU, memory
+    job: I64  # (depth,) reserved jobs ...
+    start: I64  # (depth,) ... and when ...
+    counts: I64  # (depth, nodes) ... and where
+
+
+class Queue(NamedTuple):
+    """The memory of a compiled queue policy."""
+
+    settings: I64
+    params: F64  # the order's own parameters
+    factors: F64  # (virtual clusters + 1,) partition factors
+    key: F64  # (jobs,) smaller first; ties by job
+    estimate: I64  # (jobs,) ms, 0: not made yet
+    class_of: I64  # (jobs,)
+    members: I64  # (jobs,) the classes' heaps, one after another
+    at: I64  # (jobs,) position of a job in its heap, -1: not there
+    first: I64  # (classes,) where a class' heap begins in `members`
+    size: I64  # (classes,)
+    blocked: I64  # (classes,) 1: did not fit since the last release
+    pool_of: I64  # (classes,) classes that compete for the same nodes
+    head: I64  # (pools,) the job that stopped a pool, -1: none
+    users: F64  # (6, users)
+    sizes: F64  # (2, SIZE_CLASSES + 1)
+    scratch: Scratch
+    profile: Profile
+
+
+class Parts(NamedTuple):
+    """The pointers that make one compiled queue serve every policy."""
+
+    key: Any
+    place: Any
+
+
+# ------------------------------------------------------------------------------------------- heaps
+
+
+@kernel
+def precedes(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` comes before job ``b``."""
+    if queue.key[a] != queue.key[b]:
+        return bool(queue.key[a] < queue.key[b])
+    return a < b
+
+
+@kernel
+def rise(queue: Queue, cls: int, at: int) -> None:
+    """Move the job at a position of its class' heap up until its parent precedes it."""
+    base, members = queue.first[cls], queue.members
+    job = members[base + at]
+    while at > 0 and precedes(queue, job, members[base + (at - 1) // 2]):
+        members[base + at] = members[base + (at - 1) // 2]
+        queue.at[members[base + at]] = at
+        at = (at - 1) // 2
+    members[base + at] = job
+    queue.at[job] = at
+
+
+@kernel
+def sink(queue: Queue, cls: int, at: int) -> None:
+    """Move the job at a position of its class' heap down until it precedes its children."""
+    base, size, members = queue.first[cls], queue.size[cls], queue.members
+    job = members[base + at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and precedes(queue, members[base + child + 1], members[base + child]):
+            child += 1
+        if not precedes(queue, members[base + child], job):
+            break
+        members[base + at] = members[base + child]
+        queue.at[members[base + at]] = at
+        at = child
+    members[base + at] = job
+    queue.at[job] = at
+
+
+@kernel
+def insert(queue: Queue, job: int) -> None:
+    """Put a job into the heap of its class, or move it there if its key changed."""
+    cls = queue.class_of[job]
+    if queue.at[job] < 0:
+        queue.members[queue.first[cls] + queue.size[cls]] = job
+        queue.at[job] = queue.size[cls]
+        queue.size[cls] += 1
+    rise(queue, cls, queue.at[job])
+    sink(queue, cls, queue.at[job])
+
+
+@kernel
+def remove(queue: Queue, job: int) -> None:
+    """Take a job out of its heap."""
+    cls, at = queue.class_of[job], queue.at[job]
+    queue.at[job] = -1
+    queue.size[cls] -= 1
+    if at < queue.size[cls]:
+        last = queue.members[queue.first[cls] + queue.size[cls]]
+        queue.members[queue.first[cls] + at] = last
+        queue.at[last] = at
+        rise(queue, cls, at)
+        sink(queue, cls, queue.at[last])
+
+
+@kernel
+def top(world: World, queue: Queue, cls: int) -> int:
+    """The first job of a class, -1 if it has none; jobs that wait no longer are dropped on the way."""
+    while queue.size[cls] > 0:
+        job = queue.members[queue.first[cls]]
+        if world.jobs[w.STATE, job] == w.PENDING:
+            return int(job)
+        remove(queue, job)
+    return -1
+
+
+# ------------------------------------------------------------------------------------------- what is learned on the way
+
+
+@kernel
+def size_class(gpus: int) -> int:
+    """0: one GPU, 1: 2-4, 2: 5-8, 3: 9-16, 4: 17-32, 5: more."""
+    if gpus <= 1:
+        return 0
+    if gpus <= 4:
+        return 1
+    if gpus <= 8:
+        return 2
+    if gpus <= 16:
+        return 3
+    return 4 if gpus <= 32 else 5
+
+
+@kernel
+def learn(world: World, queue: Queue, job: int) -> None:
+    """A job has ended: what it took is known now."""
+    took = float(world.jobs[w.EXECUTED, job])
+    user = world.jobs[w.USER, job]
+    if user >= 0:
+        queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
+        queue.users[LAST, user] = took
+        queue.users[ENDED_JOBS, user] += 1
+        queue.users[ENDED_SUM, user] += took
+    for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
+        queue.sizes[SIZE_JOBS, column] += 1
+        queue.sizes[SIZE_SUM, column] += took
+
+
+@kernel
+def expect(world: World, queue: Queue, job: int) -> int:
+    """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms)."""
+    if queue.settings[FROM_LIMIT] == 1 and world.jobs[w.LIMIT, job] > 0:
+        return int(world.jobs[w.LIMIT, job])
+    user = world.jobs[w.USER, job]
+    if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
+        guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
+    elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
+        guess = queue.users[ENDED_SUM, user]
+    else:
+        column = size_class(world.jobs[w.GPUS, job])
+        if queue.sizes[SIZE_JOBS, column] == 0:
+            column = SIZE_CLASSES
+        jobs = queue.sizes[SIZE_JOBS, column]
+        guess = queue.sizes[SIZE_SUM, column] / jobs if jobs > 0 else FIRST_GUESS
+    return max(int(guess), 1)
+
+
+@kernel
+def charge(world: World, queue: Queue) -> None:
+    """Bring every user's decayed GPU time up to now: it halves once per half-life and grows with what runs or just ended."""
+    now = world.clock[w.NOW]
+    elapsed = now - queue.settings[USAGE_AT]
+    if elapsed <= 0:
+        return
+    queue.settings[USAGE_AT] = now
+    queue.users[USAGE] *= 2.0 ** (-elapsed / queue.settings[FAIR])
+    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED)):
+        for at in range(world.clock[length]):
+            job = world.lists[row, at]
+            user = world.jobs[w.USER, job]
+            ran = world.jobs[w.EXECUTED, job] if row == w.L_ENDED else now - world.jobs[w.BEGUN, job]
+            if user >= 0:
+                gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
+                queue.users[USAGE, user] += gpus * min(elapsed, ran)
+
+
+# ------------------------------------------------------------------------------------------- keys
+
+
+@kernel
+def describe(world: World, queue: Queue, job: int, total_usage: float) -> Job:
+    """A job as its order's key sees it."""
+    jobs, now = world.jobs, world.clock[w.NOW]
+    executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
+    if jobs[w.STATE, job] == w.PENDING:
+        waited += now - jobs[w.WAITING_SINCE, job]
+    else:
+        executed += now - jobs[w.BEGUN, job]
+        attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
+    gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
+    usage, user = 0.0, jobs[w.USER, job]
+    if user >= 0 and total_usage > 0:
+        usage = queue.users[USAGE, user] / total_usage * queue.settings[USERS_SEEN]
+    return Job(
+        (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) * 1e-3,
+        waited * 1e-3,
+        gpus,
+        queue.estimate[job] * 1e-3,
+        executed * 1e-3,
+        attained * 1e-3,
+        gpus / world.gpus.shape[1],
+        usage,
+        queue.factors[jobs[w.VC, job]],
+        jobs[w.QOS, job] * 1e-3,
+    )
+
+
+@kernel
+def key_of(world: World, queue: Queue, parts: Parts, job: int) -> float:
+    """The key of a job now."""
+    total = queue.users[USAGE].sum() if queue.settings[FAIR] > 0 else 0.0
+    return float(parts.key(describe(world, queue, job, total), queue.params))
+
+
+@kernel
+def rekey(world: World, queue: Queue, parts: Parts) -> None:
+    """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare."""
+    queue.settings[KEYED_AT] = world.clock[w.NOW]
+    total = queue.users[USAGE].sum() if queue.settings[FAIR] > 0 else 0.0
+    if queue.settings[VARYING] == 1:
+        for at in range(world.clock[w.N_PENDING]):
+            job = world.lists[w.L_PENDING, at]
+            queue.key[job] = parts.key(describe(world, queue, job, total), queue.params)
+        for cls in range(len(queue.size)):
+            for at in range(queue.size[cls] // 2 - 1, -1, -1):
+                sink(queue, cls, at)
+    if queue.settings[PREEMPTIVE] == 1:
+        for at in range(world.clock[w.N_RUNNING]):
+            job = world.lists[w.L_RUNNING, at]
+            queue.key[job] = parts.key(describe(world, queue, job, total), queue.params)
+
+
+@kernel
+def take_in(world: World, queue: Queue, parts: Parts) -> None:
+    """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
+    settings, now = queue.settings, world.clock[w.NOW]
+    if settings[FAIR] > 0:
+        charge(world, queue)
+    for at in range(world.clock[w.N_ENDED]):
+        learn(world, queue, world.lists[w.L_ENDED, at])
+    for at in range(world.clock[w.N_ARRIVED]):
+        job = world.lists[w.L_ARRIVED, at]
+        user = world.jobs[w.USER, job]
+        if user >= 0 and queue.users[SEEN, user] == 0:
+            queue.users[SEEN, user] = 1
+            settings[USERS_SEEN] += 1
+        if queue.estimate[job] == 0:
+            queue.estimate[job] = expect(world, queue, job)
+        queue.key[job] = key_of(world, queue, parts, job)
+        insert(queue, job)
+        queue.head[queue.pool_of[queue.class_of[job]]] = -1
+    if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:
+        settings[SEEN_RELEASES] = world.clock[w.RELEASES]
+        queue.blocked[:] = 0
+        queue.head[:] = -1
+    if settings[KEYED_AT] != now and settings[VARYING] + settings[PREEMPTIVE] > 0:
+        queue.head[:] = -1
+        if settings[PREEMPTIVE] == 1:
+            queue.blocked[:] = 0
+
+
+@kernel
+def anything_to_try(world: World, queue: Queue) -> bool:
+    """Whether any waiting class may fit: there is room, or somebody could make room."""
+    if world.clock[w.N_PENDING] == 0:
+        return False
+    if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and world.nodes[w.FREE].max() == 0:
+        return False
+    for cls in range(len(queue.size)):
+        if queue.size[cls] > 0 and queue.blocked[cls] == 0:
+            return True
+    return False

@@ -1,0 +1,18 @@
+"""Most GPUs first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.policies._ordering import Ordering
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class Largest(Ordering):
+    """Most GPUs first."""
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """GPUs, most first."""
+        return -job.gpus

@@ -1,0 +1,27 @@
+"""Least attained service (2D-LAS without queues): Gu et al., Tiresias, NSDI 2019."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.params import param
+from shunter.policies._ordering import Ordering
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class Las(Ordering):
+    """Least attained GPU time first: needs no estimate, stops running jobs for those that had less."""
+
+    look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
+
+    preemptive = True
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """GPU time so far."""
+        return job.attained
+
+    def quantum(self) -> float:
+        """As configured."""
+        return self.look_again

@@ -1,0 +1,20 @@
+"""Shortest job first, by estimated run time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.policies._ordering import Ordering
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class Sjf(Ordering):
+    """Shortest job first, by estimated run time."""
+
+    uses_estimate = True
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Estimated run time."""
+        return job.estimate

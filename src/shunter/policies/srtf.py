@@ -1,0 +1,21 @@
+"""Shortest remaining time first, preemptive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.policies._ordering import Ordering
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class Srtf(Ordering):
+    """Shortest remaining time first, by estimate: stops running jobs for shorter ones."""
+
+    uses_estimate = True
+    preemptive = True
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Estimated run time that is left."""
+        return job.estimate - job.executed

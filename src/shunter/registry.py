@@ -1,0 +1,92 @@
+"""From text to policy: a name, a dotted path or an entry point, with parameters.
+
+``fifo``, ``fifo:blocking=skip,placement=count``, ``mylab.sched.Mine:alpha=2``.  Nothing is imported before it is named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from importlib.metadata import entry_points
+from typing import Any
+
+from shunter.errors import PolicyError, did_you_mean
+from shunter.params import build, declared
+from shunter.protocols import Policy
+
+GROUP = "shunter.policies"  # entry points of third parties
+
+
+def names() -> list[str]:
+    """The names of all policies: ours and those that installed packages offer."""
+    import shunter.policies as package
+
+    ours = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
+    return sorted({*ours, *(point.name for point in entry_points(group=GROUP))})
+
+
+def policy_class(name: str) -> type[Any]:
+    """The class behind a name or a dotted path."""
+    if "." in name:
+        return _by_path(name)
+    for point in entry_points(group=GROUP, name=name):
+        found: type[Any] = point.load()
+        return found
+    if name not in names():
+        raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
+    module = importlib.import_module(f"shunter.policies.{name}")
+    return next(
+        item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__
+    )
+
+
+def _by_path(path: str) -> type[Any]:
+    module_name, _, class_name = path.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise PolicyError(f"policy '{path}': can't import '{module_name}' ({error}); is it on the Python path?") from None
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type) or not hasattr(found, "decide"):
+        raise PolicyError(f"policy '{path}': '{module_name}' has no class '{class_name}' with a method 'decide'")
+    return found
+
+
+def policy(wanted: str | Policy) -> Policy:
+    """The policy that a text names; an object is taken as it is."""
+    if not isinstance(wanted, str):
+        if not isinstance(wanted, Policy):
+            raise PolicyError(f"a policy needs 'needs', 'start' and 'decide'; {wanted!r} lacks some")
+        return wanted
+    name, _, settings = wanted.strip().partition(":")
+    values: dict[str, str] = {}
+    for item in filter(None, settings.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise PolicyError(f"policy '{wanted}': settings are written key=value,key=value, got '{item}'")
+        if key.strip() in values:
+            raise PolicyError(f"policy '{wanted}': '{key.strip()}' is set twice")
+        values[key.strip()] = value
+    cls = policy_class(name)
+    made: Policy = build(cls, name, values) if dataclasses.is_dataclass(cls) else cls(**values)
+    return made
+
+
+def text(policy: Policy) -> str:
+    """The text that names a policy, with the parameters that differ from their defaults."""
+    cls = type(policy)
+    name = cls.__module__.rpartition(".")[2]
+    if not cls.__module__.startswith("shunter.policies."):
+        name = f"{cls.__module__}.{cls.__qualname__}"
+    if not dataclasses.is_dataclass(cls):
+        return name
+    changed = {key: getattr(policy, key) for key, (_, default, _) in declared(cls).items() if getattr(policy, key) != default}
+    settings = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
+    return f"{name}:{settings}" if settings else name
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

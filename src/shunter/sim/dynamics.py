@@ -1,0 +1,67 @@
+"""How fast a job runs where it is: GPU type, who shares its GPUs, how far it is spread, how many workers it has."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.sim.state import State
+from shunter.world import World
+
+
+@kernel
+def shared_speed(state: State, job: int, gpu: int) -> float:
+    """Speed of a job on one GPU beside its other tenants: measured pairs where known, else equal time slices."""
+    world = state.world
+    if world.gpus[w.TENANTS, gpu] <= 1:
+        return 1.0
+    speed, unknown = 1.0, False
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
+        other = world.slots[w.SLOT_JOB, slot]
+        if other < 0 or other == job:
+            continue
+        pair = state.pair_speed[world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]]
+        if pair > 0.0:
+            speed *= pair
+        else:
+            unknown = True
+    used = world.gpus[w.USED, gpu]
+    if unknown and used > 1000:
+        speed = min(speed, 1000.0 / used)
+    return speed
+
+
+@kernel
+def spread(world: World, job: int) -> int:
+    """0: the job is on one node, 1: in one rack, 2: across racks."""
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    slot = world.jobs[w.HEAD, job]
+    first = world.gpus[w.NODE, slot // per_gpu]
+    width = 0
+    while slot >= 0:
+        node = world.gpus[w.NODE, slot // per_gpu]
+        if world.nodes[w.RACK, node] != world.nodes[w.RACK, first]:
+            return 2
+        if node != first:
+            width = 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return width
+
+
+@kernel
+def speed(state: State, job: int) -> float:
+    """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
+    world = state.world
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    slot = world.jobs[w.HEAD, job]
+    slowest = 1e300
+    while slot >= 0:
+        gpu = slot // per_gpu
+        here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
+        slowest = min(slowest, here)
+        slot = world.slots[w.SLOT_NEXT, slot]
+    if world.jobs[w.WORKERS, job] > 1:
+        slowest *= state.tier_speed[world.jobs[w.MODEL, job], spread(world, job)]
+    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
+        slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
+    return slowest

@@ -1,0 +1,266 @@
+"""The simulator: a backend whose world is made of arrays, with a compiled loop for policies that have a compiled form."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.drive import drive
+from shunter.errors import ClusterError, InvariantError, PolicyError
+from shunter.model import (
+    Action,
+    Assign,
+    Migrate,
+    Plan,
+    Power,
+    Preempt,
+    Refusal,
+    Resize,
+    Start,
+    Timer,
+    Trace,
+    View,
+)
+from shunter.protocols import Compiled, Memory, Observer, Policy
+from shunter.sim import loop, state, transitions
+from shunter.sim.scenario import Scenario
+from shunter.world import I64, Decision, World
+
+WHY = {
+    loop.NO_SUCH_JOB: "there is no such job",
+    loop.NOT_PENDING: "the job does not wait",
+    loop.NOT_RUNNING: "the job does not run",
+    loop.NO_SUCH_GPU: "there is no such GPU",
+    loop.GPU_TWICE: "a GPU is named twice",
+    loop.WRONG_COUNT: "wrong number of GPUs for the job",
+    loop.NODE_NOT_UP: "the node is not up",
+    loop.WRONG_VC: "the node belongs to another virtual cluster",
+    loop.WRONG_TYPE: "the node has GPUs of another type",
+    loop.GPU_BUSY: "a GPU is not free",
+    loop.NO_CPU: "too few CPU cores are free on a node",
+    loop.NO_MEMORY: "too little memory is free on a node",
+    loop.NO_SUCH_NODE: "there is no such node",
+    loop.NODE_NOT_IDLE: "the node is not idle",
+    loop.NODE_NOT_ASLEEP: "the node is not asleep",
+    loop.TIME_PAST: "the time is not in the future",
+    loop.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
+    loop.NO_SUCH_VC: "there is no such virtual cluster",
+    loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
+}
+STEP = 20_000  # decisions between two reports of progress
+COLUMNS = frozenset({"duration"})  # what the simulator can tell beyond the request
+
+
+class Simulator:
+    """One simulated cluster and its jobs.  Run a policy with ``run``, or use it as a backend of ``drive``."""
+
+    def __init__(self, trace: Trace, cluster: Cluster, *, seed: int = 0, scenario: Scenario | None = None) -> None:
+        self.trace = trace
+        self.cluster = cluster
+        self.elapsed_s = 0.0
+        self._until = int(w.NEVER) - 1
+        self._state = state.build(trace, cluster, seed, scenario or Scenario())
+        self._chunks: tuple[I64, ...] = ()
+        self._plan = w.new_decision(cluster.gpus)
+        self._truth: Any = None
+        for warm in (scenario or Scenario()).warm:
+            self._start_warm(warm.job, warm.gpus, warm.done)
+
+    # -- what is there
+
+    @property
+    def world(self) -> World:
+        """Everything visible, as arrays."""
+        return self._state.world
+
+    @property
+    def now(self) -> int:
+        """The present, ms."""
+        return int(self.world.clock[w.NOW])
+
+    @property
+    def over(self) -> bool:
+        """Whether every job has ended."""
+        return bool(self._state.counts[state.UNFINISHED] == 0)
+
+    @property
+    def events(self) -> I64:
+        """The event log so far: rows of (time, kind, job, a, b), kinds as in ``shunter.world``."""
+        rows = self._state.counts[state.LOG_ROWS]
+        return np.concatenate((*self._chunks, self._state.log[:rows]))
+
+    @property
+    def digest(self) -> str:
+        """A hash of the event log: the same seed gives the same digest on every machine."""
+        return hashlib.blake2b(self.events.astype("<i8").tobytes(), digest_size=16).hexdigest()
+
+    # -- the backend
+
+    def prepare(self, needs: frozenset[str]) -> None:
+        """Refuse what cannot be told; an oracle is told the true durations."""
+        if needs - COLUMNS:
+            raise PolicyError(f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}")
+        self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
+
+    def __iter__(self) -> Iterator[View]:
+        """One view per decision point, until all jobs have ended or ``run``'s time is up."""
+        view = View(self.world, self._truth)
+        while True:
+            status = loop.advance(self._state, self._until)
+            if status == loop.LOG_FULL:
+                self._empty_log()
+            elif status == loop.DECIDE:
+                yield view
+            else:
+                return
+
+    def apply(self, plan: Plan) -> Sequence[Refusal]:
+        """Check the whole plan and do it; if anything is refused, nothing is done."""
+        decision = self._encode(plan.actions)
+        refusals = np.zeros(len(plan.actions), np.int64)
+        if loop.check(self._state, decision, refusals):
+            return [Refusal(plan.actions[i], WHY[int(refusals[i])]) for i in np.flatnonzero(refusals)]
+        counts = self._state.counts
+        if counts[state.LOG_ROWS] + counts[state.LOG_MARGIN] > len(self._state.log):
+            self._empty_log()
+        loop.perform(self._state, decision)
+        return ()
+
+    def _encode(self, actions: Sequence[Action]) -> Decision:
+        gpu_ids: list[int] = []
+        rows = []
+        for action in actions:
+            gpus = sorted(action.gpus) if isinstance(action, Start | Migrate | Resize) else []
+            gpu_ids += gpus
+            rows.append(_row(action, len(gpus)))
+        table = np.array(rows, np.int64).reshape(-1, w.ACTION_COLUMNS)
+        return Decision(table, np.array(gpu_ids, np.int64), np.array([len(rows), len(gpu_ids)], np.int64))
+
+    def _empty_log(self) -> None:
+        counts = self._state.counts
+        self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
+        counts[state.LOG_ROWS] = 0
+
+    # -- running
+
+    def run(
+        self,
+        policy: Policy,
+        *,
+        until: int | None = None,
+        memory: Memory | None = None,
+        compiled: bool = True,
+        observers: Sequence[Observer] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> Memory:
+        """Run a policy to the end, or up to ``until`` (ms); returns its memory, for a later call to go on with.
+
+        The compiled form is used where the policy has one and nobody watches each decision; ``compiled=False`` takes
+        the plain loop, which gives the same events.
+        """
+        self._until = int(w.NEVER) - 1 if until is None else until
+        self.prepare(policy.needs)
+        if memory is None:
+            memory = policy.start(self.cluster)
+        form = self._compiled_form(policy, memory) if compiled and not observers else None
+        begun = time.perf_counter()
+        if form is None:
+            watchers = [*observers, *([_Progress(self, progress)] if progress else [])]
+            drive(self, policy, watchers, memory)
+        else:
+            self._run_compiled(policy, form, progress)
+        self.elapsed_s += time.perf_counter() - begun
+        if until is None and not self.over:
+            raise InvariantError(self._stuck(policy))
+        return memory
+
+    def _compiled_form(self, policy: Policy, memory: Memory) -> Compiled | None:
+        make = getattr(policy, "compiled", None)
+        form: Compiled | None = make(View(self.world, self._truth), memory) if make else None
+        return form
+
+    def _run_compiled(self, policy: Policy, form: Compiled, progress: Callable[[int], None] | None) -> None:
+        while True:
+            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, STEP)
+            if status == loop.LOG_FULL:
+                self._empty_log()
+            elif status == loop.REFUSED:
+                raise InvariantError(f"the compiled form of {policy} made an impossible plan at {self.now} ms")
+            elif status != loop.DECIDE:
+                return
+            if progress:
+                progress(len(self.trace) - int(self._state.counts[state.UNFINISHED]))
+
+    def _stuck(self, policy: Policy) -> str:
+        waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))
+        return (
+            f"{policy} left {len(waiting)} jobs waiting although nothing more will happen; the first:\n"
+            + self.story(int(waiting[0]))
+        )
+
+    def story(self, job: int) -> str:
+        """A job's request and its history so far, for messages."""
+        names = {getattr(w, name): name for name in ("ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE")}
+        table, events = self.world.jobs, self.events
+        lines = [
+            f"job '{self.trace.job_id[job]}': {table[w.GPUS, job]} GPUs, submitted at {table[w.SUBMIT, job]} ms, "
+            f"state {('future', 'held', 'pending', 'running', 'stopping', 'done', 'failed')[table[w.STATE, job]]}"
+        ]
+        for moment, kind, _, a, b in events[events[:, 2] == job]:
+            lines.append(f"  {moment} ms {names.get(int(kind), kind)} {a} {b}")
+        return "\n".join(lines)
+
+    # -- copies and beginnings
+
+    def fork(self) -> Simulator:
+        """A cheap, independent copy: the two then go their own ways. A policy's memory is copied with ``copy.deepcopy``."""
+        twin = copy.copy(self)
+        twin._state = state.copy(self._state)
+        twin._plan = w.new_decision(self.cluster.gpus)
+        return twin
+
+    def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
+        transitions.admit(self._state, job)
+        self.world.progress[:2, job] = done
+        refusals = self.apply(Plan((Start(job, gpus),)))
+        if refusals:
+            raise ClusterError(f"warm job '{self.trace.job_id[job]}' can't run on GPUs {tuple(gpus)}: {refusals[0].why}")
+
+
+class _Progress:
+    """Reports the number of ended jobs now and then."""
+
+    def __init__(self, simulator: Simulator, report: Callable[[int], None]) -> None:
+        self._simulator, self._report, self._decisions = simulator, report, 0
+
+    def decided(self, view: View, plan: Plan, refusals: Sequence[Refusal]) -> None:
+        """Count; report every so often."""
+        self._decisions += 1
+        if self._decisions % 1000 == 0:
+            left = int(self._simulator._state.counts[state.UNFINISHED])  # noqa: SLF001
+            self._report(len(self._simulator.trace) - left)
+
+
+def _row(action: Action, size: int) -> tuple[int, int, int, int]:
+    match action:
+        case Start(job, _, until, shared):
+            return w.A_START, job, size + (w.SHARED if shared else 0), int(w.NEVER) if until is None else until
+        case Preempt(job, keep):
+            return w.A_PREEMPT, job, 0, int(keep)
+        case Migrate(job):
+            return w.A_MIGRATE, job, size, 0
+        case Resize(job):
+            return w.A_RESIZE, job, size, 0
+        case Power(node, on):
+            return w.A_POWER, node, 0, int(on)
+        case Assign(node, vc):
+            return w.A_ASSIGN, node, 0, vc
+        case Timer(at):
+            return w.A_TIMER, 0, 0, at

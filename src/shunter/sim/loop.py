@@ -1,0 +1,394 @@
+"""From one decision to the next: the events of an instant, the checks on a plan, and the compiled form of ``drive``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, KIND_SHIFT, cancel, next_time, schedule
+from shunter.sim.state import (
+    CHECKPOINT_COST,
+    EXPIRED,
+    FAULT_END,
+    FAULT_NODE,
+    FAULT_TIME,
+    LOG_MARGIN,
+    LOG_ROWS,
+    MORE,
+    NEXT_ARRIVAL,
+    NEXT_FAULT,
+    ORDER,
+    PRIORITY,
+    TIME,
+    TIMERS,
+    UNFINISHED,
+    WHERE,
+    State,
+)
+from shunter.sim.transitions import (
+    admit,
+    announce,
+    assign,
+    break_down,
+    bring_up,
+    checkpointed,
+    fail,
+    finish,
+    move,
+    power,
+    preempt,
+    renew,
+    start,
+)
+from shunter.world import I64, Decision, World
+
+# -- what `advance` and `run` answer
+OVER, DECIDE, LOG_FULL, PAUSED, REFUSED = range(5)
+
+# -- why an action is refused; the words are in `engine.WHY`
+(
+    FINE,
+    NO_SUCH_JOB,
+    NOT_PENDING,
+    NOT_RUNNING,
+    NO_SUCH_GPU,
+    GPU_TWICE,
+    WRONG_COUNT,
+    NODE_NOT_UP,
+    WRONG_VC,
+    WRONG_TYPE,
+    GPU_BUSY,
+    NO_CPU,
+    NO_MEMORY,
+    NO_SUCH_NODE,
+    NODE_NOT_IDLE,
+    NODE_NOT_ASLEEP,
+    TIME_PAST,
+    TOO_MANY_TIMERS,
+    NO_SUCH_VC,
+    NO_SLOT,
+) = range(20)
+
+
+# ------------------------------------------------------------------------------------------- events
+
+
+@kernel
+def advance(state: State, until: int) -> int:
+    """Let everything happen that happens at the next instant; then the policy is to decide."""
+    clock, counts = state.world.clock, state.counts
+    if counts[MORE] == 0:
+        clock[w.N_ENDED] = 0
+        clock[w.N_ARRIVED] = 0
+        if counts[EXPIRED] == 1 and end_leases(state):
+            return DECIDE
+        time = next_instant(state)
+        if time == w.NEVER:
+            return OVER
+        if time > until:
+            return PAUSED
+        clock[w.NOW] = time
+    counts[MORE] = 1
+    while next_event(state):
+        if counts[LOG_ROWS] + counts[LOG_MARGIN] > len(state.log):
+            return LOG_FULL
+    counts[MORE] = 0
+    return DECIDE
+
+
+@kernel
+def next_instant(state: State) -> int:
+    """When something happens next."""
+    if state.counts[UNFINISHED] == 0:
+        return int(w.NEVER)
+    time = next_time(state.heap, state.counts)
+    if state.counts[NEXT_ARRIVAL] < state.world.jobs.shape[1]:
+        time = min(time, state.world.jobs[w.SUBMIT, state.counts[NEXT_ARRIVAL]])
+    if state.counts[NEXT_FAULT] < len(state.faults):
+        time = min(time, state.faults[state.counts[NEXT_FAULT], FAULT_TIME])
+    return int(max(time, state.world.clock[w.NOW]))
+
+
+@kernel
+def next_event(state: State) -> bool:
+    """Handle one event of this instant, in the order of kinds; false if there is none left."""
+    world, counts, heap = state.world, state.counts, state.heap
+    now = world.clock[w.NOW]
+    kind, source = K_TIMER + 1, -1
+    if next_time(heap, counts) == now:
+        source = heap[ORDER, 0]
+        kind = heap[PRIORITY, source] >> KIND_SHIFT
+    if kind <= K_FAILURE:
+        cancel(heap, counts, source)
+        if world.jobs[w.STATE, source] == w.STOPPING:
+            checkpointed(state, source, w.BY_POLICY)
+        elif kind == K_FINISH:
+            finish(state, source)
+        else:
+            fail(state, source)
+        return True
+    if counts[NEXT_FAULT] < len(state.faults) and state.faults[counts[NEXT_FAULT], FAULT_TIME] <= now:
+        fault = state.faults[counts[NEXT_FAULT]]
+        counts[NEXT_FAULT] += 1
+        announce(state, fault[FAULT_NODE])
+        break_down(state, fault[FAULT_NODE], fault[FAULT_END])
+        return True
+    if kind == K_REPAIR:
+        cancel(heap, counts, source)
+        bring_up(state, source - world.jobs.shape[1])
+        return True
+    arrival = counts[NEXT_ARRIVAL]
+    if arrival < world.jobs.shape[1] and world.jobs[w.SUBMIT, arrival] <= now:
+        counts[NEXT_ARRIVAL] += 1
+        if world.jobs[w.STATE, arrival] == w.FUTURE:
+            admit(state, arrival)
+        return True
+    if kind == K_TIMER:
+        cancel(heap, counts, source)
+        if source < world.jobs.shape[1]:
+            counts[EXPIRED] = 1
+        return True
+    return False
+
+
+@kernel
+def end_leases(state: State) -> bool:
+    """Stop the jobs whose lease ended without being renewed; true if there were any."""
+    world = state.world
+    state.counts[EXPIRED] = 0
+    stopped = False
+    for at in range(world.clock[w.N_RUNNING] - 1, -1, -1):
+        job = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.UNTIL, job] <= world.clock[w.NOW] and world.jobs[w.STATE, job] == w.RUNNING:
+            preempt(state, job, True, w.BY_LEASE)
+            stopped = True
+    return stopped
+
+
+# ------------------------------------------------------------------------------------------- plans
+
+
+@kernel
+def state_on_paper(state: State, plan: Decision, index: int, job: int) -> int:
+    """The state that a job would be in after the first ``index`` actions of a plan."""
+    for i in range(index - 1, -1, -1):
+        kind = plan.actions[i, w.KIND]
+        if plan.actions[i, w.TARGET] == job and kind <= w.A_PREEMPT:
+            if kind == w.A_START:
+                return w.RUNNING
+            stays = plan.actions[i, w.ARG] == 1 and state.truth[CHECKPOINT_COST, job] > 0
+            return w.STOPPING if stays else w.PENDING
+    return int(state.world.jobs[w.STATE, job])
+
+
+@kernel
+def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
+    """Whether a running job holds exactly these GPUs and its lease is over."""
+    if world.jobs[w.UNTIL, job] > world.clock[w.NOW] or world.jobs[w.WORKERS, job] != len(gpu_ids):
+        return False
+    slot, held = world.jobs[w.HEAD, job], 0
+    while slot >= 0:
+        gpu = slot // world.clock[w.SLOTS_PER_GPU]
+        for i in range(len(gpu_ids)):
+            if gpu_ids[i] == gpu:
+                held += 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return held == len(gpu_ids)
+
+
+@kernel
+def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
+    """Whether a job may be put on these GPUs, given who is on them on paper; takes them there if so."""
+    jobs, nodes, gpus = state.world.jobs, paper.nodes, paper.gpus
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        if gpu < 0 or gpu >= gpus.shape[1]:
+            return NO_SUCH_GPU
+        if i > 0 and gpu <= gpu_ids[i - 1]:
+            return GPU_TWICE  # they are sorted before
+        node = gpus[w.NODE, gpu]
+        if nodes[w.NODE_STATE, node] != w.UP:
+            return NODE_NOT_UP
+        if jobs[w.VC, job] >= 0 and jobs[w.VC, job] != nodes[w.NODE_VC, node]:
+            return WRONG_VC
+        if jobs[w.TYPE, job] >= 0 and jobs[w.TYPE, job] != nodes[w.NODE_TYPE, node]:
+            return WRONG_TYPE
+        if not shared and gpus[w.USED, gpu] + jobs[w.SHARE, job] > 1000:
+            return GPU_BUSY
+        if gpus[w.TENANTS, gpu] >= state.world.clock[w.SLOTS_PER_GPU]:
+            return NO_SLOT
+        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
+        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
+        if nodes[w.CPU_FREE, node] < 0:
+            return NO_CPU
+        if nodes[w.MEM_FREE, node] < 0:
+            return NO_MEMORY
+        gpus[w.TENANTS, gpu] += 1
+        gpus[w.USED, gpu] += jobs[w.SHARE, job]
+    return FINE
+
+
+@kernel
+def give_back(state: State, paper: World, job: int) -> None:
+    """Release a running job's GPUs on paper."""
+    jobs = state.world.jobs
+    slot = jobs[w.HEAD, job]
+    while slot >= 0:
+        gpu = slot // state.world.clock[w.SLOTS_PER_GPU]
+        paper.gpus[w.TENANTS, gpu] -= 1
+        paper.gpus[w.USED, gpu] -= jobs[w.SHARE, job]
+        paper.nodes[w.CPU_FREE, paper.gpus[w.NODE, gpu]] += jobs[w.CPU, job]
+        paper.nodes[w.MEM_FREE, paper.gpus[w.NODE, gpu]] += jobs[w.MEM, job]
+        slot = state.world.slots[w.SLOT_NEXT, slot]
+
+
+@kernel
+def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I64) -> int:
+    """Why a Start, Preempt, Migrate or Resize can't be done after the actions before it; ``FINE`` if it can."""
+    kind, job, size = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], plan.actions[index, w.SIZE]
+    if job < 0 or job >= state.world.jobs.shape[1]:
+        return NO_SUCH_JOB
+    standing = state_on_paper(state, plan, index, job)
+    if kind == w.A_PREEMPT:
+        if standing != w.RUNNING:
+            return NOT_RUNNING
+        if state.truth[CHECKPOINT_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
+            give_back(state, paper, job)
+        return FINE
+    if kind == w.A_START:
+        if plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
+            return TIME_PAST
+        if standing == w.RUNNING and is_renewal(state.world, job, gpu_ids):
+            return FINE
+        if standing != w.PENDING:
+            return NOT_PENDING
+        if len(gpu_ids) != state.world.jobs[w.GPUS, job]:
+            return WRONG_COUNT
+        return fits(state, paper, job, gpu_ids, size >= w.SHARED)
+    if standing != w.RUNNING:
+        return NOT_RUNNING
+    if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != state.world.jobs[w.WORKERS, job]):
+        return WRONG_COUNT
+    give_back(state, paper, job)
+    return fits(state, paper, job, gpu_ids, False)
+
+
+@kernel
+def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
+    """Why a Power, Assign or Timer can't be done; ``FINE`` if it can."""
+    kind, target, arg = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], plan.actions[index, w.ARG]
+    if kind == w.A_TIMER:
+        if arg <= state.world.clock[w.NOW]:
+            return TIME_PAST
+        return FINE if timer_source(state, arg) >= 0 else TOO_MANY_TIMERS
+    if target < 0 or target >= paper.nodes.shape[1]:
+        return NO_SUCH_NODE
+    if kind == w.A_ASSIGN:
+        if arg < 0 or arg > paper.clock[w.LAST_VC]:
+            return NO_SUCH_VC
+        paper.nodes[w.NODE_VC, target] = arg
+        return FINE
+    if arg == 1:
+        return FINE if paper.nodes[w.NODE_STATE, target] == w.ASLEEP else NODE_NOT_ASLEEP
+    if paper.nodes[w.NODE_STATE, target] != w.UP:
+        return NODE_NOT_UP
+    first = paper.nodes[w.FIRST_GPU, target]
+    for gpu in range(first, first + paper.nodes[w.TOTAL, target]):
+        if paper.gpus[w.TENANTS, gpu] > 0:
+            return NODE_NOT_IDLE
+    paper.nodes[w.NODE_STATE, target] = w.ASLEEP
+    return FINE
+
+
+@kernel
+def timer_source(state: State, at: int) -> int:
+    """A timer that already rings at that time, else a free one, else -1."""
+    first = state.heap.shape[1] - TIMERS
+    free = -1
+    for source in range(first, first + TIMERS):
+        if state.heap[WHERE, source] < 0:
+            free = source
+        elif state.heap[TIME, source] == at:
+            return source
+    return free
+
+
+@kernel
+def check(state: State, plan: Decision, refusals: I64) -> int:
+    """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
+    world = state.world
+    paper = World(world.clock, world.jobs, world.progress, world.nodes.copy(), world.gpus.copy(), world.slots, world.lists)
+    used, refused = 0, 0
+    for i in range(plan.counts[0]):
+        size = plan.actions[i, w.SIZE] % w.SHARED
+        if plan.actions[i, w.KIND] <= w.A_RESIZE:
+            refusals[i] = check_job(state, paper, plan, i, plan.gpu_ids[used : used + size])
+        else:
+            refusals[i] = check_other(state, paper, plan, i)
+        used += size
+        if refusals[i] != FINE:
+            refused += 1
+    return refused
+
+
+@kernel
+def perform(state: State, plan: Decision) -> bool:
+    """Do a checked plan; true if it did more than set timers, so that the policy is to be asked again."""
+    clock = state.world.clock
+    clock[w.N_ENDED] = 0
+    clock[w.N_ARRIVED] = 0
+    used, changed = 0, False
+    for i in range(plan.counts[0]):
+        kind, target, arg = plan.actions[i, w.KIND], plan.actions[i, w.TARGET], plan.actions[i, w.ARG]
+        size = plan.actions[i, w.SIZE] % w.SHARED
+        gpu_ids = plan.gpu_ids[used : used + size]
+        used += size
+        changed = changed or kind != w.A_TIMER
+        if kind == w.A_START:
+            if state.world.jobs[w.STATE, target] == w.RUNNING:
+                renew(state, target, arg)
+            else:
+                start(state, target, gpu_ids, arg)
+        elif kind == w.A_PREEMPT:
+            preempt(state, target, arg == 1, w.BY_POLICY)
+        elif kind == w.A_POWER:
+            power(state, target, arg == 1)
+        elif kind == w.A_ASSIGN:
+            assign(state, target, arg)
+        elif kind == w.A_TIMER:
+            source = timer_source(state, arg)
+            if state.heap[WHERE, source] < 0:
+                schedule(state.heap, state.counts, source, arg, K_TIMER)
+        else:
+            move(state, target, gpu_ids)
+    return changed
+
+
+# ------------------------------------------------------------------------------------------- the compiled loop
+
+
+@kernel
+def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int) -> int:
+    """``drive`` compiled: advance, decide, apply, until the end, ``until`` or ``budget`` decisions."""
+    refusals = np.zeros(len(plan.actions), np.int64)
+    for _ in range(budget):
+        status = advance(state, until)
+        if status != DECIDE:
+            return status
+        while True:
+            if state.counts[LOG_ROWS] + state.counts[LOG_MARGIN] > len(state.log):
+                state.counts[MORE] = 1  # come back to this very decision with an empty log
+                return LOG_FULL
+            plan.counts[0] = 0
+            plan.counts[1] = 0
+            decide(state.world, memory, parts, plan)
+            if plan.counts[0] == 0:
+                break
+            if check(state, plan, refusals) > 0:
+                return REFUSED
+            if not perform(state, plan):
+                break
+    return DECIDE

@@ -1,0 +1,82 @@
+"""What happens to the cluster besides its jobs: failures, outages, warm starts, and how speeds depend on placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from shunter.cluster import Cluster
+from shunter.errors import ClusterError
+from shunter.seeding import rng
+from shunter.world import F64, I64
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A node that goes down at ``time`` and is back at ``end`` (ms); ``known``: an outage that was announced."""
+
+    time: int
+    node: int
+    end: int
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A job that already runs when the simulation begins: where, and how much of its work is done (ms)."""
+
+    job: int
+    gpus: tuple[int, ...]
+    done: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything about a simulated world that is neither trace nor cluster; the default adds nothing."""
+
+    faults: tuple[Fault, ...] = ()
+    warm: tuple[Warm, ...] = ()
+    begin: int | None = None  # ms; the first submission if not given
+    sharing: int = 2  # jobs that a GPU can hold at most (more where the trace has small shares)
+    tier_speed: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    # of a model: its speed on one node, in one rack, across racks; 1 where not given
+    pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
+    # of two models on one GPU: the first one's speed beside the second; time slices where not given
+
+    def fault_table(self, nodes: int) -> I64:
+        """The faults as rows (time, node, end, known), in order of time."""
+        for fault in self.faults:
+            if not 0 <= fault.node < nodes or fault.end <= fault.time:
+                raise ClusterError(f"{fault}: node must be 0..{nodes - 1} and end must come after time")
+        rows = sorted((f.time, f.node, f.end, int(f.known)) for f in self.faults)
+        return np.array(rows, np.int64).reshape(-1, 4)
+
+    def speed_tables(self, models: tuple[str, ...]) -> tuple[F64, F64]:
+        """Both speed tables as arrays over the trace's model codes; the last row stands for an unknown model."""
+        code = {name: index for index, name in enumerate(models)}
+        tier, pair = np.ones((len(models) + 1, 3)), np.zeros((len(models) + 1, len(models) + 1))
+        for name, speeds in self.tier_speed.items():
+            if name in code:
+                tier[code[name]] = speeds
+        for (first, second), speed in self.pair_speed.items():
+            if first in code and second in code:
+                pair[code[first], code[second]] = speed
+        if not ((tier > 0).all() and (pair >= 0).all()):
+            raise ClusterError("speeds in tier_speed and pair_speed must be above 0")
+        return tier, pair
+
+
+def random_faults(cluster: Cluster, mtbf: float, mttr: float, until: int, seed: int) -> tuple[Fault, ...]:
+    """Independent failures of every node up to ``until`` (ms), exponential with these means in hours."""
+    draws, hour, faults = rng(seed, "faults"), 3_600_000, []
+    for node in range(cluster.nodes):
+        time = 0
+        while True:
+            time += 1 + int(draws.exponential(mtbf) * hour)
+            if time >= until:
+                break
+            end = time + 1 + int(draws.exponential(mttr) * hour)
+            faults.append(Fault(time, node, end))
+            time = end
+    return tuple(faults)

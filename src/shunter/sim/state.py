@@ -1,0 +1,176 @@
+"""The simulator's state: the visible world, the hidden truth, the event queue and the log, all as arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.errors import ClusterError
+from shunter.model import GPU, Trace
+from shunter.sim.scenario import Scenario
+from shunter.world import F64, I64, World
+
+UNLIMITED = 2**60
+
+# -- columns of `truth`: what no policy may see ...
+DURATION, FAILURES, FAIL_AFTER = range(3)
+# ... what stopping and starting costs; SINCE: work is counted from here on (after a restart); BASE: work when the present
+# attempt began; CHILD and SIBLING: the jobs that wait for this one, as a linked list
+INTERVAL, CHECKPOINT_COST, RESTART_COST, SINCE, BASE, CHILD, SIBLING = range(3, 10)
+TRUTH_COLUMNS = 10
+
+# -- columns of `faults`, in order of time
+FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN = range(4)
+
+# -- entries of `counts`
+NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE = range(9)
+COUNTS_SIZE = 9
+
+# -- rows of `heap`, indexed by source (jobs, then nodes, then timers) but for ORDER, indexed by position
+TIME, PRIORITY, WHERE, ORDER = range(4)
+TIMERS = 64
+
+LOG_COLUMNS = 5
+
+
+class State(NamedTuple):
+    """All that changes during a simulation; copying these arrays forks it."""
+
+    world: World
+    truth: I64  # (TRUTH_COLUMNS, jobs)
+    counts: I64  # (COUNTS_SIZE,)
+    heap: I64  # (4, jobs + nodes + TIMERS)
+    log: I64  # (capacity, LOG_COLUMNS)
+    faults: I64  # (faults, 4), never changed
+    tier_speed: F64  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
+    pair_speed: F64  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
+    wake: I64  # (1,) ms that a sleeping node needs
+
+
+def copy(state: State) -> State:
+    """An independent copy; what never changes is shared."""
+    world = World(*(array.copy() for array in state.world))
+    rows = state.counts[LOG_ROWS]
+    log = np.empty_like(state.log)
+    log[:rows] = state.log[:rows]
+    return state._replace(
+        world=world, truth=state.truth.copy(), counts=state.counts.copy(), heap=state.heap.copy(), log=log
+    )
+
+
+def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> State:
+    """The state before the first event."""
+    jobs, truth = _jobs(trace, cluster)
+    nodes = _nodes(cluster)
+    gpus, slots, per_gpu = _gpus(cluster, jobs, scenario.sharing)
+    n, m, g = len(trace), cluster.nodes, cluster.gpus
+
+    clock = np.zeros(w.CLOCK_SIZE, np.int64)
+    clock[w.NOW] = scenario.begin if scenario.begin is not None else (trace.submit[0] if n else 0)
+    clock[w.LAST_VC] = len(cluster.vcs) - 1
+    clock[w.SLOTS_PER_GPU] = per_gpu
+    clock[w.SEED] = seed
+    clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
+    world = World(clock, jobs, np.zeros((w.PROGRESS_COLUMNS, n)), nodes, gpus, slots, np.zeros((4, n), np.int64))
+
+    heap = np.zeros((4, n + m + TIMERS), np.int64)
+    heap[WHERE] = -1
+    counts = np.zeros(COUNTS_SIZE, np.int64)
+    counts[UNFINISHED] = n
+    children = np.bincount(trace.after[trace.after >= 0], minlength=1).max() if n else 0
+    counts[LOG_MARGIN] = 256 + 4 * g * per_gpu + 2 * children
+    log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
+    faults = scenario.fault_table(m)
+    for time, node, _, known in faults[::-1]:
+        if known:
+            nodes[w.OUTAGE, node] = time
+    tier_speed, pair_speed = scenario.speed_tables(trace.models)
+    wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
+    return State(world, truth, counts, heap, log, faults, tier_speed, pair_speed, wake)
+
+
+def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
+    n = len(trace)
+    jobs = np.zeros((w.JOB_COLUMNS, n), np.int64)
+    jobs[w.SUBMIT] = trace.submit
+    jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
+    jobs[w.SHARE] = np.minimum(trace.gpus, GPU)
+    for column, values in (
+        (w.USER, trace.user),
+        (w.VC, codes(trace.vc, trace.vcs, cluster.vcs, "virtual cluster", trace, cluster)),
+        (w.TYPE, codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types, "GPU type", trace, cluster)),
+        (w.LIMIT, trace.limit),
+        (w.CPU, -(-trace.cpus // jobs[w.GPUS])),
+        (w.MEM, -(-trace.mem_gib // jobs[w.GPUS])),
+        (w.AFTER, trace.after),
+        (w.DEADLINE, trace.deadline),
+        (w.MODEL, trace.model),
+        (w.QOS, trace.qos),
+        (w.RETRIES, trace.retries),
+    ):
+        jobs[column] = values
+    jobs[[w.STARTED, w.ENDED_AT, w.HEAD, w.AT]] = -1
+    jobs[w.UNTIL] = w.NEVER
+
+    truth = np.zeros((TRUTH_COLUMNS, n), np.int64)
+    truth[DURATION], truth[FAILURES], truth[FAIL_AFTER] = trace.duration, trace.failures, trace.fail_after
+    truth[INTERVAL] = trace.checkpoint
+    truth[CHECKPOINT_COST] = cluster.overheads.of(cluster.overheads.checkpoint, jobs[w.GPUS])
+    truth[RESTART_COST] = cluster.overheads.of(cluster.overheads.restart, jobs[w.GPUS])
+    truth[[CHILD, SIBLING]] = -1
+    for job in np.flatnonzero(trace.after >= 0)[::-1]:
+        parent = trace.after[job]
+        truth[SIBLING, job], truth[CHILD, parent] = truth[CHILD, parent], job
+    return jobs, truth
+
+
+def codes(
+    values: I64, names: tuple[str, ...], known: tuple[str, ...], what: str, trace: Trace, cluster: Cluster
+) -> I64:
+    """The trace's codes as the cluster's; -1 (anywhere) for all if the cluster has no virtual clusters at all."""
+    if not known:
+        return np.full(len(values), -1, np.int64)
+    index = {name: code for code, name in enumerate(known)}
+    table = np.array([index.get(name, -2) for name in names] + [-1], np.int64)
+    mapped = table[values]
+    if (mapped == -2).any():
+        job = int(np.flatnonzero(mapped == -2)[0])
+        raise ClusterError(
+            f"job '{trace.job_id[job]}' asks for {what} '{names[values[job]]}', which cluster '{cluster.name}' lacks "
+            f"({(mapped == -2).sum()} jobs ask for such); it has {', '.join(known)}. "
+            "Choose another cluster, or leave those jobs out (--drop-unfit)"
+        )
+    if what == "virtual cluster" and (mapped == -1).any():
+        job = int(np.flatnonzero(mapped == -1)[0])
+        raise ClusterError(
+            f"job '{trace.job_id[job]}' names no virtual cluster, but cluster '{cluster.name}' is divided into them "
+            f"({(mapped == -1).sum()} such jobs). Add a 'vc' column, choose another cluster, or --drop-unfit"
+        )
+    return mapped
+
+
+def _nodes(cluster: Cluster) -> I64:
+    nodes = np.zeros((w.NODE_COLUMNS, cluster.nodes), np.int64)
+    nodes[w.FREE] = nodes[w.TOTAL] = cluster.node_gpus
+    nodes[w.NODE_TYPE], nodes[w.RACK], nodes[w.NODE_VC] = cluster.node_type, cluster.node_rack, cluster.node_vc
+    nodes[w.CPU_FREE] = np.where(cluster.node_cpu > 0, cluster.node_cpu, UNLIMITED)
+    nodes[w.MEM_FREE] = np.where(cluster.node_mem > 0, cluster.node_mem, UNLIMITED)
+    nodes[w.NODE_STATE] = w.UP
+    nodes[w.OUTAGE] = w.NEVER
+    nodes[w.FIRST_GPU] = np.concatenate(([0], np.cumsum(cluster.node_gpus)[:-1]))
+    speeds = np.array([round(cluster.speeds.get(kind, 1.0) * 1e6) for kind in cluster.gpu_types], np.int64)
+    nodes[w.SPEED] = speeds[cluster.node_type]
+    nodes[w.RANK] = np.lexsort((np.arange(cluster.nodes), -cluster.node_gpus))
+    return nodes
+
+
+def _gpus(cluster: Cluster, jobs: I64, sharing: int) -> tuple[I64, I64, int]:
+    """The GPUs, the slots on them, and how many jobs fit on one: as many as the smallest share allows, at least ``sharing``."""
+    smallest = int(jobs[w.SHARE].min()) if jobs.shape[1] else GPU
+    per_gpu = max(sharing, min(GPU // smallest, 64))
+    gpus = np.zeros((w.GPU_COLUMNS, cluster.gpus), np.int64)
+    gpus[w.NODE] = np.repeat(np.arange(cluster.nodes), cluster.node_gpus)
+    return gpus, np.full((2, cluster.gpus * per_gpu), -1, np.int64), per_gpu

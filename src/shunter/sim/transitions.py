@@ -1,0 +1,443 @@
+"""What can happen to a job and to a node.  Every change of the state is made here."""
+
+from __future__ import annotations
+
+import math
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.sim.dynamics import speed
+from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
+from shunter.sim.state import (
+    BASE,
+    CHECKPOINT_COST,
+    CHILD,
+    DURATION,
+    FAIL_AFTER,
+    FAILURES,
+    FAULT_KNOWN,
+    FAULT_NODE,
+    FAULT_TIME,
+    INTERVAL,
+    LOG_ROWS,
+    NEXT_FAULT,
+    RESTART_COST,
+    SIBLING,
+    SINCE,
+    UNFINISHED,
+    State,
+)
+from shunter.world import I64, World
+
+
+@kernel
+def record(state: State, kind: int, job: int, a: int, b: int) -> None:
+    """Append a row to the event log; the loop sees to it that there is room."""
+    row = state.counts[LOG_ROWS]
+    state.counts[LOG_ROWS] += 1
+    state.log[row, 0] = state.world.clock[w.NOW]
+    state.log[row, 1] = kind
+    state.log[row, 2] = job
+    state.log[row, 3] = a
+    state.log[row, 4] = b
+
+
+@kernel
+def enlist(world: World, row: int, length: int, job: int) -> None:
+    """Append a job to one of the lists without order."""
+    at = world.clock[length]
+    world.lists[row, at] = job
+    world.clock[length] += 1
+    if row <= w.L_RUNNING:
+        world.jobs[w.AT, job] = at
+
+
+@kernel
+def strike(world: World, row: int, length: int, job: int) -> None:
+    """Take a job off the pending or running list: the last one fills its place."""
+    at = world.jobs[w.AT, job]
+    world.clock[length] -= 1
+    last = world.lists[row, world.clock[length]]
+    world.lists[row, at] = last
+    world.jobs[w.AT, last] = at
+
+
+# ------------------------------------------------------------------------------------------- progress and speed
+
+
+@kernel
+def settle(state: State, job: int) -> None:
+    """Count the work done up to now at the speed so far."""
+    now = state.world.clock[w.NOW]
+    if now > state.truth[SINCE, job]:
+        elapsed = now - state.truth[SINCE, job]
+        state.world.progress[w.WORK, job] += elapsed * state.world.progress[w.RATE, job]
+        state.truth[SINCE, job] = now
+
+
+@kernel
+def retime(state: State, job: int) -> None:
+    """Take the job's present speed and move its next event: its end, its failure, or the end of its lease."""
+    settle(state, job)
+    rate = speed(state, job)
+    state.world.progress[w.RATE, job] = rate
+    target, kind = float(state.truth[DURATION, job]), K_FINISH
+    if state.truth[FAILURES, job] > 0:
+        target = min(target, float(state.truth[BASE, job] + state.truth[FAIL_AFTER, job]))
+        kind = K_FAILURE
+    remaining = max(target - state.world.progress[w.WORK, job], 0.0)
+    end = state.truth[SINCE, job] + int(math.ceil(remaining / rate))
+    if state.world.jobs[w.UNTIL, job] < end:
+        end, kind = state.world.jobs[w.UNTIL, job], K_TIMER
+    schedule(state.heap, state.counts, job, end, kind)
+
+
+@kernel
+def retime_neighbours(state: State, gpu: int, job: int) -> None:
+    """Somebody came to or left a GPU: the other tenants' speeds change."""
+    per_gpu = state.world.clock[w.SLOTS_PER_GPU]
+    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
+        other = state.world.slots[w.SLOT_JOB, slot]
+        if other >= 0 and other != job and state.world.jobs[w.STATE, other] == w.RUNNING:
+            retime(state, other)
+
+
+# ------------------------------------------------------------------------------------------- taking and releasing GPUs
+
+
+@kernel
+def take(state: State, job: int, gpu_ids: I64) -> None:
+    """Put a job on GPUs (ascending) and log it, one row per node."""
+    world = state.world
+    jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
+    per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
+    jobs[w.HEAD, job] = -1
+    here, count = -1, 0
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        slot = gpu * per_gpu
+        while world.slots[w.SLOT_JOB, slot] >= 0:
+            slot += 1
+        world.slots[w.SLOT_JOB, slot] = job
+        world.slots[w.SLOT_NEXT, slot] = jobs[w.HEAD, job]
+        jobs[w.HEAD, job] = slot
+        node = gpus[w.NODE, gpu]
+        if gpus[w.TENANTS, gpu] == 0:
+            nodes[w.FREE, node] -= 1
+        gpus[w.TENANTS, gpu] += 1
+        gpus[w.USED, gpu] += share
+        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
+        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
+        if node != here and count > 0:
+            record(state, w.START, job, here, count * share)
+            count = 0
+        here = node
+        count += 1
+    record(state, w.START, job, here, count * share)
+    jobs[w.WORKERS, job] = len(gpu_ids)
+
+
+@kernel
+def release(state: State, job: int) -> None:
+    """Take a job off its GPUs; those who stay behind run faster."""
+    world = state.world
+    jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
+    per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
+    slot = jobs[w.HEAD, job]
+    while slot >= 0:
+        gpu = slot // per_gpu
+        node = gpus[w.NODE, gpu]
+        world.slots[w.SLOT_JOB, slot] = -1
+        gpus[w.TENANTS, gpu] -= 1
+        gpus[w.USED, gpu] -= share
+        nodes[w.CPU_FREE, node] += jobs[w.CPU, job]
+        nodes[w.MEM_FREE, node] += jobs[w.MEM, job]
+        if gpus[w.TENANTS, gpu] == 0:
+            if nodes[w.NODE_STATE, node] == w.UP:
+                nodes[w.FREE, node] += 1
+        else:
+            retime_neighbours(state, gpu, job)
+        slot = world.slots[w.SLOT_NEXT, slot]
+    jobs[w.HEAD, job] = -1
+    world.clock[w.RELEASES] += 1
+
+
+# ------------------------------------------------------------------------------------------- the course of a job
+
+
+@kernel
+def enqueue(state: State, job: int) -> None:
+    """A job begins to wait."""
+    world = state.world
+    world.jobs[w.STATE, job] = w.PENDING
+    world.jobs[w.WAITING_SINCE, job] = world.clock[w.NOW]
+    enlist(world, w.L_PENDING, w.N_PENDING, job)
+    enlist(world, w.L_ARRIVED, w.N_ARRIVED, job)
+
+
+@kernel
+def admit(state: State, job: int) -> None:
+    """A job was submitted: it waits in the queue, or is held until the job that it comes after has ended."""
+    world = state.world
+    parent = world.jobs[w.AFTER, job]
+    if parent >= 0 and world.jobs[w.STATE, parent] < w.DONE:
+        world.jobs[w.STATE, job] = w.HELD
+        return
+    world.jobs[w.ELIGIBLE, job] = world.clock[w.NOW]
+    enqueue(state, job)
+    record(state, w.ARRIVE, job, 0, 0)
+
+
+@kernel
+def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
+    """A pending job begins to run; one that ran before pays for its restart first."""
+    world = state.world
+    jobs, now = world.jobs, world.clock[w.NOW]
+    strike(world, w.L_PENDING, w.N_PENDING, job)
+    enlist(world, w.L_RUNNING, w.N_RUNNING, job)
+    jobs[w.WAITED, job] += now - jobs[w.WAITING_SINCE, job]
+    jobs[w.STATE, job] = w.RUNNING
+    jobs[w.BEGUN, job] = now
+    jobs[w.UNTIL, job] = until
+    state.truth[SINCE, job] = now
+    take(state, job, gpu_ids)
+    if jobs[w.STARTED, job] < 0:
+        jobs[w.STARTED, job] = now
+        jobs[w.ATTEMPTS, job] = 1
+    else:
+        pay(state, job, state.truth[RESTART_COST, job])
+    retime(state, job)
+    for i in range(len(gpu_ids)):
+        if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
+            retime_neighbours(state, gpu_ids[i], job)
+
+
+@kernel
+def pay(state: State, job: int, cost: int) -> None:
+    """The job holds its GPUs for ``cost`` ms without progress."""
+    state.truth[SINCE, job] += cost
+    state.world.jobs[w.LOST, job] += cost * state.world.jobs[w.WORKERS, job]
+
+
+@kernel
+def account(state: State, job: int) -> None:
+    """Close the present stretch of running: what was executed and attained in it."""
+    jobs, now = state.world.jobs, state.world.clock[w.NOW]
+    ran = now - jobs[w.BEGUN, job]
+    jobs[w.EXECUTED, job] += ran
+    jobs[w.ATTAINED, job] += ran * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
+    jobs[w.BEGUN, job] = now
+
+
+@kernel
+def leave(state: State, job: int) -> None:
+    """A job gives up its GPUs, whatever becomes of it."""
+    account(state, job)
+    cancel(state.heap, state.counts, job)
+    strike(state.world, w.L_RUNNING, w.N_RUNNING, job)
+    release(state, job)
+    state.world.jobs[w.UNTIL, job] = w.NEVER
+    state.world.jobs[w.WORKERS, job] = 0
+    state.world.progress[w.RATE, job] = 0.0
+
+
+@kernel
+def end(state: State, job: int, outcome: int) -> None:
+    """A job has ended for good; those that come after it may wait in the queue now."""
+    world = state.world
+    leave(state, job)
+    world.jobs[w.STATE, job] = outcome
+    world.jobs[w.ENDED_AT, job] = world.clock[w.NOW]
+    enlist(world, w.L_ENDED, w.N_ENDED, job)
+    state.counts[UNFINISHED] -= 1
+    child = state.truth[CHILD, job]
+    while child >= 0:
+        if world.jobs[w.STATE, child] == w.HELD:
+            admit(state, child)
+        child = state.truth[SIBLING, child]
+
+
+@kernel
+def finish(state: State, job: int) -> None:
+    """A job has done all its work."""
+    state.world.progress[w.WORK, job] = state.truth[DURATION, job]
+    record(state, w.FINISH, job, 0, 0)
+    end(state, job, w.DONE)
+
+
+@kernel
+def roll_back(state: State, job: int) -> int:
+    """A job loses what it did since its last checkpoint; returns the lost work in ms."""
+    settle(state, job)
+    progress = state.world.progress
+    kept, interval = progress[w.SAVED, job], state.truth[INTERVAL, job]
+    if interval > 0:
+        kept += math.floor((progress[w.WORK, job] - kept) / interval) * interval
+    lost = int(progress[w.WORK, job] - kept)
+    progress[w.WORK, job] = kept
+    progress[w.SAVED, job] = kept
+    state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.WORKERS, job]
+    return lost
+
+
+@kernel
+def fail(state: State, job: int) -> None:
+    """An attempt failed by itself: the job is tried again from its last checkpoint, or given up."""
+    world = state.world
+    roll_back(state, job)
+    state.truth[FAILURES, job] -= 1
+    state.truth[BASE, job] = int(world.progress[w.WORK, job])
+    if world.jobs[w.RETRIES, job] <= 0:
+        record(state, w.FAIL, job, 1, 0)
+        end(state, job, w.FAILED)
+        return
+    world.jobs[w.RETRIES, job] -= 1
+    world.jobs[w.ATTEMPTS, job] += 1
+    record(state, w.FAIL, job, 0, 0)
+    leave(state, job)
+    enqueue(state, job)
+
+
+@kernel
+def kill(state: State, job: int, cause: int) -> None:
+    """A job is thrown off its GPUs at once and waits again."""
+    lost = roll_back(state, job)
+    state.truth[BASE, job] = int(state.world.progress[w.WORK, job])
+    evict(state, job, cause, lost)
+
+
+@kernel
+def evict(state: State, job: int, cause: int, lost: int) -> None:
+    """A job goes back into the queue."""
+    record(state, w.PREEMPT, job, cause, lost)
+    state.world.jobs[w.PREEMPTIONS, job] += 1
+    leave(state, job)
+    enqueue(state, job)
+
+
+@kernel
+def checkpointed(state: State, job: int, cause: int) -> None:
+    """All that the job did is safe; it goes back into the queue."""
+    state.world.progress[w.SAVED, job] = state.world.progress[w.WORK, job]
+    evict(state, job, cause, 0)
+
+
+@kernel
+def preempt(state: State, job: int, keep: bool, cause: int) -> None:
+    """A running job is stopped; with ``keep`` it is checkpointed first, which holds its GPUs for as long as that takes."""
+    if not keep:
+        kill(state, job, cause)
+        return
+    settle(state, job)
+    world, cost = state.world, state.truth[CHECKPOINT_COST, job]
+    if cost == 0:
+        checkpointed(state, job, cause)
+        return
+    world.jobs[w.STATE, job] = w.STOPPING
+    world.progress[w.RATE, job] = 0.0
+    world.jobs[w.LOST, job] += cost * world.jobs[w.WORKERS, job]
+    record(state, w.STOP, job, cause, cost)
+    schedule(state.heap, state.counts, job, world.clock[w.NOW] + cost, K_FINISH)
+
+
+@kernel
+def move(state: State, job: int, gpu_ids: I64) -> None:
+    """A running job goes on elsewhere, on as many GPUs or on more or fewer, after a checkpoint and a restart."""
+    world = state.world
+    settle(state, job)
+    account(state, job)
+    world.progress[w.SAVED, job] = world.progress[w.WORK, job]
+    record(state, w.MOVE, job, world.jobs[w.WORKERS, job], len(gpu_ids))
+    release(state, job)
+    take(state, job, gpu_ids)
+    state.truth[SINCE, job] = world.clock[w.NOW]
+    pay(state, job, state.truth[CHECKPOINT_COST, job] + state.truth[RESTART_COST, job])
+    retime(state, job)
+    for i in range(len(gpu_ids)):
+        if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
+            retime_neighbours(state, gpu_ids[i], job)
+
+
+@kernel
+def renew(state: State, job: int, until: int) -> None:
+    """The lease of a job that keeps its GPUs is prolonged; that costs nothing."""
+    state.world.jobs[w.UNTIL, job] = until
+    retime(state, job)
+
+
+# ------------------------------------------------------------------------------------------- nodes
+
+
+@kernel
+def node_source(state: State, node: int) -> int:
+    """The event source of a node: they come after the jobs'."""
+    return int(state.world.jobs.shape[1] + node)
+
+
+@kernel
+def bring_up(state: State, node: int) -> None:
+    """A node is repaired or awake: its free GPUs count again."""
+    world = state.world
+    world.nodes[w.NODE_STATE, node] = w.UP
+    first = world.nodes[w.FIRST_GPU, node]
+    free = 0
+    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
+        if world.gpus[w.TENANTS, gpu] == 0:
+            free += 1
+    world.nodes[w.FREE, node] = free
+    world.clock[w.RELEASES] += 1
+    record(state, w.NODE_UP, -1, node, 0)
+
+
+@kernel
+def break_down(state: State, node: int, until: int) -> None:
+    """A node fails or goes into maintenance: its jobs are thrown back into the queue."""
+    world = state.world
+    source = node_source(state, node)
+    if world.nodes[w.NODE_STATE, node] == w.DOWN:
+        schedule(state.heap, state.counts, source, max(until, state.heap[0, source]), K_REPAIR)
+        return
+    world.nodes[w.NODE_STATE, node] = w.DOWN
+    world.nodes[w.FREE, node] = 0
+    world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made anew
+    record(state, w.NODE_DOWN, -1, node, 0)
+    per_gpu, first = world.clock[w.SLOTS_PER_GPU], world.nodes[w.FIRST_GPU, node]
+    for slot in range(first * per_gpu, (first + world.nodes[w.TOTAL, node]) * per_gpu):
+        job = world.slots[w.SLOT_JOB, slot]
+        if job >= 0:
+            if world.jobs[w.STATE, job] == w.STOPPING:  # it was being checkpointed: that never finished
+                world.jobs[w.STATE, job] = w.RUNNING
+            kill(state, job, w.BY_FAILURE)
+    schedule(state.heap, state.counts, source, until, K_REPAIR)
+
+
+@kernel
+def announce(state: State, node: int) -> None:
+    """Set a node's next known outage."""
+    state.world.nodes[w.OUTAGE, node] = w.NEVER
+    for row in range(state.counts[NEXT_FAULT], len(state.faults)):
+        if state.faults[row, FAULT_NODE] == node and state.faults[row, FAULT_KNOWN] == 1:
+            state.world.nodes[w.OUTAGE, node] = state.faults[row, FAULT_TIME]
+            return
+
+
+@kernel
+def power(state: State, node: int, on: bool) -> None:
+    """Put an idle node to sleep at once, or wake a sleeping one, which takes a while."""
+    world = state.world
+    if not on:
+        world.nodes[w.NODE_STATE, node] = w.ASLEEP
+        world.nodes[w.FREE, node] = 0
+        record(state, w.SLEEP, -1, node, 0)
+        return
+    world.nodes[w.NODE_STATE, node] = w.WAKING
+    record(state, w.WAKE, -1, node, 0)
+    schedule(state.heap, state.counts, node_source(state, node), world.clock[w.NOW] + state.wake[0], K_REPAIR)
+
+
+@kernel
+def assign(state: State, node: int, vc: int) -> None:
+    """Move a node to another virtual cluster; what runs there runs on."""
+    state.world.nodes[w.NODE_VC, node] = vc
+    state.world.clock[w.RELEASES] += 1
+    record(state, w.REASSIGN, -1, node, vc)
