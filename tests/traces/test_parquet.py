@@ -97,6 +97,16 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize("word", [b"user01", b"user"])  # a value, a column's name
+def test_damaged_text_is_refused(tmp_path: Path, word: bytes) -> None:
+    path = tmp_path / "t.parquet"
+    write(synthetic(10), path)
+    pq.write_table(pq.read_table(path), path, compression="none")
+    path.write_bytes(path.read_bytes().replace(word, b"\xff" * len(word)))
+    with pytest.raises(TraceError, match=r"t\.parquet"):
+        read(path)
+
+
 def test_a_file_without_jobs_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     write(everything(), path)

@@ -37,7 +37,7 @@ def write(trace: Trace, path: Path) -> None:
     table = _table(trace)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        pq.write_table(table, temporary, compression="zstd")
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
         temporary.replace(path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
@@ -105,7 +105,9 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, partitioning=None)
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        table.validate(full=True)  # text must be UTF-8
+        table.column_names  # noqa: B018  names too; pyarrow decodes them here
         found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
