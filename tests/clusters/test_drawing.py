@@ -53,6 +53,14 @@ def test_nothing_is_wider_than_the_terminal_or_cut(name: str) -> None:
     assert not any("…" in line for line in lines)
 
 
+def test_a_table_with_every_column_fits() -> None:
+    group = NodeGroup(20, 8, "v100", 96, 512.5, "production", (8, 8, 4))
+    lines = drawn(Cluster("lab", (group,), {"v100": 2.0}, vc_priority={"production": 0.5}))
+    assert " ".join(lines[2].split()) == "VC GPU type nodes GPUs/node GPUs speed CPUs/node GiB/node racks priority"
+    assert "3 of 4-8 nodes" in lines[3]
+    assert "production rack 2  " + " ".join(["▪" * 8] * 4) in lines
+
+
 def test_names_are_shown_as_they_are_and_costs_in_words() -> None:
     costs = Overheads(((1, 7), (8, 30)), ((1, 5.5),), 60)
     lines = drawn(Cluster("[bold]", (NodeGroup(1, 1, "[red]", vc="[b]"),), overheads=costs))

@@ -79,6 +79,8 @@ BAD = {
     "missing columns": ("job_id,submit\na,1\n", ["line 1", "missing: duration, gpus"]),
     "unknown column": (f"{HEADER},usr\na,1,1,1,x\n", ["line 1", "'usr'", "did you mean 'user'?"]),
     "both": ("job_id,submit,duration,num_gpus\n", ["'num_gpus'", "did you mean 'gpus'?", "missing: gpus"]),
+    "no header": ("1,2,3,4\na,0,1,1\n", ["line 1", "'1' is not known", "missing: job_id", "the first line must name"]),
+    "another table": (",".join("ABCDEFGH") + "\n", ["'E'", "and 3 more unknown columns"]),
     "duplicate column": (f"{HEADER},gpus\na,1,1,1,1\n", ["line 1", "'gpus' must occur once"]),
     "no number": (f"{HEADER}\na,0,1,1\nb,abc,1,1\n", ["line 3", "submit must be a number", "'abc'"]),
     "no number after blank lines": (f"{HEADER}\n\na,0,1,1\n\n\nb,0,x,1\n", ["line 6", "duration", "'x'"]),

@@ -86,9 +86,9 @@ def _groups(cluster: Cluster) -> Table:
 
 
 def _racks_in_words(group: NodeGroup) -> str:
-    """``8 of 8 nodes``, ``3 of 2 to 8 nodes``."""
+    """``8 of 8 nodes``, ``3 of 2-8 nodes``."""
     sizes = group.racks or (group.count,)
-    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    span = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)}-{max(sizes)}"
     return f"{len(sizes)} of {span} nodes"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Column, Trace
-from shunter.traces.checks import REMEDIES, Problems, check_ids, number_is_wrong, requirement, rows_of_after
+from shunter.traces.checks import REMEDIES, SHOWN, Problems, check_ids, number_is_wrong, requirement, rows_of_after
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -135,8 +135,12 @@ def _columns(path: Path, header: list[str], line: int) -> list[str]:
     """The names of the columns, all known, none twice, none missing."""
     names = [name.strip() for name in header]
     known = ["job_id", *Trace.columns()]
-    wrong = [f"column '{name}' is not known; {did_you_mean(name, known)}" for name in names if name not in known]
-    wrong = wrong[:1] if wrong and not set(names) & set(known) else wrong  # no header at all: don't tell it twice
+    unknown = [name for name in names if name not in known]
+    wrong = [f"column '{name}' is not known; {did_you_mean(name, known)}" for name in unknown[:1]]
+    wrong += [
+        f"column '{name}' is not known; {did_you_mean(name, known).partition('known:')[0]}" for name in unknown[1:SHOWN]
+    ]
+    wrong += [f"and {len(unknown) - SHOWN} more unknown columns"] if len(unknown) > SHOWN else []
     missing = [name for name in REQUIRED if name not in names]
     if missing:
         wrong.append(
@@ -171,9 +175,13 @@ def _numbers(problems: Problems, name: str, about: Column, texts: pl.Series) -> 
     wrong = number_is_wrong(name, about, values) & ~optional
     must = requirement(name, about)
     remedy = REMEDIES.get(name, "correct it, or leave it empty")
-    problems.add(
-        wrong, lambda row: f"{name} {must}, got {'an empty field' if empty[row] else repr(texts[row])}; {remedy}"
-    )
+
+    def tell(row: int) -> str:
+        if empty[row]:
+            return f"{name} {must}, got an empty field; fill it in"
+        return f"{name} {must}, got {texts[row][:60]!r}; {remedy}"
+
+    problems.add(wrong, tell)
     inside = np.rint(np.where(wrong | optional, 0, values) * about.scale).astype(np.int64)
     return np.where(optional, about.default, inside)
 

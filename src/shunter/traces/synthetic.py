@@ -37,6 +37,8 @@ def synthetic(jobs: int = 5000, seed: int = 0, gpus: int = 128, load: float = 0.
     for name, value in (("jobs", jobs), ("gpus", gpus), ("load", load)):
         if not (value > 0 and np.isfinite(value)):
             raise TraceError(f"synthetic trace: {name} must be above 0, got {value}")
+    if seed < 0:
+        raise TraceError(f"synthetic trace: seed must not be negative, got {seed}")
     user = _users(jobs, seed)
     size, duration = _works(user, seed, gpus)
     span = round(int((size * duration).sum()) / (gpus * load))
