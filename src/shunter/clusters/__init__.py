@@ -1,0 +1,76 @@
+"""Clusters from what people write: ``64x8``, a TOML file, the name of a ready-made one, or ``auto``."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+
+from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
+from shunter.clusters.sizing import sized_for
+from shunter.clusters.writing import to_toml
+from shunter.errors import ClusterError, did_you_mean
+from shunter.model import Trace
+
+__all__ = ["MOST_GPUS_PER_NODE", "MOST_NODES", "load", "names", "to_toml"]
+
+MOST_NODES, MOST_GPUS_PER_NODE = 100_000, 1000  # of one group; more is a slip of the pen
+FORMS = "NODESxGPUS[:TYPE], joined by +, as in 64x8 or 16x8:v100+16x2:p100"
+GROUP = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([A-Za-z0-9._-]+))?")
+
+
+def load(text: str, trace: Trace | None = None) -> Cluster:
+    """The cluster that ``text`` describes; ``auto`` needs the trace that it is to be sized for."""
+    text = text.strip()
+    name, _, settings = text.partition(":")
+    if name == "auto":
+        return sized_for(trace, settings)
+    if text in names():
+        return _read(resources.files(__name__).joinpath("ready", f"{text}.toml").read_text("utf-8"), text)
+    if text.endswith(".toml") or "/" in text:
+        return _read(_file_text(Path(text)), text)
+    if re.match(r"[-+.0-9]", text):
+        return Cluster(text, tuple(_group(text, part) for part in text.split("+")))
+    raise ClusterError(
+        f"there is no cluster '{text}'; {did_you_mean(text, names())}; or give {FORMS}, a path to a .toml file, or auto"
+    )
+
+
+def names() -> list[str]:
+    """The ready-made clusters."""
+    folder = resources.files(__name__).joinpath("ready")
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+
+
+def _group(text: str, part: str) -> NodeGroup:
+    """One part of a specification: ``16x8:v100``."""
+    match = GROUP.fullmatch(part)
+    if not match:
+        raise ClusterError(f"cluster '{text}': each part must be {FORMS}; got '{part}'")
+    count, gpus = int(match[1]), int(match[2])
+    if not (1 <= count <= MOST_NODES and 1 <= gpus <= MOST_GPUS_PER_NODE):
+        raise ClusterError(
+            f"cluster '{text}': nodes must be 1 to {MOST_NODES}, GPUs per node 1 to {MOST_GPUS_PER_NODE}, got '{part}'"
+        )
+    return NodeGroup(count, gpus, match[3] or ANY_TYPE)
+
+
+def _read(text: str, source: str) -> Cluster:
+    from shunter.clusters.reading import parse
+
+    return parse(text, source)
+
+
+def _file_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ClusterError(
+            f"{path}: there is no such file; check the path, or use a ready-made cluster: {', '.join(names())}"
+        ) from None
+    except IsADirectoryError:
+        raise ClusterError(f"{path}: is a folder; name a .toml file in it") from None
+    except UnicodeDecodeError as error:
+        raise ClusterError(f"{path}: text must be UTF-8 ({error}); save the file as UTF-8") from None
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{path}: cannot be read ({error}); check the path and its permissions") from None

@@ -1,0 +1,176 @@
+"""The TOML form of a cluster, declared once, and its mistakes told in the file's own words."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Overheads, Tier
+from shunter.clusters import MOST_GPUS_PER_NODE, MOST_NODES
+from shunter.errors import ClusterError, did_you_mean
+
+MOST = 1e9  # seconds, cores, GiB, GB/s: anything above is a slip of the pen
+
+
+def _steps(value: Any) -> tuple[tuple[int, float], ...]:
+    """One number of seconds for every job, or [[up to so many GPUs, seconds], ...]."""
+    steps = value if isinstance(value, list) else [[1, value]]  # a job above the last step pays the last step
+    for step in steps:
+        if not (isinstance(step, list) and len(step) == 2 and type(step[0]) is int and type(step[1]) in (int, float)):
+            raise ValueError("must be seconds, or steps as in [[1, 7], [8, 30]]: up to so many GPUs, so many seconds")
+        if step[0] < 1 or not 0 <= step[1] <= MOST:
+            raise ValueError("must have GPUs >= 1 and seconds >= 0 in every step")
+    if any(after[0] <= before[0] for before, after in pairwise(steps)):
+        raise ValueError("must have steps with ascending numbers of GPUs")
+    return tuple((gpus, float(seconds)) for gpus, seconds in steps)
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
+Steps = Annotated[tuple[tuple[int, float], ...], PlainValidator(_steps)]
+
+
+class Form(BaseModel):
+    """Strict: no unknown field, no text where a number belongs."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+class NodesForm(Form):
+    """``[[nodes]]``: some equal nodes."""
+
+    count: int = Field(ge=1, le=MOST_NODES)
+    gpus: int = Field(ge=1, le=MOST_GPUS_PER_NODE)
+    type: Name = ANY_TYPE
+    cpus: Amount = 0
+    mem_gib: Amount = 0
+    vc: str = ""
+    racks: list[Annotated[int, Field(ge=1)]] = []
+    rack_size: int = Field(0, ge=1)
+
+    @model_validator(mode="after")
+    def _racks_add_up(self) -> NodesForm:
+        if self.racks and self.rack_size:
+            raise ValueError("must give racks or rack_size, not both; remove one")
+        if self.racks and sum(self.racks) != self.count:
+            raise ValueError(f"racks must add up to count = {self.count}, but are {sum(self.racks)} nodes in all")
+        return self
+
+    def group(self) -> NodeGroup:
+        """The same as the simulator has it."""
+        racks = tuple(self.racks)
+        if self.rack_size:
+            whole, rest = divmod(self.count, self.rack_size)
+            racks = (self.rack_size,) * whole + ((rest,) if rest else ())
+        return NodeGroup(self.count, self.gpus, self.type, self.cpus, self.mem_gib, self.vc, racks)
+
+
+class TierForm(Form):
+    """``[[tier]]``: one level of the network, innermost first."""
+
+    name: Name
+    bandwidth_gbps: Positive
+    latency_us: Amount
+    topology: Literal["switch", "ring", "full"] = "switch"
+
+
+class OverheadsForm(Form):
+    """``[overheads]``: what stopping and starting costs."""
+
+    checkpoint: Steps = ()
+    restart: Steps = ()
+    wake: Amount = 0
+
+
+class ClusterForm(Form):
+    """A whole file."""
+
+    name: Name | None = None
+    nodes: list[NodesForm] = Field(min_length=1)
+    speeds: dict[str, Positive] = {}
+    tier: list[TierForm] = []
+    vc_priority: dict[str, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = {}
+    overheads: OverheadsForm = OverheadsForm()
+
+
+def parse(text: str, source: str) -> Cluster:
+    """The cluster in this TOML text; ``source`` is its file, for messages, or a ready-made cluster's name."""
+    try:
+        form = ClusterForm.model_validate(_toml(text, source))
+    except ValidationError as error:
+        told = [f"{source}: {_tell(detail)}" for detail in error.errors()]
+        more = [f"and {len(told) - 5} more"] if len(told) > 5 else []
+        raise ClusterError("\n  ".join(told[:5] + more)) from None
+    cluster = Cluster(
+        name=form.name or Path(source).stem,
+        groups=tuple(nodes.group() for nodes in form.nodes),
+        speeds=form.speeds,
+        tiers=tuple(Tier(t.name, t.bandwidth_gbps, t.latency_us, t.topology) for t in form.tier),
+        vc_priority=form.vc_priority,
+        overheads=Overheads(form.overheads.checkpoint, form.overheads.restart, form.overheads.wake),
+    )
+    _check_names(cluster, source)
+    return cluster
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
+        line = int(found[2]) if found else text.rstrip().count("\n") + 1
+        what = f"column {found[3]}: {found[1]}" if found else str(error)
+        raise ClusterError(f"{source} line {line}: not valid TOML: {what}; correct the line, see toml.io") from None
+
+
+def _check_names(cluster: Cluster, source: str) -> None:
+    """What is said about a type, a VC or a tier must be about one that there is, once."""
+    for table, given, known in (
+        ("speeds", cluster.speeds, cluster.gpu_types),
+        ("vc_priority", cluster.vc_priority, cluster.vcs),
+    ):
+        for name in given:
+            if name not in known:
+                what = "GPU type" if table == "speeds" else "vc"
+                raise ClusterError(
+                    f"{source}: [{table}] '{name}' is the {what} of no nodes; {did_you_mean(name, known)}"
+                )
+    tiers = [tier.name for tier in cluster.tiers]
+    for name in tiers:
+        if tiers.count(name) > 1:
+            raise ClusterError(
+                f"{source}: [[tier]] name must be unique, got '{name}' {tiers.count(name)} times; rename one"
+            )
+
+
+FORMS: dict[str, type[Form]] = {"nodes": NodesForm, "tier": TierForm, "overheads": OverheadsForm}
+
+
+def _tell(detail: ErrorDetails) -> str:
+    """One mistake: where, what must hold, what came, the remedy."""
+    where, kind, message = _place(detail["loc"]), detail["type"], detail["msg"]
+    if kind == "missing":
+        return f"{where} is missing; add it"
+    if kind == "extra_forbidden":
+        form = FORMS.get(str(detail["loc"][0]), ClusterForm) if len(detail["loc"]) > 1 else ClusterForm
+        return f"{where} is not known; {did_you_mean(str(detail['loc'][-1]), form.model_fields)}"
+    message = message.replace("Input should be", "must be").removeprefix("Value error, ")
+    got = detail["input"]
+    return f"{where} {message}" if isinstance(got, dict) else f"{where} {message}, got {got!r}; correct it"
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    """``[[nodes]] 2: gpus``: the table as it stands in the file, counted from 1, and the field."""
+    table, rest = str(loc[0]), list(loc[1:])
+    if rest and isinstance(rest[0], int):
+        table, rest = f"[[{table}]] {rest[0] + 1}", rest[1:]
+    elif rest:
+        table = f"[{table}]"
+    return f"{table}: {'.'.join(str(part) for part in rest)}" if rest else table

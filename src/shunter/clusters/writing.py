@@ -1,0 +1,49 @@
+"""A cluster as TOML text, so that a saved run holds the cluster that it ran on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
+
+
+def to_toml(cluster: Cluster) -> str:
+    """The TOML file that reads back as this very cluster."""
+    parts = [_table("", {"name": cluster.name})]
+    parts += [_table("[[nodes]]", _group(group)) for group in cluster.groups]
+    parts += [_table("[[tier]]", dataclasses.asdict(tier)) for tier in cluster.tiers]
+    costs = {key: value for key, value in dataclasses.asdict(cluster.overheads).items() if value}
+    tables = {"[speeds]": cluster.speeds, "[vc_priority]": cluster.vc_priority, "[overheads]": costs}
+    parts += [_table(title, fields) for title, fields in tables.items() if fields]
+    return "\n".join(parts)
+
+
+def _group(group: NodeGroup) -> dict[str, Any]:
+    """What differs from the defaults."""
+    fields: dict[str, Any] = {"count": group.count, "gpus": group.gpus}
+    if group.gpu_type != ANY_TYPE:
+        fields["type"] = group.gpu_type
+    optional = {"cpus": group.cpus, "mem_gib": group.mem_gib, "vc": group.vc, "racks": group.racks}
+    return fields | {key: value for key, value in optional.items() if value}
+
+
+def _table(title: str, fields: Mapping[str, Any]) -> str:
+    lines = [title] if title else []
+    lines += [f"{_key(key)} = {_value(value)}" for key, value in fields.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML forbids it bare
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return str(value)

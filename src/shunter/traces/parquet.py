@@ -1,0 +1,165 @@
+"""Shunter's own trace file: Parquet, every column typed, exact, with the format's version inside.
+
+Times are int64 milliseconds (UTC where they are absolute), GPUs thousandths, CPUs milli-cores, memory MiB; user, vc,
+gpu_type and model are text, ``after`` is a job_id.  The key-value metadata hold ``shunter.version``, ``shunter.name``
+and, as JSON, the names behind each column of names, so that codes and with them the digest survive.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shunter.errors import TraceError
+from shunter.model import Column, Trace
+from shunter.traces.checks import Problems, check_ids, check_stored, rows_of_after
+from shunter.world import I64
+
+VERSION = 1
+REMEDY = "make it again with shunter, or give the table as CSV"
+
+
+def write(trace: Trace, path: Path) -> None:
+    """Write ``trace`` to ``path``: the whole file, or nothing."""
+    import pyarrow.parquet as pq
+
+    problems = Problems(path, lambda row: row, "job")
+    check_ids(problems, trace.job_id.tolist())
+    for name, about in Trace.columns().items():
+        if about.scale:
+            check_stored(problems, name, about, getattr(trace, name))
+    problems.raise_if_any()
+    table = _table(trace)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
+        temporary.replace(path)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _table(trace: Trace) -> Any:
+    import pyarrow as pa
+
+    columns = {"job_id": pa.array(trace.job_id.tolist(), pa.string())}
+    metadata = {"shunter.version": str(VERSION), "shunter.name": trace.name}
+    for name, about in Trace.columns().items():
+        values = getattr(trace, name)
+        if name == "after":
+            columns[name] = _text(values, trace.job_id.tolist())
+        elif about.scale:
+            columns[name] = pa.array(values)
+        else:
+            names = getattr(trace, Trace.names_of(name))
+            columns[name] = _text(values, names)
+            metadata[f"shunter.{Trace.names_of(name)}"] = json.dumps(names)
+    return pa.table(columns).replace_schema_metadata(metadata)
+
+
+def _text(codes: I64, names: Any) -> Any:
+    """The names behind the codes; -1 is null."""
+    import pyarrow as pa
+
+    indices = pa.array(codes, mask=codes < 0)
+    return pa.array(list(names), pa.string()).take(indices)
+
+
+def read(path: Path) -> Trace:
+    """Read a trace that ``write`` wrote."""
+    table, metadata = _load(path)
+    fields = set(table.column_names)
+    wanted = {"job_id", *Trace.columns()}
+    if fields != wanted:
+        parts = (("missing", wanted - fields), ("unknown", fields - wanted))
+        told = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in parts if names)
+        raise TraceError(f"{path}: must have exactly the columns of a trace, but {told}; {REMEDY}")
+    if not table.num_rows:
+        raise TraceError(f"{path}: there is no job in it; {REMEDY}")
+    problems = Problems(path, lambda row: row + 1, "row")
+    ids = _strings(path, table, "job_id")
+    row_of = check_ids(problems, ids)
+    given: dict[str, Any] = {}
+    for name, about in Trace.columns().items():
+        if name == "after":
+            given[name] = rows_of_after(problems, _strings(path, table, name), row_of)
+        elif about.scale:
+            given[name] = _integers(problems, name, about, table)
+        else:
+            names = _names(path, metadata, Trace.names_of(name))
+            given[Trace.names_of(name)] = names
+            given[name] = _codes(problems, name, _strings(path, table, name), names)
+    problems.raise_if_any()
+    return Trace.of(metadata["shunter.name"], list(row_of), **given)  # every row has an id of its own: these, in order
+
+
+def _load(path: Path) -> tuple[Any, dict[str, str]]:
+    """The table and its metadata, if this is a trace of a version that we know."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        table.validate(full=True)  # text must be UTF-8
+        table.column_names  # noqa: B018  names too; pyarrow decodes them here
+        found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TraceError(f"{path}: is not a whole Parquet file ({reason}); fetch or write it again") from None
+    version = found.get("shunter.version")
+    if version is None or "shunter.name" not in found:
+        raise TraceError(f"{path}: has no shunter.version in its metadata, so it is no trace of shunter's; {REMEDY}")
+    if not version.isdecimal() or not 1 <= int(version) <= VERSION:
+        raise TraceError(
+            f"{path}: shunter.version must be 1 to {VERSION}, got '{version}'; "
+            "read it with the shunter that wrote it, or a newer one"
+        )
+    return table, found
+
+
+def _strings(path: Path, table: Any, name: str) -> list[str | None]:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise TraceError(f"{path}: column '{name}' must hold text, got {kind}; {REMEDY}")
+    texts: list[str | None] = table[name].to_pylist()
+    return texts
+
+
+def _integers(problems: Problems, name: str, about: Column, table: Any) -> I64:
+    import pyarrow as pa
+
+    kind = table.schema.field(name).type
+    if kind != pa.int64():
+        raise TraceError(f"{problems.path}: column '{name}' must be int64, got {kind}; {REMEDY}")
+    problems.add(table[name].is_null().to_numpy(), lambda row: f"{name} must not be empty; {REMEDY}")
+    problems.raise_if_any()
+    values: I64 = table[name].to_numpy()
+    check_stored(problems, name, about, values)
+    return values
+
+
+def _names(path: Path, metadata: Mapping[str, str], key: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(metadata[f"shunter.{key}"])
+    except (KeyError, ValueError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TraceError(f"{path}: shunter.{key} in the metadata must be a JSON list of names; {REMEDY}")
+    return tuple(names)
+
+
+def _codes(problems: Problems, column: str, texts: list[str | None], names: tuple[str, ...]) -> I64:
+    code_of: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+    codes = np.array([-1 if text is None else code_of.get(text, -2) for text in texts], np.int64)
+    problems.add(
+        codes == -2, lambda row: f"{column} must be a name in the file's metadata, got '{texts[row]}'; {REMEDY}"
+    )
+    return codes
