@@ -12,8 +12,8 @@ Where a rule leaves room, this is what holds here:
 - Something that happens in one pool lets every pool decide.
 - A job is planned for at least one tick: it is expected to end at ``begin + max(estimate, 1)``, and one that is still
   running then is expected to end one tick from now.
-- Conservative plans an upset pool anew once per instant, before anything starts; a job that ends within the instant (one
-  of duration 0) upsets it again.
+- Conservative plans an upset pool anew once per instant, before anything starts; a job of duration 0, which ends
+  within the instant, upsets it again.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
 """
 
