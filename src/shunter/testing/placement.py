@@ -1,0 +1,86 @@
+"""The placement rules of the reference: on which nodes a job goes, given what is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+Places: TypeAlias = tuple[tuple[int, int], ...]  # (node, GPUs there), by node
+Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count"]
+
+
+def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement) -> Places | None:
+    """Where a job of so many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes."""
+    if not pool:
+        return None
+    nodes = sorted(pool)
+    if placement == "count":
+        where = gather(need, free, nodes)
+    elif placement == "spread":
+        where = gather(need, free, most_free_first(nodes, free))
+    elif need <= max(pool.values()):
+        where = on_one_node(need, free, nodes if placement == "first-fit" else least_free_first(nodes, free))
+    else:
+        idle = [node for node in nodes if free[node] == pool[node]]
+        if placement == "first-fit":
+            where = whole_nodes_and_remainder(need, free, idle, nodes)
+        else:  # an idle node's size is what it has free
+            where = whole_nodes_and_remainder(need, free, most_free_first(idle, free), most_free_first(nodes, free))
+    return None if where is None else tuple(sorted(where))
+
+
+def most_free_first(nodes: Iterable[int], free: Sequence[int]) -> list[int]:
+    """Sort by (most free, lowest index)."""
+    return sorted(nodes, key=lambda node: (-free[node], node))
+
+
+def least_free_first(nodes: Iterable[int], free: Sequence[int]) -> list[int]:
+    """Sort by (least free, lowest index)."""
+    return sorted(nodes, key=lambda node: (free[node], node))
+
+
+def on_one_node(need: int, free: Sequence[int], order: Iterable[int]) -> Places | None:
+    """Take the first node with enough."""
+    for node in order:
+        if free[node] >= need:
+            return ((node, need),)
+    return None
+
+
+def gather(need: int, free: Sequence[int], order: Iterable[int]) -> Places | None:
+    """Take what is free, node after node, until there is enough."""
+    where: Places = ()
+    for node in order:
+        part = min(free[node], need)
+        if part > 0:
+            where += ((node, part),)
+            need -= part
+    return where if need == 0 else None
+
+
+def whole_nodes_and_remainder(
+    need: int, free: Sequence[int], idle: Iterable[int], rest: Iterable[int]
+) -> Places | None:
+    """Take idle nodes whole, in order, up to the first that is too large; then one more node for the remainder."""
+    where: Places = ()
+    for node in idle:
+        if free[node] > need:
+            break
+        where += ((node, free[node]),)
+        need -= free[node]
+    if need == 0:
+        return where
+    last = on_one_node(need, free, [node for node in rest if node not in dict(where)])
+    return None if last is None else where + last
+
+
+def taken(free: Sequence[int], where: Places) -> list[int]:
+    """Return the free GPUs per node after these were taken."""
+    there = dict(where)
+    return [gpus - there.get(node, 0) for node, gpus in enumerate(free)]
+
+
+def given_back(free: Sequence[int], where: Places) -> list[int]:
+    """Return the free GPUs per node after these were released."""
+    there = dict(where)
+    return [gpus + there.get(node, 0) for node, gpus in enumerate(free)]

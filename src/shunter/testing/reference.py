@@ -1,0 +1,386 @@
+"""The scheduling rules played out slowly: the reference against which the fast engine is checked.
+
+Plain lists, plain integers, one small function per rule, everything recomputed whenever it is needed.  At each instant
+(1) jobs whose work is done end and release their GPUs, (2) jobs whose time has come enter the queue, (3) the policy
+decides until nothing more can be started; if it did anything, all three are repeated, so that a job of duration 0 is
+gone before time moves on.  Nothing is decided at instants at which nothing happens.  What counts as happening is in
+``next_instant``.
+
+Where a rule leaves room, this is what holds here:
+
+- All keys are evaluated at the instant of the decision; ties go to the lower job index.
+- Something that happens in one pool lets every pool decide.
+- A job is planned for at least one tick: it is expected to end at ``begin + max(estimate, 1)``, and one that is still
+  running then is expected to end one tick from now.
+- Conservative plans an upset pool anew once per instant, before anything starts; a job of duration 0, which ends
+  within the instant, upsets it again.
+- A job stopped at the very instant at which it was started has not run: no run is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from shunter.errors import InvariantError, PolicyError, TraceError
+from shunter.testing.placement import Placement, Places, given_back, place, taken
+
+
+@dataclass(frozen=True)
+class RefJob:
+    """A job; its index in the list is its id, and the list is sorted by ``submit``."""
+
+    submit: int
+    duration: int  # the true run time
+    gpus: int
+    estimate: int  # what backfilling believes the run time to be
+    pool: int = 0
+    after: int = -1  # the job that must have ended before this one may enter the queue
+
+
+@dataclass(frozen=True)
+class RefNode:
+    """A node; its index in the list is its id."""
+
+    gpus: int
+    pool: int = 0
+
+
+@dataclass(frozen=True)
+class RefRun:
+    """An uninterrupted stay of a job on GPUs: from ``start`` until just before ``end``."""
+
+    start: int
+    end: int
+    nodes: tuple[tuple[int, int], ...]  # (node, GPUs there), by node
+
+
+Key: TypeAlias = Callable[[int, RefJob, int, int], float]  # (index, job, now, executed); smaller first
+Blocking: TypeAlias = Literal["strict", "skip"]
+Backfill: TypeAlias = Literal["none", "easy", "conservative"]
+
+
+@dataclass
+class _State:
+    """Everything that changes."""
+
+    jobs: Sequence[RefJob]
+    nodes: Sequence[RefNode]
+    key: Key
+    placement: Placement
+    free: list[int]  # GPUs free now, per node
+    executed: list[int]  # ticks of work done in finished runs, per job
+    runs: list[list[RefRun]]  # finished runs, per job
+    now: int = 0
+    entered: set[int] = field(default_factory=set)  # every job that is or was in the queue
+    waiting: list[int] = field(default_factory=list)
+    begun: dict[int, int] = field(default_factory=dict)  # running job -> begin of its present run
+    held: dict[int, Places] = field(default_factory=dict)  # running job -> where it runs
+    ended: set[int] = field(default_factory=set)
+    reserved: dict[int, tuple[int, Places]] = field(default_factory=dict)  # conservative: waiting job -> (start, where)
+    off_plan: set[int] = field(default_factory=set)  # conservative: pools in which something went other than expected
+
+
+def simulate(
+    jobs: Sequence[RefJob],
+    nodes: Sequence[RefNode],
+    key: Key,
+    *,
+    blocking: Blocking = "strict",
+    backfill: Backfill = "none",
+    placement: Placement = "consolidate",
+    preemptive: bool = False,
+) -> list[list[RefRun]]:
+    """Return every job's runs: one, or several if it was preempted.  ``blocking`` matters only without backfilling."""
+    _check(jobs, nodes, placement, backfill, preemptive)
+    state = _State(jobs, nodes, key, placement, [n.gpus for n in nodes], [0] * len(jobs), [[] for _ in jobs])
+    rules: dict[Backfill, Callable[[_State], bool]] = {
+        "none": partial(decide_in_order, blocking=blocking, preemptive=preemptive),
+        "easy": decide_easy,
+        "conservative": decide_conservative,
+    }
+    while len(state.ended) < len(jobs):
+        state.now = next_instant(state, backfill)
+        end_finished(state)
+        note_overrun(state)
+        enter(state)
+        while decide_until_settled(state, rules[backfill]):
+            end_finished(state)
+            enter(state)
+    return state.runs
+
+
+def fits(job: RefJob, nodes: Sequence[RefNode], placement: Placement) -> bool:
+    """Whether the job can run at all: alone on the empty cluster."""
+    return place_of(job, [node.gpus for node in nodes], nodes, placement) is not None
+
+
+def place_of(job: RefJob, free: Sequence[int], nodes: Sequence[RefNode], placement: Placement) -> Places | None:
+    """Where the job goes if these GPUs are free, or None.  It uses nodes of its own pool only."""
+    pool = {index: node.gpus for index, node in enumerate(nodes) if node.pool == job.pool}
+    return place(job.gpus, free, pool, placement)
+
+
+def _check(
+    jobs: Sequence[RefJob], nodes: Sequence[RefNode], placement: Placement, backfill: Backfill, preemptive: bool
+) -> None:
+    if preemptive and backfill != "none":
+        raise PolicyError(f"preemptive goes only with backfill='none', got '{backfill}'")
+    if any(later.submit < job.submit for job, later in pairwise(jobs)):
+        raise TraceError("jobs must be sorted by submit")
+    for index, job in enumerate(jobs):
+        if not fits(job, nodes, placement):
+            raise TraceError(f"job {index} needs {job.gpus} GPUs in pool {job.pool} and can never be placed there")
+
+
+# -------------------------------------------------------------------------------------------------- time and the queue
+
+
+def next_instant(state: _State, backfill: Backfill) -> int:
+    """When something happens next: an arrival, an end; conservative: a reservation's time, an expected end."""
+    outside = [i for i in range(len(state.jobs)) if i not in state.entered]
+    coming = [i for i in outside if _may_enter(state, i)]
+    instants = [state.jobs[i].submit for i in coming] + [true_end(state, i) for i in state.begun]
+    if backfill == "conservative":
+        instants += [start for start, _ in state.reserved.values()]
+        instants += [planned_end(state, i) for i in state.begun if planned_end(state, i) > state.now]
+    if not instants:
+        raise TraceError(f"jobs {outside} wait for each other (after)")
+    return min(instants)
+
+
+def _may_enter(state: _State, index: int) -> bool:
+    after = state.jobs[index].after
+    return after == -1 or after in state.ended
+
+
+def enter(state: _State) -> None:
+    """Rule 2: submitted jobs enter the queue once the job they wait for has ended."""
+    for index, job in enumerate(state.jobs):
+        if index not in state.entered and job.submit <= state.now and _may_enter(state, index):
+            state.entered.add(index)
+            state.waiting.append(index)
+
+
+def end_finished(state: _State) -> None:
+    """Rule 1: jobs whose work is done end and release their GPUs."""
+    for index in list(state.begun):
+        if true_end(state, index) == state.now:
+            if planned_end(state, index) != state.now:
+                state.off_plan.add(state.jobs[index].pool)
+            _leave(state, index)
+            state.ended.add(index)
+
+
+def true_end(state: _State, index: int) -> int:
+    """When a running job will have done its work, if it is left alone."""
+    return state.begun[index] + state.jobs[index].duration - state.executed[index]
+
+
+def start(state: _State, index: int, where: Places) -> None:
+    """Start a waiting job on these GPUs."""
+    state.waiting.remove(index)
+    state.begun[index] = state.now
+    state.held[index] = where
+    state.free = taken(state.free, where)
+
+
+def stop(state: _State, index: int) -> None:
+    """Preempt a running job: it keeps its work and waits again."""
+    _leave(state, index)
+    state.waiting.append(index)
+    if state.runs[index][-1].start == state.now:
+        state.runs[index].pop()  # it has not run
+
+
+def _leave(state: _State, index: int) -> None:
+    begin, where = state.begun.pop(index), state.held.pop(index)
+    state.free = given_back(state.free, where)
+    state.executed[index] += state.now - begin
+    state.runs[index].append(RefRun(begin, state.now, where))
+
+
+# -------------------------------------------------------------------------------------------------------- decisions
+
+
+def decide_until_settled(state: _State, decide: Callable[[_State], bool]) -> bool:
+    """Rule 3: the policy decides until it changes nothing more; whether it changed anything."""
+    changed = False
+    while decide(state):
+        changed = True
+    return changed
+
+
+def rank(state: _State, index: int) -> tuple[float, int]:
+    """Return a job's place in the order at this instant."""
+    executed = state.executed[index] + (state.now - state.begun[index] if index in state.begun else 0)
+    return state.key(index, state.jobs[index], state.now, executed), index
+
+
+def in_order(state: _State, some: Iterable[int]) -> list[int]:
+    """Sort these jobs, the first one first."""
+    return sorted(some, key=lambda index: rank(state, index))
+
+
+def place_now(state: _State, index: int, free: Sequence[int]) -> Places | None:
+    """Where a job goes if these GPUs are free."""
+    return place_of(state.jobs[index], free, state.nodes, state.placement)
+
+
+def of_pool(state: _State, some: Iterable[int], pool: int) -> list[int]:
+    """Those of these jobs that belong to the pool."""
+    return [index for index in some if state.jobs[index].pool == pool]
+
+
+def decide_in_order(state: _State, blocking: Blocking, preemptive: bool) -> bool:
+    """No backfilling.  Strict: the first job that doesn't fit stops its pool.  Skip: it is passed over."""
+    changed = False
+    blocked: set[int] = set()
+    for index in in_order(state, state.waiting):
+        pool = state.jobs[index].pool
+        if pool in blocked:
+            continue
+        where = place_now(state, index, state.free)
+        if where is not None:
+            start(state, index, where)
+            changed = True
+        elif preemptive and preempt_for(state, index):
+            return True  # the order has changed: begin anew
+        elif blocking == "strict":
+            blocked.add(pool)
+    return changed
+
+
+def preempt_for(state: _State, index: int) -> bool:
+    """Start a job in the place of running jobs that come after it, if that is possible; whether it was."""
+    free = list(state.free)
+    lesser = [i for i in in_order(state, state.begun) if rank(state, i)[0] > rank(state, index)[0]]
+    off: list[int] = []
+    for victim in reversed(of_pool(state, lesser, state.jobs[index].pool)):
+        if place_now(state, index, free) is None:
+            free = given_back(free, state.held[victim])
+            off.append(victim)
+    if place_now(state, index, free) is None:
+        return False
+    for victim in reversed(list(off)):  # spare those that need not go, the first in order first
+        with_it_back = taken(free, state.held[victim])
+        if place_now(state, index, with_it_back) is not None:
+            free = with_it_back
+            off.remove(victim)
+    where = place_now(state, index, free)
+    assert where is not None
+    for victim in off:
+        stop(state, victim)
+    start(state, index, where)
+    return True
+
+
+# -------------------------------------------------------------------------------------------------------- backfilling
+
+
+def planned_end(state: _State, index: int) -> int:
+    """When a running job was expected to end when it began."""
+    return state.begun[index] + max(state.jobs[index].estimate, 1)
+
+
+def expected_end(state: _State, index: int) -> int:
+    """When a running job is expected to end now: one that has overrun its estimate, one tick from now."""
+    return max(planned_end(state, index), state.now + 1)
+
+
+def decide_easy(state: _State) -> bool:
+    """EASY: start one job, of any pool; everything is recomputed after each."""
+    return any(easy_in_pool(state, pool) for pool in sorted({node.pool for node in state.nodes}))
+
+
+def easy_in_pool(state: _State, pool: int) -> bool:
+    """Start the head, or else the first job behind it that doesn't delay it; whether there was one."""
+    queue = in_order(state, of_pool(state, state.waiting, pool))
+    if not queue:
+        return False
+    head, *behind = queue
+    where = place_now(state, head, state.free)
+    if where is not None:
+        start(state, head, where)
+        return True
+    shadow, free_then = shadow_of(state, head)
+    for index in behind:
+        where = place_now(state, index, state.free)
+        if where is None:
+            continue
+        ends_before = state.now + state.jobs[index].estimate <= shadow
+        if ends_before or place_now(state, head, taken(free_then, where)) is not None:
+            start(state, index, where)
+            return True
+    return False
+
+
+def shadow_of(state: _State, head: int) -> tuple[int, list[int]]:
+    """When the head can start if all end as expected, and the GPUs that are free then."""
+    free = list(state.free)
+    running = of_pool(state, state.begun, state.jobs[head].pool)
+    for end in sorted({expected_end(state, i) for i in running}):
+        for index in running:
+            if expected_end(state, index) == end:
+                free = given_back(free, state.held[index])
+        if place_now(state, head, free) is not None:
+            return end, free
+    raise InvariantError(f"job {head} doesn't fit even when all others have ended")
+
+
+def note_overrun(state: _State) -> None:
+    """Conservative: a job that runs past its expected end upsets the reservations of its pool, once per instant."""
+    for index in state.begun:
+        if planned_end(state, index) <= state.now:
+            state.off_plan.add(state.jobs[index].pool)
+
+
+def decide_conservative(state: _State) -> bool:
+    """Conservative: everybody gets a reservation; those whose time has come start."""
+    for index in list(state.reserved):
+        if state.jobs[index].pool in state.off_plan:
+            del state.reserved[index]
+    state.off_plan.clear()
+    for index in in_order(state, state.waiting):
+        if index not in state.reserved:
+            state.reserved[index] = earliest_hole(state, index)
+    due = [index for index in in_order(state, state.waiting) if state.reserved[index][0] == state.now]
+    for index in due:
+        _, where = state.reserved.pop(index)
+        start(state, index, where)
+    return bool(due)
+
+
+def earliest_hole(state: _State, index: int) -> tuple[int, Places]:
+    """Find the first time at which there is room for the job for its whole estimated length, and where."""
+    uses = profile(state)
+    for begin in sorted({state.now, *(end for _, end, _ in uses)}):
+        free = free_throughout(state.nodes, uses, begin, begin + max(state.jobs[index].estimate, 1))
+        where = place_now(state, index, free)
+        if where is not None:
+            return begin, where
+    raise InvariantError(f"job {index} doesn't fit even when all others have ended")
+
+
+def profile(state: _State) -> list[tuple[int, int, Places]]:
+    """Who is expected to use what from when until when: the running jobs and the reservations."""
+    running = [(state.now, expected_end(state, i), state.held[i]) for i in state.begun]
+    later = [(begin, begin + max(state.jobs[i].estimate, 1), where) for i, (begin, where) in state.reserved.items()]
+    return running + later
+
+
+def free_throughout(
+    nodes: Sequence[RefNode], uses: Sequence[tuple[int, int, Places]], begin: int, end: int
+) -> list[int]:
+    """Per node, the least number of free GPUs at any time from begin until just before end."""
+    least = [node.gpus for node in nodes]
+    for instant in [begin, *(first for first, _, _ in uses if begin < first < end)]:  # use grows only where one begins
+        free = [node.gpus for node in nodes]
+        for first, last, where in uses:
+            if first <= instant < last:
+                free = taken(free, where)
+        least = [min(a, b) for a, b in zip(least, free, strict=True)]
+    return least

@@ -1,0 +1,61 @@
+"""Hypothesis strategies: small clusters and job lists, crowded and full of ties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from shunter.testing.reference import RefJob, RefNode
+
+
+def nodes(max_nodes: int = 4, max_gpus: int = 8, max_pools: int = 2) -> st.SearchStrategy[list[RefNode]]:
+    """Nodes of even and uneven sizes, in one pool or several."""
+    size = st.sampled_from([gpus for gpus in (1, 2, 3, 4, 8) if gpus <= max_gpus])
+    node = st.builds(RefNode, gpus=size, pool=st.integers(0, max_pools - 1))
+    equal = st.builds(lambda count, gpus: [RefNode(gpus)] * count, st.integers(1, max_nodes), size)
+    return st.one_of(equal, st.lists(node, min_size=1, max_size=max_nodes))
+
+
+@st.composite
+def jobs(  # noqa: PLR0913 each argument bounds one column
+    draw: st.DrawFn,
+    on: Sequence[RefNode],
+    *,
+    max_jobs: int = 30,
+    max_gpus: int = 12,
+    min_duration: int = 0,
+    max_duration: int = 20,
+    max_submit: int = 15,
+    exact: bool | None = None,
+    dependencies: bool = True,
+) -> list[RefJob]:
+    """Jobs that each fit the empty pool, sorted by submission.
+
+    ``exact``: estimates are the truth (True), drawn independently of it (False), or either (None).
+    """
+    room: dict[int, int] = {}
+    for node in on:
+        room[node.pool] = room.get(node.pool, 0) + node.gpus
+    submits = sorted(draw(st.lists(st.integers(0, max_submit), min_size=1, max_size=max_jobs)))
+    truthful = draw(st.booleans()) if exact is None else exact
+    drawn = []
+    for index, submit in enumerate(submits):
+        pool = draw(st.sampled_from(sorted(room)))
+        gpus = draw(st.integers(1, min(room[pool], max_gpus)))
+        duration = draw(st.integers(min_duration, max_duration))
+        estimate = duration if truthful else draw(st.integers(0, max_duration + 5))
+        waits = dependencies and index > 0 and draw(st.integers(0, 7)) == 7
+        after = draw(st.integers(0, index - 1)) if waits else -1
+        drawn.append(RefJob(submit, duration, gpus, estimate, pool, after))
+    return drawn
+
+
+@st.composite
+def cases(
+    draw: st.DrawFn, *, max_jobs: int = 30, min_duration: int = 0, exact: bool | None = None, dependencies: bool = True
+) -> tuple[list[RefJob], list[RefNode]]:
+    """Draw a cluster and jobs for it: the first two arguments of ``reference.simulate``."""
+    cluster = draw(nodes())
+    listed = jobs(cluster, max_jobs=max_jobs, min_duration=min_duration, exact=exact, dependencies=dependencies)
+    return draw(listed), cluster
