@@ -1,0 +1,1 @@
+"""What a run was like: numbers (``metrics``) and tables for people (``tables``)."""
