@@ -30,7 +30,7 @@ def slowly(events, node_gpus):
                 waiting.add(job)
         elif kind in (w.NODE_DOWN, w.SLEEP):
             down.add(a)
-        elif kind in (w.NODE_UP, w.WAKE):
+        elif kind == w.NODE_UP:
             down.discard(a)
         if row + 1 < len(events) and events[row + 1][0] == time:
             continue

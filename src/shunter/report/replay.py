@@ -80,9 +80,9 @@ def _replay(events: I64, node_gpus: I64, jobs: int) -> Any:
             after = _ABSENT if ended else (_MOVING if kind == w.MOVE else _WAITING)
             queue += (after == _WAITING) - (state[job] == _WAITING)
             state[job] = after
-        elif kind in (w.NODE_DOWN, w.NODE_UP, w.SLEEP, w.WAKE):
+        elif kind in (w.NODE_DOWN, w.NODE_UP, w.SLEEP):  # WAKE: it is on its way, NODE_UP follows
             _count(node, -1, nodes, totals)
-            nodes[_UP, node] = kind in (w.NODE_UP, w.WAKE)
+            nodes[_UP, node] = kind == w.NODE_UP
             _count(node, 1, nodes, totals)
         if row + 1 == rows or events[row + 1, 0] != time:
             series[0, points], series[1, points], series[2, points] = time, running, queue

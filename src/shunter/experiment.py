@@ -1,0 +1,131 @@
+"""An experiment is one TOML file: which trace, which cluster, which policy, which seed.
+
+``shunter simulate experiment.toml --set policy=sjf --set seed=3`` runs it again, changed where wanted.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import typing
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shunter.errors import RunError, did_you_mean
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """Where the jobs come from."""
+
+    path: str = ""  # a file, or synthetic:jobs=...; "": they were made in memory and can't be read again
+    digest: str = ""  # of the trace as read; "": any content will do
+
+
+@dataclass(frozen=True)
+class ClusterSource:
+    """The machines: what ``--cluster`` takes, or all of it as TOML."""
+
+    text: str = ""
+    definition: str = ""  # wins over text: a file or a ready-made cluster may change, this does not
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides how a run comes out."""
+
+    policy: str = ""
+    seed: int = 0
+    repeat: int = 0  # above 0: the same with other arrivals and another seed, see ``runs.Scene.repeat``
+    drop_unfit: bool = False  # leave out jobs that can never fit
+    version: str = ""  # of the shunter that ran it
+    trace: TraceSource = field(default_factory=TraceSource)
+    cluster: ClusterSource = field(default_factory=ClusterSource)
+
+
+def read(path: Path) -> Experiment:
+    """The experiment in a TOML file."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunError(f"{path}: can't be read: {error.strerror}; give an experiment.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: is not TOML: {error}") from None
+    found: Experiment = _build(Experiment, tree, str(path), "")
+    return found
+
+
+def override(experiment: Experiment, settings: Iterable[str]) -> Experiment:
+    """The experiment with ``key=value`` settings applied; dots lead into it: ``trace.path=other.csv``."""
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise RunError(f"--set {setting}: must be key=value, such as policy=sjf or trace.path=other.csv")
+        experiment = _replace(experiment, key.strip().split("."), value.strip(), f"--set {setting}")
+    return experiment
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The experiment as the text of a TOML file."""
+    lines: list[str] = []
+    for key, value in dataclasses.asdict(experiment).items():
+        if isinstance(value, dict):
+            lines += ["", f"[{key}]", *(f"{inner} = {_literal(text)}" for inner, text in value.items())]
+        else:
+            lines.append(f"{key} = {_literal(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _literal(value: Any) -> str:
+    plain = isinstance(value, str) and "'''" not in value and all(c == "\n" or c.isprintable() for c in value)
+    if plain and "\n" in value:
+        return f"'''\n{value}'''"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:
+    kinds = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for key, value in tree.items():
+        if key not in kinds:
+            raise RunError(f"{where}: unknown key '{prefix}{key}'; {did_you_mean(key, kinds)}")
+        kind = kinds[key]
+        if dataclasses.is_dataclass(kind):
+            if not isinstance(value, dict):
+                raise RunError(f"{where}: '{prefix}{key}' must be a table, got {value!r}")
+            values[key] = _build(typing.cast(type, kind), value, where, f"{prefix}{key}.")
+        elif type(value) is not kind:
+            raise RunError(f"{where}: '{prefix}{key}' must be {_WORDS[kind]}, got {value!r}")
+        else:
+            values[key] = value
+    return cls(**values)
+
+
+_WORDS = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def _replace(tree: Any, keys: list[str], value: str, where: str) -> Any:
+    kinds = typing.get_type_hints(type(tree))
+    key, *rest = keys
+    if key not in kinds:
+        raise RunError(f"{where}: unknown key '{key}'; {did_you_mean(key, kinds)}")
+    inner = dataclasses.is_dataclass(kinds[key])
+    if inner != bool(rest):
+        names = ", ".join(f"{key}.{name}" for name in typing.get_type_hints(kinds[key])) if inner else key
+        raise RunError(f"{where}: '{'.'.join(keys)}' is not one value; set {names}")
+    new = _replace(getattr(tree, key), rest, value, where) if inner else _parse(value, kinds[key], where)
+    return dataclasses.replace(tree, **{key: new})
+
+
+def _parse(text: str, kind: type, where: str) -> Any:
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise RunError(f"{where}: must be true or false, got '{text}'")
+        return text == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        raise RunError(f"{where}: must be {_WORDS[kind]}, got '{text}'") from None

@@ -1,0 +1,323 @@
+"""One run: from a trace, a cluster and a policy to a ``Result``, and from there to a folder on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from shunter import __version__, clusters, experiment, registry, traces
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.errors import RunError, TraceError
+from shunter.experiment import ClusterSource, Experiment, TraceSource
+from shunter.model import GPU, Trace
+from shunter.report import metrics
+from shunter.report.replay import Replay, replay
+from shunter.seeding import rng
+from shunter.world import I64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
+SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
+
+TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
+ClusterLike: TypeAlias = "Cluster | str | Path"
+Progress: TypeAlias = Callable[[int], None]  # told how many jobs have ended
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is simulated, before any policy: the jobs, the machines, and where both came from."""
+
+    trace: Trace
+    cluster: Cluster
+    trace_source: TraceSource
+    cluster_source: ClusterSource
+    must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
+    dropped: int = 0  # how many those were
+
+    def repeat(self, seed: int, repeat: int) -> Trace:
+        """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
+
+        A synthetic trace is made anew with the seed ``seed + repeat``.  Of any other, each submission moves by up to
+        30 s either way (never before the first one), and the jobs are put in their new order.
+        """
+        if repeat == 0:
+            return self.trace
+        if _is_synthetic(self.trace_source.path):
+            return _fitting(_synthetic(self.trace_source.path, repeat), self.cluster, self.must_fit)
+        moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
+        moved = np.maximum(moved, self.trace.submit[0])
+        return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))
+
+    def experiment(self, policy: str, seed: int, repeat: int = 0) -> Experiment:
+        """The record that leads to this run again."""
+        sources = {"trace": self.trace_source, "cluster": self.cluster_source}
+        return Experiment(policy, seed, repeat, bool(self.must_fit), __version__, **sources)  # type: ignore[arg-type]
+
+
+def scene(trace: TraceLike, cluster: ClusterLike, must_fit: Iterable[Any] = ()) -> Scene:
+    """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
+    read, trace_source = _trace(trace)
+    machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
+    cluster_source = ClusterSource(machines.name, clusters.to_toml(machines))
+    policies = tuple(registry.policy(policy) for policy in must_fit)
+    jobs = _fitting(read, machines, policies)
+    return Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs))
+
+
+def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0) -> Result:
+    """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line."""
+    return run(scene(trace, cluster), policy, seed)
+
+
+def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Progress | None = None) -> Result:
+    """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then."""
+    from shunter.sim import Simulator
+
+    chosen = registry.policy(policy)
+    trace = scene.repeat(seed, repeat)
+    simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
+    simulator.run(chosen, progress=progress)
+    text = policy if isinstance(policy, str) else chosen.label(trace)
+    about = {
+        "policy": chosen.label(trace),
+        "oracle": bool(chosen.oracle),
+        "estimate": chosen.estimate_source(trace),
+        "seed": seed,
+    }
+    record = scene.experiment(text, seed, repeat)
+    elapsed = float(simulator.elapsed_s)
+    return Result(
+        record, about, trace, scene.cluster, simulator.world.jobs, simulator.events, simulator.digest, elapsed
+    )
+
+
+def rerun(record: Experiment, progress: Progress | None = None) -> Result:
+    """Run an experiment again as it was recorded."""
+    return run(recorded_scene(record), record.policy, record.seed, record.repeat, progress)
+
+
+def recorded_scene(record: Experiment) -> Scene:
+    """The scene of a recorded experiment; the trace must still be what it was."""
+    for key, value in (("trace.path", record.trace.path), ("policy", record.policy)):
+        if not value:
+            raise RunError(f"the experiment has no {key}; give it with --set {key}=...")
+    if record.repeat < 0:
+        raise RunError(f"the experiment's repeat must be >= 0, got {record.repeat}")
+    machines: ClusterLike = record.cluster.text
+    if record.cluster.definition:
+        machines = clusters.from_toml(record.cluster.definition, record.cluster.text)
+    found = scene(record.trace.path, machines, [record.policy] if record.drop_unfit else ())
+    if record.trace.digest and record.trace.digest != found.trace_source.digest:
+        raise RunError(
+            f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
+            f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
+        )
+    return dataclasses.replace(found, cluster_source=record.cluster)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came out of one run; tables are made when they are first asked for."""
+
+    experiment: Experiment
+    about: dict[str, Any]  # policy, oracle, estimate, seed: the head of the summary
+    trace: Trace
+    cluster: Cluster
+    table: I64  # (JOB_COLUMNS, jobs) the final job table
+    events: I64  # (rows, 5) the event log
+    digest: str
+    elapsed_s: float  # in the engine
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The course of the run at every instant at which something happened."""
+        return replay(self.events, self.cluster.node_gpus, len(self.trace))
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The dictionary of ``summary.json``."""
+        speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
+        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus)
+        end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
+        return {**self.about, **numbers, **end}
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row per job, times in seconds; ``nodes`` are those of its last run."""
+        import polars as pl
+
+        table, trace = self.table, self.trace
+        state = np.array(["future", "held", "pending", "running", "stopping", "done", "failed"])[table[w.STATE]]
+        frame = pl.DataFrame(
+            {
+                "job_id": pl.Series(trace.job_id.tolist(), dtype=pl.String),
+                "user": _named(trace.users, trace.user),
+                "vc": _named(trace.vcs, trace.vc),
+                "gpus": trace.gpus / GPU,
+                "submit": table[w.SUBMIT] / 1000,
+                "start": table[w.STARTED] / 1000,
+                "end": table[w.ENDED_AT] / 1000,
+                "wait": table[w.WAITED] / 1000,
+                "run": table[w.EXECUTED] / 1000,
+                "jct": metrics.jct_ms(table) / 1000,
+                "state": state,
+                "preemptions": table[w.PREEMPTIONS],
+                "attempts": table[w.ATTEMPTS],
+            }
+        ).with_row_index("row")
+        rows = self.events[self.replay.last_run]
+        nodes = pl.DataFrame({"row": rows[:, 2].astype(np.uint32), "nodes": rows[:, 3]})
+        frame = frame.join(
+            nodes.group_by("row").agg(pl.col("nodes").sort()), on="row", how="left", maintain_order="left"
+        )
+        ended, started = pl.col("state").is_in(["done", "failed"]), pl.col("nodes").is_not_null()
+        blanks = [pl.when(ended).then(pl.col(name)).alias(name) for name in ("end", "jct")]
+        return frame.with_columns(pl.when(started).then(pl.col("start")).alias("start"), *blanks).drop("row")
+
+    @cached_property
+    def series(self) -> pl.DataFrame:
+        """Running and waiting jobs, busy GPUs and fragmentation at every change, times in seconds."""
+        import polars as pl
+
+        course = self.replay
+        return pl.DataFrame(
+            {
+                "time": course.time / 1000,
+                "running": course.running,
+                "queue": course.queue,
+                "busy_gpus": course.busy / GPU,
+                "fragmentation": course.fragmentation,
+            }
+        )
+
+    def save(self, folder: str | Path, force: bool = False) -> Path:
+        """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""
+        with new_folder(Path(folder), force) as made:
+            (made / "experiment.toml").write_text(experiment.to_toml(self.experiment), encoding="utf-8")
+            (made / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
+            (made / "digest").write_text(self.digest + "\n")
+            (made / "versions").write_text(json.dumps(versions(), indent=2) + "\n")
+            self.jobs.write_parquet(made / "jobs.parquet")
+            self.series.write_parquet(made / "series.parquet")
+        return Path(folder)
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that may change numbers."""
+    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
+    return {"shunter": __version__, **packages, "python": platform.python_version(), "platform": platform.platform()}
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Refuse to write where something is; with ``force`` only a run or a comparison may be replaced."""
+    if not folder.exists():
+        return
+    if not force:
+        raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
+    if not any((folder / name).is_file() for name in ("experiment.toml", "comparison.json")):
+        raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
+
+
+@contextmanager
+def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
+    """A folder to write into, which appears under its name only when it is complete."""
+    check_folder(folder, force)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
+    try:
+        yield made
+        made.chmod(0o777 & ~_umask())
+        put_in_place(made, folder)
+    except OSError as error:
+        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def put_in_place(made: Path, folder: Path) -> None:
+    """Rename a finished folder to its name; what was there goes away afterwards."""
+    if folder.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+        folder.rename(old / "replaced")
+        made.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        made.rename(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _named(names: tuple[str, ...], codes: I64) -> pl.Series:
+    import polars as pl
+
+    return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
+
+
+def _trace(given: TraceLike) -> tuple[Trace, TraceSource]:
+    if isinstance(given, Trace):
+        return given, TraceSource("", given.digest)
+    if isinstance(given, str | Path):
+        if _is_synthetic(str(given)):
+            trace, path = _synthetic(str(given)), str(given)
+        else:
+            trace, path = traces.read(Path(given)), str(Path(given).resolve())
+        return trace, TraceSource(path, trace.digest)
+    with tempfile.TemporaryDirectory() as folder:  # a frame is checked as the CSV that it would be
+        given.write_csv(Path(folder) / "frame.csv")
+        trace = traces.read(Path(folder) / "frame.csv")
+    return trace, TraceSource("", trace.digest)
+
+
+def _is_synthetic(text: str) -> bool:
+    return text == SYNTHETIC or text.startswith(SYNTHETIC + ":")
+
+
+def _synthetic(text: str, repeat: int = 0) -> Trace:
+    """The trace of a text such as ``synthetic:jobs=5000,load=1.2``; a repeat takes the next seeds."""
+    from shunter.traces.synthetic import synthetic
+
+    values: dict[str, Any] = {"jobs": 5000, "seed": 0}
+    kinds = {"jobs": int, "seed": int, "gpus": int, "load": float}
+    for part in filter(None, text.partition(":")[2].split(",")):
+        key, _, value = part.partition("=")
+        try:
+            values[key] = kinds[key](value)
+        except (KeyError, ValueError):
+            raise TraceError(f"trace '{text}': must be synthetic:jobs=N,seed=N,gpus=N,load=X, got '{part}'") from None
+    return synthetic(**{**values, "seed": values["seed"] + repeat})
+
+
+def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:
+    """The trace without the jobs that can never run under one of the policies."""
+    from shunter.sim import unfit
+
+    if not policies:
+        return trace
+    misfits = np.logical_or.reduce([unfit(trace, cluster, policy) for policy in policies])
+    if misfits.all():
+        raise TraceError(f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'; choose a larger cluster")
+    return trace.select(~misfits)

@@ -1,0 +1,60 @@
+"""Experiment files: there and back, overrides, and what is wrong with them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.errors import RunError
+from shunter.experiment import ClusterSource, Experiment, TraceSource, override, read, to_toml
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+
+
+@given(st.builds(Experiment, policy=TEXT, seed=st.integers(-9, 9), drop_unfit=st.booleans(),
+                 trace=st.builds(TraceSource, TEXT, TEXT), cluster=st.builds(ClusterSource, TEXT, TEXT)))  # fmt: skip
+def test_there_and_back(tmp_path_factory, experiment):
+    path = tmp_path_factory.getbasetemp() / "experiment.toml"
+    path.write_text(to_toml(experiment), encoding="utf-8", newline="")
+    assert read(path) == experiment
+
+
+def test_overrides_lead_into_the_tree():
+    changed = override(Experiment(), ["seed=3", "trace.path=a=b.csv", "drop_unfit=true", "policy=sjf:estimate=oracle"])
+    assert changed == Experiment("sjf:estimate=oracle", 3, drop_unfit=True, trace=TraceSource("a=b.csv"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("sed=3", "did you mean 'seed'"),
+        ("seed", "must be key=value"),
+        ("seed=three", "must be a whole number, got 'three'"),
+        ("drop_unfit=maybe", "must be true or false"),
+        ("trace=x.csv", "set trace.path, trace.digest"),
+        ("seed.x=1", "set seed"),
+        ("trace.pth=x", "did you mean 'path'"),
+    ],
+)
+def test_a_wrong_override_says_what_is_wrong(setting, says):
+    with pytest.raises(RunError, match=says):
+        override(Experiment(), [setting])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("policy =", "is not TOML"),
+        ("polcy = 'fifo'", "unknown key 'polcy'; did you mean 'policy'"),
+        ("seed = 'x'", "'seed' must be a whole number, got 'x'"),
+        ("seed = true", "'seed' must be a whole number"),
+        ("trace = 'x.csv'", "'trace' must be a table"),
+        ("[trace]\npth = 'x'", "unknown key 'trace.pth'"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_fault(tmp_path, text, says):
+    path = tmp_path / "e.toml"
+    path.write_text(text)
+    with pytest.raises(RunError, match=rf"e\.toml: .*{says}"):
+        read(path)
