@@ -1,0 +1,288 @@
+"""Several policies on the same jobs: run side by side in processes, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from shunter import experiment, registry
+from shunter.errors import RunError
+from shunter.report.bootstrap import mean_difference
+from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, new_folder, run, scene
+from shunter.world import F64
+
+Progress: TypeAlias = Callable[[int, int], None]  # told how many jobs have ended, of how many in all
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of a comparison."""
+
+    policy: Any  # as it was given: text or object
+    label: str
+    seed: int
+    repeat: int
+    folder: str  # where its run is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What came out of several policies on the same jobs; the first policy is what the others are compared with."""
+
+    trace: str
+    cluster: str
+    seed: int
+    summaries: tuple[tuple[dict[str, Any], ...], ...]  # per policy, per repeat
+    jct: tuple[tuple[F64, ...], ...]  # per policy, per repeat: seconds of each job, NaN if it did not finish
+    resumed: int = 0  # runs that were there from an interrupted comparison
+
+    @cached_property
+    def policies(self) -> list[dict[str, Any]]:
+        """Per policy the summary, averaged over repeats, with ``difference``: of its mean JCT to the first policy's."""
+        rows = []
+        for index, repeats in enumerate(self.summaries):
+            row = _average(repeats)
+            row["difference"] = mean_difference(self.jct[0], self.jct[index], self.seed) if index else None
+            if len(repeats) > 1:
+                row["repeats"] = list(repeats)
+            rows.append(row)
+        return rows
+
+    def as_dict(self) -> dict[str, Any]:
+        """The dictionary of ``comparison.json``."""
+        head = {"trace": self.trace, "cluster": self.cluster, "seed": self.seed, "repeat": len(self.summaries[0])}
+        return {**head, "baseline": self.policies[0]["policy"], "policies": self.policies}
+
+
+def compare(
+    trace: TraceLike,
+    cluster: ClusterLike,
+    policies: Sequence[Any],
+    seed: int = 0,
+    repeat: int = 1,
+    out: str | Path | None = None,
+    force: bool = False,
+    workers: int | None = None,
+) -> Comparison:
+    """Run several policies on the same jobs in parallel processes; an interrupted comparison goes on where it was.
+
+    A script calls this under ``if __name__ == "__main__":``, as everything that starts processes; with ``workers=1``
+    all is done in this process.
+    """
+    folder = None if out is None else Path(out)
+    return compare_scene(scene(trace, cluster), policies, seed, repeat, folder, force, workers)
+
+
+def compare_scene(
+    scene: Scene,
+    policies: Sequence[Any],
+    seed: int = 0,
+    repeat: int = 1,
+    out: Path | None = None,
+    force: bool = False,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compare policies on a scene that has been read; ``progress`` is told how far it is."""
+    if repeat < 1:
+        raise RunError(f"repeat must be >= 1, got {repeat}")
+    if workers is not None and workers < 1:
+        raise RunError(f"workers must be >= 1, got {workers}")
+    labels = _labels(scene, policies)
+    if out is not None:
+        check_folder(out, force)
+    with _stash(scene, out) as stash:
+        rows = [
+            [_task(scene, p, t, seed, r, stash) for r in range(repeat)] for p, t in zip(policies, labels, strict=True)
+        ]
+        tasks = [task for row in rows for task in row]
+        todo = [task for task in tasks if not Path(task.folder).exists()]
+        _run_all(scene, todo, workers or usable_cores(), progress or (lambda ended, total: None))
+        found = [[_read(task) for task in row] for row in rows]
+        comparison = Comparison(
+            scene.trace.name,
+            scene.cluster.name,
+            seed,
+            tuple(tuple(summary for summary, _ in row) for row in found),
+            tuple(tuple(jct for _, jct in row) for row in found),
+            len(tasks) - len(todo),
+        )
+        if out is not None:
+            _save(comparison, tasks, out, force)
+        shutil.rmtree(stash, ignore_errors=True)
+    return comparison
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
+    if not policies:
+        raise RunError("there is nothing to compare; give at least one policy")
+    labels = [str(registry.policy(policy).label(scene.trace)) for policy in policies]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise RunError(f"policy '{label}' is given more than once; leave one out")
+    return labels
+
+
+# ------------------------------------------------------------------------------------------- what is kept
+
+
+@contextlib.contextmanager
+def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
+    """The folder in which finished runs wait for the others; it outlives an interruption and is found again."""
+    import fcntl
+
+    if out is not None:
+        stash = out.parent / f".{out.name}.unfinished"
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        stash = caches / "shunter" / "compare" / _key(scene.experiment("", 0))
+    try:
+        stash.mkdir(parents=True, exist_ok=True)
+        lock = (stash / "lock").open("w")
+    except OSError as error:
+        if out is not None:
+            raise RunError(f"{out}: can't be written: {error.strerror}; choose another folder") from None
+        with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
+            yield Path(folder)
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if out is not None:
+                raise RunError(f"{out}: another comparison is being written there; wait, or choose another") from None
+            with tempfile.TemporaryDirectory(prefix="shunter-") as folder:  # the other one keeps what it finds
+                yield Path(folder)
+            return
+        yield stash
+
+
+def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path) -> Task:
+    """A task and its place: a name that no other settings, code of the policy or version of shunter would give."""
+    chosen = registry.policy(policy)
+    source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
+    code = Path(source).read_bytes() if source and Path(source).is_file() else b""
+    key = _key(scene.experiment(label, seed, repeat), repr(chosen).encode() + code)
+    return Task(policy, label, seed, repeat, str(stash / key))
+
+
+def _key(record: experiment.Experiment, more: bytes = b"") -> str:
+    return hashlib.blake2b(experiment.to_toml(record).encode() + more, digest_size=8).hexdigest()
+
+
+def _read(task: Task) -> tuple[dict[str, Any], F64]:
+    import polars as pl
+
+    folder = Path(task.folder)
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "state"])
+    jct = jobs.select(pl.when(pl.col("state") == "done").then(pl.col("jct")).otherwise(float("nan")))
+    return summary, jct.to_series().to_numpy()
+
+
+def _save(comparison: Comparison, tasks: Sequence[Task], out: Path, force: bool) -> None:
+    """Write ``comparison.json`` and one run folder per policy and repeat."""
+    with new_folder(out, force) as made:
+        (made / "comparison.json").write_text(json.dumps(comparison.as_dict(), indent=2) + "\n")
+        repeats = len(comparison.summaries[0])
+        for number, task in enumerate(tasks):
+            plain = re.sub(r"[^A-Za-z0-9._=-]+", "_", task.label)[:100]
+            suffix = f"-repeat{task.repeat}" if repeats > 1 else ""
+            shutil.move(task.folder, made / f"{number // repeats + 1}-{plain}{suffix}")
+
+
+def _average(repeats: Sequence[Any]) -> Any:
+    """The mean of every number in equally built trees; what is no number, or always the same, is the first one's."""
+    first = repeats[0]
+    if isinstance(first, dict):
+        shared = [key for key in first if all(key in other for other in repeats)]
+        return {key: _average([other[key] for other in repeats]) for key in shared}
+    if isinstance(first, bool | str) or first is None or all(other == first for other in repeats):
+        return first
+    return float(np.mean(repeats))
+
+
+# ------------------------------------------------------------------------------------------- processes
+
+
+def _run_all(scene: Scene, tasks: Sequence[Task], workers: int, progress: Progress) -> None:
+    total = len(tasks) * len(scene.trace)
+    if min(workers, len(tasks)) <= 1:
+        for number, task in enumerate(tasks):
+            before = number * len(scene.trace)
+            _run_task(scene, task, lambda ended, before=before: progress(before + ended, total))  # type: ignore[misc]
+        return
+    processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
+    ended = processes.Array("q", len(tasks) + 1)  # jobs ended per task; the last entry says: stop
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (scene, ended))
+    try:
+        pending = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
+        while pending:
+            done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            progress(sum(ended[:-1]), total)
+    except BrokenProcessPool:
+        raise RunError(
+            'a process of the comparison died (out of memory?), or a script called compare outside of "if __name__ =='
+            " '__main__':\"; repeat with fewer workers: what was done is kept"
+        ) from None
+    finally:
+        ended[-1] = 1
+        pool.shutdown(cancel_futures=True)
+
+
+_scene: Scene
+_ended: Any
+
+
+def _begin(scene: Scene, ended: Any) -> None:
+    """Prepare a worker process: it leaves Ctrl-C to its parent and never outlives it."""
+    global _scene, _ended  # a worker is told once what all its tasks share
+    _scene, _ended = scene, ended
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(number: int, task: Task) -> None:
+    def report(ended: int) -> None:
+        if _ended[-1]:
+            raise RunError("the comparison was stopped")
+        _ended[number] = ended
+
+    _run_task(_scene, task, report)
+    _ended[number] = len(_scene.trace)
+
+
+def _run_task(scene: Scene, task: Task, progress: Callable[[int], None]) -> None:
+    run(scene, task.policy, task.seed, task.repeat, progress).save(task.folder, force=True)
