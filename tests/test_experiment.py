@@ -25,6 +25,12 @@ def test_overrides_lead_into_the_tree():
     assert changed == Experiment("sjf:estimate=oracle", 3, drop_unfit=True, trace=TraceSource("a=b.csv"))
 
 
+def test_another_trace_or_cluster_drops_what_was_known_of_the_old_one():
+    old = Experiment(trace=TraceSource("a.csv", "abc"), cluster=ClusterSource("2x8", "name = 'x'"))
+    changed = override(old, ["trace.path=b.csv", "cluster.text=4x8"])
+    assert (changed.trace, changed.cluster) == (TraceSource("b.csv"), ClusterSource("4x8"))
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [

@@ -59,12 +59,18 @@ def read(path: Path) -> Experiment:
 
 
 def override(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """The experiment with ``key=value`` settings applied; dots lead into it: ``trace.path=other.csv``."""
+    """The experiment with ``key=value`` settings applied; dots lead into it: ``trace.path=other.csv``.
+
+    Another trace or cluster also drops the digest or the definition of the old one.
+    """
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise RunError(f"--set {setting}: must be key=value, such as policy=sjf or trace.path=other.csv")
         experiment = _replace(experiment, key.strip().split("."), value.strip(), f"--set {setting}")
+        for changed, stale in (("trace.path", "trace.digest"), ("cluster.text", "cluster.definition")):
+            if key.strip() == changed:
+                experiment = _replace(experiment, stale.split("."), "", "")
     return experiment
 
 

@@ -277,6 +277,11 @@ def _named(names: tuple[str, ...], codes: I64) -> pl.Series:
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
 
 
+def read_trace(given: TraceLike) -> Trace:
+    """The trace behind a path, a ``synthetic`` text, a frame, or the trace itself."""
+    return _trace(given)[0]
+
+
 def _trace(given: TraceLike) -> tuple[Trace, TraceSource]:
     if isinstance(given, Trace):
         return given, TraceSource("", given.digest)

@@ -1,0 +1,53 @@
+"""``shunter cluster show``: look at a cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import cluster_names, show
+from shunter.errors import RunError
+
+EXAMPLES = """Examples:
+
+shunter cluster show 16x8:v100+16x2:p100
+
+shunter cluster show philly --toml   # as a file to start from
+
+shunter cluster show auto --trace jobs.csv
+"""
+
+app = typer.Typer(no_args_is_help=True, help="Look at clusters.")
+
+
+@app.callback()
+def cluster() -> None:
+    """Look at clusters."""
+
+
+@app.command("show", epilog=EXAMPLES)
+def show_cluster(
+    text: Annotated[str, typer.Argument(metavar="CLUSTER", help="As for --cluster.", autocompletion=cluster_names)],
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="TRACE", help="The jobs that auto is sized for.")
+    ] = None,
+    toml: Annotated[bool, typer.Option("--toml", help="Print it as a TOML file instead.")] = False,
+) -> None:
+    """Draw a cluster."""
+    if text.startswith("auto") and trace is None:
+        raise RunError("cluster auto is sized from a trace; give it with --trace jobs.csv")
+
+    from shunter import clusters
+    from shunter.clusters.drawing import draw
+
+    jobs = None
+    if trace is not None:
+        from shunter.runs import read_trace
+
+        jobs = read_trace(trace)
+    found = clusters.load(text, jobs)
+    if toml:
+        typer.echo(clusters.to_toml(found), nl=False)
+    else:
+        show(draw(found))

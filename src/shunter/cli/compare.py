@@ -1,0 +1,84 @@
+"""``shunter compare``: several policies on the same jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import (
+    ClusterOption,
+    DropOption,
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    note,
+    policy_names,
+    print_json,
+    progress,
+    say_about_scene,
+    show,
+)
+from shunter.errors import RunError
+
+EXAMPLES = """Examples:
+
+shunter compare jobs.csv --cluster 64x8 -p fifo -p sjf -p saf:backfill=easy
+
+shunter compare jobs.csv -c auto -p fifo -p las --repeat 5 --out runs/las
+
+shunter compare synthetic -c 16x8 -p fifo -p srtf --json
+"""
+
+
+def compare(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="CSV or Parquet, or synthetic[:jobs=N,...].")],
+    cluster: ClusterOption = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", "-p", metavar="P", autocompletion=policy_names,
+            help="name or name:key=value,...; once per policy. The first is what the others are compared with.",
+        ),
+    ] = None,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Repeat with other seeds and arrivals.")] = 1,
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    drop_unfit: DropOption = False,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+) -> None:  # fmt: skip
+    """Run several policies on the same jobs and show them side by side.
+
+    The difference to the first policy is of the mean JCT, job by job, with its 95 % bootstrap interval. A comparison
+    that was interrupted goes on where it was when the same command is given again.
+    """
+    if not policy:
+        raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    if repeat < 1:
+        raise RunError(f"--repeat must be >= 1, got {repeat}")
+    if workers is not None and workers < 1:
+        raise RunError(f"--workers must be >= 1, got {workers}")
+    if force and out is None:
+        raise RunError("--force replaces the folder of --out; give both or neither")
+
+    from shunter import comparison, runs
+
+    if out is not None:
+        runs.check_folder(out, force)
+    scene = runs.scene(trace, cluster, policy if drop_unfit else ())
+    say_about_scene(scene, cluster)
+    with progress("comparing") as tell:
+        found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell)
+    if found.resumed:
+        note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
+    if json:
+        print_json(found.as_dict())
+        return
+    from shunter.report.tables import comparison_view
+
+    show(comparison_view(found.policies))

@@ -1,0 +1,106 @@
+"""What every command shares: where it prints, how far it is, and what completes at the prompt."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+PATIENCE_S = 2  # what takes longer gets a progress bar
+
+
+def show(what: RenderableType) -> None:
+    """Print a table or a text for people on standard output; never narrower than 100 columns in a pipe."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=max(console.width, 100))
+    console.print(what)
+
+
+def print_json(what: Any) -> None:
+    """Print JSON, and nothing else, on standard output."""
+    sys.stdout.write(json.dumps(what, indent=2) + "\n")
+
+
+def note(text: str, label: str = "note", style: str = "bold") -> None:
+    """Say something beside the result, on standard error."""
+    from rich.text import Text
+
+    console = _stderr()
+    console.print(Text.assemble((f"{label}: ", style), text), soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function to be told (done, total); after two seconds a bar appears on standard error, if that is a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = _stderr()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("jobs"),
+        TimeRemainingColumn(),
+    )
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task(what, total=None)
+    begun = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        if console.is_terminal and time.monotonic() - begun > PATIENCE_S:
+            bar.start()
+            bar.update(task, completed=done, total=total)
+
+    try:
+        yield tell
+    finally:
+        bar.stop()
+
+
+def _stderr() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def policy_names(incomplete: str) -> list[str]:
+    """The policies whose names begin so."""
+    from shunter import registry
+
+    return [name for name in registry.names() if name.startswith(incomplete)]
+
+
+def cluster_names(incomplete: str) -> list[str]:
+    """The ready-made clusters whose names begin so."""
+    from shunter import clusters
+
+    return [name for name in ["auto", *clusters.names()] if name.startswith(incomplete)]
+
+
+_CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."
+ClusterOption: TypeAlias = Annotated[
+    str | None, typer.Option("--cluster", "-c", metavar="C", help=_CLUSTER, autocompletion=cluster_names)
+]
+SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
+
+
+def say_about_scene(scene: Any, cluster: str) -> None:
+    """Tell what was chosen or left out on the user's behalf."""
+    if cluster.startswith("auto"):
+        note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
+    if scene.dropped:
+        note(f"left out {scene.dropped:,} jobs that can never fit; {len(scene.trace):,} are left")

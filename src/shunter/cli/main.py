@@ -1,0 +1,76 @@
+"""``shunter``: the commands, and what becomes of errors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from shunter import __version__
+from shunter.cli import clusters, compare, demo, policies, simulate, traces
+from shunter.cli.console import note
+from shunter.errors import InputError, ShunterError
+
+
+class Commands(TyperGroup):
+    """The commands; bad input is a message and exit code 2, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        warnings.showwarning = _show_warning
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            note(str(error), "error", "bold red")
+            raise typer.Exit(2) from None
+        except ShunterError as error:
+            note(f"{error}\nThis is a defect in shunter or in a policy.", "error", "bold red")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            note("stopped", "interrupted", "bold red")
+            raise typer.Exit(130) from None
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(str(message), "warning", "bold yellow")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"shunter {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="shunter",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Begin with [bold]shunter demo[/bold]. Every command explains itself: [bold]shunter compare --help[/bold].",
+    rich_markup_mode="rich",
+)
+
+
+@app.callback()
+def shunter(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Schedule deep-learning jobs on GPU clusters: simulate policies and compare them."""
+
+
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.add_typer(clusters.app, name="cluster")
+app.add_typer(traces.app, name="trace")
+
+
+def main() -> None:
+    """The entry point."""
+    app(prog_name="shunter")

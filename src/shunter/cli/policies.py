@@ -1,0 +1,77 @@
+"""``shunter policies``: what there is, and what can be set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.cli.console import JsonOption, policy_names, print_json, show
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EXAMPLES = """Examples:
+
+shunter policies
+
+shunter policies sjf   # its parameters, their ranges and meaning
+
+shunter policies mylab.sched.Mine   # a class of your own
+"""
+
+
+def policies(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One policy.", autocompletion=policy_names)
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """List the policies, or the parameters of one."""
+    from shunter import registry
+
+    names = [name] if name else registry.names()
+    found = [_about(each, registry.policy_class(each)) for each in names]
+    if json:
+        print_json(found[0] if name else found)
+    else:
+        show(_one(found[0]) if name else _all(found))
+
+
+def _about(name: str, cls: type) -> dict[str, Any]:
+    from shunter.params import declared
+
+    parameters = [
+        {"name": key, "default": default, "range": about.range_text(kind), "meaning": about.doc}
+        for key, (kind, default, about) in declared(cls).items()
+    ]
+    return {"name": name, "meaning": (cls.__doc__ or "").strip(), "parameters": parameters}
+
+
+def _all(found: list[dict[str, Any]]) -> RenderableType:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("policy", "what it does", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for about in found:
+        table.add_row(Text(about["name"], style="bold"), Text(about["meaning"].partition("\n")[0]))
+    hint = " A policy is written name or name:key=value,key=value; 'shunter policies NAME' lists what can be set."
+    return Group(table, Text(hint, style="dim"))
+
+
+def _one(about: dict[str, Any]) -> RenderableType:
+    from inspect import cleandoc
+
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("parameter", "default", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for one in about["parameters"]:
+        default = str(one["default"]).lower() if isinstance(one["default"], bool) else str(one["default"])
+        table.add_row(Text(one["name"], style="bold"), Text(default), Text(one["range"]), Text(one["meaning"]))
+    head = Text.assemble((about["name"], "bold"), "  ", cleandoc(about["meaning"]))
+    return Group(head, table if about["parameters"] else Text("It has no parameters."))

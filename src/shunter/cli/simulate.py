@@ -1,0 +1,105 @@
+"""``shunter simulate``: one policy on one trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import (
+    ClusterOption,
+    DropOption,
+    ForceOption,
+    JsonOption,
+    policy_names,
+    print_json,
+    progress,
+    say_about_scene,
+    show,
+)
+from shunter.errors import RunError
+
+if TYPE_CHECKING:
+    from shunter.experiment import Experiment
+
+EXAMPLES = """Examples:
+
+shunter simulate jobs.csv --cluster 64x8 --policy fifo
+
+shunter simulate jobs.csv -c philly -p sjf:estimate=oracle,backfill=easy --out runs/sjf
+
+shunter simulate synthetic:jobs=2000,gpus=64,load=1.1 -c 8x8 -p las --json
+
+shunter simulate runs/sjf/experiment.toml --set seed=3   # a saved run again, changed
+"""
+
+
+def simulate(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="CSV or Parquet, synthetic[:...], or an experiment.toml.")
+    ],
+    cluster: ClusterOption = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", "-p", metavar="P", help="name or name:key=value,...", autocompletion=policy_names),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random. [0]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the run as this folder.")] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    drop_unfit: DropOption = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change an experiment: policy=, trace.path= ..."),
+    ] = None,
+) -> None:
+    """Run one policy on one trace and show what came out."""
+    given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
+    record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
+    if force and out is None:
+        raise RunError("--force replaces the folder of --out; give both or neither")
+
+    from shunter import runs
+
+    if out is not None:
+        runs.check_folder(out, force)
+    scene = runs.recorded_scene(record)
+    say_about_scene(scene, record.cluster.text)
+    with progress("simulating") as tell:
+        result = runs.run(scene, record.policy, record.seed, record.repeat, lambda ended: tell(ended, len(scene.trace)))
+    if out is not None:
+        result.save(out, force)
+    if json:
+        print_json(result.summary)
+        return
+    from shunter.report.tables import summary_view
+
+    show(summary_view(result.summary))
+
+
+def _experiment(trace: str, given: dict[str, object], settings: list[str]) -> Experiment:
+    """What is to be run: an experiment file or a trace, with the options in place of what the file says."""
+    from shunter import experiment
+
+    twice = {setting.partition("=")[0].strip() for setting in settings} & set(given)
+    if twice:
+        raise RunError(f"'{min(twice)}' is given by an option and by --set; leave one out")
+    if trace.endswith(".toml"):
+        record = experiment.read(Path(trace))
+    else:
+        record = dataclasses.replace(experiment.Experiment(), trace=experiment.TraceSource(trace))
+    record = experiment.override(record, [f"{key}={_text(value)}" for key, value in given.items()])
+    record = experiment.override(record, settings)
+    if not record.policy:
+        raise RunError("there is no policy; give one, such as --policy fifo ('shunter policies' lists them)")
+    if not record.cluster.text and not record.cluster.definition:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+    return record
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,134 @@
+"""Tables for people, made for a terminal of 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_POINTS = ("mean", "p50", "p95", "p99")
+_ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits its size, three digits: ``45.0 s``, ``12.3 m``, ``4.52 h``, ``2.10 d``."""
+    size = abs(seconds)
+    for unit, length, below in (("s", 1, 60), ("m", 60, 3600), ("h", 3600, 86400), ("d", 86400, float("inf"))):
+        if size < below:
+            return f"{number(seconds / length)} {unit}"
+    raise ValueError(f"not a time: {seconds}")
+
+
+def number(value: float) -> str:
+    """A number with three digits, and none of them behind the point from 100 on."""
+    size = abs(value)
+    if size < 0.005:
+        return "0"
+    return f"{value:,.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+
+
+def share(value: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * value:.1f} %"
+
+
+def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    """Policies side by side: their times, then everything else; the best of each column stands out."""
+    times = _table("policy", *(f"{what} {point}" for what in ("JCT", "wait") for point in _POINTS))
+    columns = [
+        _best([row[key][point] for row in rows], duration, min) for key in ("jct_s", "wait_s") for point in _POINTS
+    ]
+    _fill(times, rows, columns)
+    rest = _table(
+        "policy", "bsld", "in use", "fragm.", "preempt.", "estimates", f"JCT to {rows[0]['policy']}", "95 % interval"
+    )
+    preemptions = [Text(f"{row['preemptions']:,.0f}") for row in rows]
+    columns = [
+        _best([row["bsld"]["mean"] for row in rows], number, min),
+        _best([row["utilization"] for row in rows], share, max),
+        _best([row["fragmentation"] for row in rows], share, min),
+        preemptions,
+        [Text(_estimate(row)) for row in rows],
+        *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
+    ]
+    _fill(rest, rows, columns)
+    return Group(times, rest, *_notes(rows))
+
+
+def summary_view(summary: dict[str, Any]) -> RenderableType:
+    """One run: its times, its times by size, and the other numbers."""
+    times = _table(summary["policy"] + ("*" if summary["oracle"] else ""), "mean", "p50", "p90", "p95", "p99", "max")
+    for name, key, form in (
+        ("JCT", "jct_s", duration),
+        ("wait", "wait_s", duration),
+        ("bounded slowdown", "bsld", number),
+    ):
+        times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
+    sizes = _table("GPUs", "jobs", "JCT mean", "JCT p95", "wait mean", "wait p95", "bsld mean")
+    for name, group in summary["by_size"].items():
+        if group["jobs"]:
+            jct, wait = group["jct_s"], group["wait_s"]
+            cells = [duration(value) for value in (jct["mean"], jct["p95"], wait["mean"], wait["p95"])]
+            sizes.add_row(name, f"{group['jobs']:,}", *cells, number(group["bsld"]["mean"]))
+    facts = Table.grid(padding=(0, 2))
+    for name, text in _facts(summary):
+        facts.add_row(Text(f" {name}", style="dim"), text)
+    return Group(times, sizes, facts, *_notes([summary]))
+
+
+def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    fairness = summary["fairness"]
+    yield "jobs finished", f"{summary['finished']:,} of {summary['jobs']:,} in {duration(summary['makespan_s'])}"
+    yield "GPUs in use", f"{share(summary['utilization'])} ({number(summary['gpu_hours'])} GPU-hours)"
+    yield "fragmentation", f"{share(summary['fragmentation'])} of free GPUs are on partly used nodes while jobs wait"
+    yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
+    yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
+    yield "estimates", _estimate(summary)
+    yield "digest", f"{summary['digest']} (seed {summary['seed']})"
+    yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    for index, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if index else "left", overflow="fold", no_wrap=bool(index))
+    return table
+
+
+def _fill(table: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequence[Text]]) -> None:
+    for row, cells in zip(rows, zip(*columns, strict=True), strict=True):
+        table.add_row(Text(row["policy"] + ("*" if row["oracle"] else "")), *cells)
+
+
+def _best(values: Sequence[float], form: Callable[[float], str], choose: Callable[..., float]) -> list[Text]:
+    winner = choose(values) if len(set(values)) > 1 else None
+    return [Text(form(value), style="bold green" if value == winner else "") for value in values]
+
+
+def _difference(row: dict[str, Any], first: dict[str, Any]) -> tuple[Text, Text]:
+    found = row["difference"]
+    if found is None or found["mean_s"] is None:
+        return Text("-"), Text("-")
+    sure = found["low_s"] > 0 or found["high_s"] < 0
+    style = "" if not sure else "green" if found["mean_s"] < 0 else "red"
+    base = first["jct_s"]["mean"]
+    relative = f" ({100 * found['mean_s'] / base:+.0f} %)" if base else ""
+    interval = f"{_signed(found['low_s'])} .. {_signed(found['high_s'])}"
+    return Text(_signed(found["mean_s"]) + relative, style=style), Text(interval)
+
+
+def _signed(seconds: float) -> str:
+    return ("+" if seconds > 0 else "") + duration(seconds)
+
+
+def _estimate(row: dict[str, Any]) -> str:
+    return "-" if row["estimate"] == "none" else str(row["estimate"])
+
+
+def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
+    if any(row["oracle"] for row in rows):
+        yield Text(f" {_ORACLE}", style="dim")
