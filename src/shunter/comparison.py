@@ -26,7 +26,7 @@ import numpy as np
 from shunter import experiment, registry
 from shunter.errors import RunError
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, new_folder, run, scene
+from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, describe, new_folder, run, scene
 from shunter.world import F64
 
 Progress: TypeAlias = Callable[[int, int], None]  # told how many jobs have ended, of how many in all
@@ -139,7 +139,7 @@ def usable_cores() -> int:
 def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
     if not policies:
         raise RunError("there is nothing to compare; give at least one policy")
-    labels = [str(registry.policy(policy).label(scene.trace)) for policy in policies]
+    labels = [str(describe(registry.policy(policy), scene.trace)["policy"]) for policy in policies]
     for label in labels:
         if labels.count(label) > 1:
             raise RunError(f"policy '{label}' is given more than once; leave one out")

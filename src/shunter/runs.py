@@ -94,18 +94,19 @@ def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Pro
     trace = scene.repeat(seed, repeat)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
     simulator.run(chosen, progress=progress)
-    text = policy if isinstance(policy, str) else chosen.label(trace)
-    about = {
-        "policy": chosen.label(trace),
-        "oracle": bool(chosen.oracle),
-        "estimate": chosen.estimate_source(trace),
-        "seed": seed,
-    }
-    record = scene.experiment(text, seed, repeat)
-    elapsed = float(simulator.elapsed_s)
-    return Result(
-        record, about, trace, scene.cluster, simulator.world.jobs, simulator.events, simulator.digest, elapsed
-    )
+    about = {**describe(chosen, trace), "seed": seed}
+    record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
+    outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
+    return Result(record, about, trace, scene.cluster, *outcome)
+
+
+def describe(policy: Any, trace: Trace) -> dict[str, Any]:
+    """What a policy is called and what it goes by on this trace; one of somebody's own need not say."""
+    cls = type(policy)
+    label = policy.label(trace) if hasattr(policy, "label") else f"{cls.__module__}.{cls.__qualname__}"
+    oracle = bool(getattr(policy, "oracle", "duration" in policy.needs))
+    estimate = policy.estimate_source(trace) if hasattr(policy, "estimate_source") else "oracle" if oracle else "none"
+    return {"policy": label, "oracle": oracle, "estimate": estimate}
 
 
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:
@@ -122,14 +123,17 @@ def recorded_scene(record: Experiment) -> Scene:
         raise RunError(f"the experiment's repeat must be >= 0, got {record.repeat}")
     machines: ClusterLike = record.cluster.text
     if record.cluster.definition:
-        machines = clusters.from_toml(record.cluster.definition, record.cluster.text)
+        from shunter.clusters.reading import parse
+
+        machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     found = scene(record.trace.path, machines, [record.policy] if record.drop_unfit else ())
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
             f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
         )
-    return dataclasses.replace(found, cluster_source=record.cluster)
+    named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
+    return dataclasses.replace(found, cluster_source=named)
 
 
 @dataclass(frozen=True, eq=False)

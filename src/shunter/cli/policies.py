@@ -57,7 +57,7 @@ def _all(found: list[dict[str, Any]]) -> RenderableType:
     table = Table("policy", "what it does", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for about in found:
         table.add_row(Text(about["name"], style="bold"), Text(about["meaning"].partition("\n")[0]))
-    hint = " A policy is written name or name:key=value,key=value; 'shunter policies NAME' lists what can be set."
+    hint = " Write name or name:key=value,key=value; 'shunter policies NAME' lists what can be set."
     return Group(table, Text(hint, style="dim"))
 
 

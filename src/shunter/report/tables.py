@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+_NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
@@ -38,21 +40,16 @@ def share(value: float) -> str:
 
 def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Policies side by side: their times, then everything else; the best of each column stands out."""
-    times = _table("policy", *(f"{what} {point}" for what in ("JCT", "wait") for point in _POINTS))
-    columns = [
-        _best([row[key][point] for row in rows], duration, min) for key in ("jct_s", "wait_s") for point in _POINTS
-    ]
-    _fill(times, rows, columns)
-    rest = _table(
-        "policy", "bsld", "in use", "fragm.", "preempt.", "estimates", f"JCT to {rows[0]['policy']}", "95 % interval"
-    )
-    preemptions = [Text(f"{row['preemptions']:,.0f}") for row in rows]
+    points = [(what, key, point) for what, key in (("JCT", "jct_s"), ("wait", "wait_s")) for point in _POINTS]
+    times = _table("policy", "estimates", *(f"{what}\n{point}" for what, _, point in points))
+    best = [_best([row[key][point] for row in rows], duration, min) for _, key, point in points]
+    _fill(times, rows, [[Text(_estimate(row)) for row in rows], *best])
+    rest = _table("policy", "bsld", "in use", "fragm.", "preempt.", "mean JCT vs first", "95 % interval")
     columns = [
         _best([row["bsld"]["mean"] for row in rows], number, min),
         _best([row["utilization"] for row in rows], share, max),
         _best([row["fragmentation"] for row in rows], share, min),
-        preemptions,
-        [Text(_estimate(row)) for row in rows],
+        [Text(f"{row['preemptions']:,.0f}") for row in rows],
         *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
     ]
     _fill(rest, rows, columns)
@@ -93,15 +90,26 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, padding=(0, 1))
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if index else "left", overflow="fold", no_wrap=bool(index))
+        side: Literal["left", "right"] = "right" if index else "left"
+        table.add_column(heading, justify=side, vertical="bottom", overflow="fold", no_wrap=bool(index))
     return table
 
 
 def _fill(table: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequence[Text]]) -> None:
     for row, cells in zip(rows, zip(*columns, strict=True), strict=True):
-        table.add_row(Text(row["policy"] + ("*" if row["oracle"] else "")), *cells)
+        table.add_row(_name(row), *cells)
+
+
+def _name(row: dict[str, Any]) -> Text:
+    """The policy's text, broken after a ``:`` or ``,`` where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[^:,]+[:,]?", row["policy"] + ("*" if row["oracle"] else "")):
+        if lines[-1] and len(lines[-1] + part) > _NAME_WIDTH:
+            lines.append(" ")
+        lines[-1] += part
+    return Text("\n".join(lines))
 
 
 def _best(values: Sequence[float], form: Callable[[float], str], choose: Callable[..., float]) -> list[Text]:
