@@ -45,17 +45,10 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A function to be told (done, total); after two seconds a bar appears on standard error, if that is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = _stderr()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("jobs"),
-        TimeRemainingColumn(),
-    )
-    bar = Progress(*columns, console=console, transient=True)
+    console, begun = _stderr(), time.monotonic()
+    ends = (MofNCompleteColumn(), TextColumn("jobs"), TimeRemainingColumn())
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), *ends, console=console, transient=True)
     task = bar.add_task(what, total=None)
-    begun = time.monotonic()
 
     def tell(done: int, total: int) -> None:
         if console.is_terminal and time.monotonic() - begun > PATIENCE_S:
@@ -65,7 +58,8 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     try:
         yield tell
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _stderr() -> Console:

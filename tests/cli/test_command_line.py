@@ -1,0 +1,212 @@
+"""The command line as people use it: what it prints, what it refuses, and how fast it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter import __version__
+from shunter.cli.main import app
+
+SMALL = "synthetic:jobs=100,gpus=16,load=1.2"
+HEAVY = {"numpy", "numba", "polars", "pyarrow", "shunter.runs", "shunter.sim"}
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+
+def shunter(*arguments):
+    return CliRunner().invoke(app, list(arguments), prog_name="shunter")
+
+
+def ok(*arguments):
+    result = shunter(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+# ------------------------------------------------------------------------------------------- what it prints
+
+
+def test_simulate_prints_a_table_or_nothing_but_json():
+    text = ok("simulate", SMALL, "-c", "2x8", "-p", "fifo")
+    for word in ("JCT", "wait", "bounded slowdown", "fragmentation", "digest", "100 of 100"):
+        assert word in text
+    summary = json.loads(ok("simulate", SMALL, "-c", "2x8", "-p", "fifo", "--json"))
+    assert (summary["jobs"], summary["finished"]) == (100, 100)
+
+
+def test_simulate_keeps_a_run_and_runs_it_again():
+    first = json.loads(ok("simulate", SMALL, "-c", "2x8", "-p", "fifo", "--seed", "3", "--out", "run", "--json"))
+    again = json.loads(ok("simulate", "run/experiment.toml", "--json"))
+    assert (again["digest"], again["seed"]) == (first["digest"], 3)
+    changed = json.loads(ok("simulate", "run/experiment.toml", "--set", "policy=sjf", "--seed", "4", "--json"))
+    assert (changed["policy"][:3], changed["seed"]) == ("sjf", 4)
+    larger = json.loads(ok("simulate", "run/experiment.toml", "-c", "4x8", "--json"))
+    assert larger["utilization"] < first["utilization"]
+
+
+def test_compare_prints_differences_with_their_intervals():
+    text = ok("compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "sjf:estimate=oracle", "--workers", "1")
+    for word in ("fifo", "estimate=oracle*", "95 % interval", "an oracle", "preempt."):
+        assert word in text
+    assert max(len(line) for line in text.splitlines()) <= 100
+
+
+def test_json_of_a_comparison_is_all_that_is_printed():
+    found = json.loads(ok("compare", SMALL, "-c", "auto", "-p", "fifo", "-p", "sjf", "--workers", "1", "--json"))
+    assert found["baseline"] == "fifo"
+    assert found["policies"][1]["difference"]["pairs"] == 100
+
+
+def test_what_was_chosen_and_left_out_is_said():
+    result = shunter("simulate", SMALL, "-c", "auto", "-p", "fifo", "--json")
+    assert "cluster auto:" in result.stderr
+    result = shunter("simulate", SMALL, "-c", "1x8", "-p", "fifo", "--drop-unfit", "--json")
+    assert "jobs that can never fit" in result.stderr
+    assert json.loads(result.stdout)["jobs"] < 100
+
+
+def test_policies_are_listed_with_their_parameters():
+    assert "fifo" in ok("policies")
+    assert "none | easy | conservative" in ok("policies", "fifo")
+    names = [about["name"] for about in json.loads(ok("policies", "--json"))]
+    assert {"fifo", "sjf", "srtf", "las", "multifactor"} <= set(names)
+
+
+def test_a_cluster_is_drawn_and_written_as_toml(tmp_path):
+    assert "64" in ok("cluster", "show", "8x8")
+    (tmp_path / "c.toml").write_text(ok("cluster", "show", "8x8", "--toml"))
+    assert ok("cluster", "show", "c.toml", "--toml") == (tmp_path / "c.toml").read_text()
+
+
+def test_a_made_up_trace_can_be_used():
+    ok("trace", "synth", "t.parquet", "--jobs", "50")
+    assert json.loads(ok("simulate", "t.parquet", "-c", "16x8", "-p", "fifo", "--json"))["jobs"] == 50
+
+
+def test_version_and_help():
+    assert ok("--version") == f"shunter {__version__}\n"
+    for command in (["simulate"], ["compare"], ["demo"], ["policies"], ["cluster", "show"], ["trace", "synth"]):
+        assert f"shunter {' '.join(command)}" in ok(*command, "--help").split("Examples:")[1]
+
+
+def test_no_colours_in_a_pipe():
+    done = subprocess.run(
+        [sys.executable, "-m", "shunter", "compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "sjf", "--workers", "1"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "\x1b" not in done.stdout + done.stderr
+    assert done.stderr == ""
+
+
+# ------------------------------------------------------------------------------------------- what it refuses
+
+GOOD = ("-c", "2x8", "-p", "fifo")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["simulate", "nowhere.csv", *GOOD], "nowhere.csv: there is no such file"),
+        (["simulate", "empty.csv", *GOOD], "empty.csv"),
+        (["simulate", "bad.csv", *GOOD], "bad.csv line 2"),
+        (["simulate", SMALL, "-c", "2x8", "-p", "fif"], "did you mean 'fifo'"),
+        (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blockin=skip"], "did you mean 'blocking'"),
+        (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blocking=maybe"], "strict | skip"),
+        (["simulate", SMALL, "-c", "phily", "-p", "fifo"], "did you mean 'philly'"),
+        (["simulate", SMALL, "-c", "0x8", "-p", "fifo"], "0x8"),
+        (["simulate", SMALL, "-c", "2x8"], "no policy; give one"),
+        (["simulate", SMALL, "-p", "fifo"], "no cluster; give one"),
+        (["simulate", SMALL, "-c", "1x8", "-p", "fifo"], "--drop-unfit"),
+        (["simulate", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
+        (["simulate", SMALL, *GOOD, "--set", "policy=sjf"], "by an option and by --set"),
+        (["simulate", SMALL, *GOOD, "--set", "sed=1"], "did you mean 'seed'"),
+        (["simulate", SMALL, *GOOD, "--out", "there"], "exists already"),
+        (["simulate", SMALL, *GOOD, "--out", "bad.csv/run"], "can't be written"),
+        (["simulate", "nowhere.toml"], "nowhere.toml: can't be read"),
+        (["simulate", SMALL, *GOOD, "--seed", "-1"], "--seed"),
+        (["simulate", "synthetic:jobs=0", *GOOD], "jobs must be above 0"),
+        (["compare", SMALL, "-c", "2x8"], "no policies; give some"),
+        (["compare", SMALL, "-p", "fifo"], "no cluster; give one"),
+        (["compare", SMALL, *GOOD, "-p", "fifo"], "more than once"),
+        (["compare", SMALL, *GOOD, "--repeat", "0"], "--repeat must be >= 1, got 0"),
+        (["compare", SMALL, *GOOD, "--workers", "0"], "--workers must be >= 1"),
+        (["compare", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
+        (["compare", SMALL, *GOOD, "--out", "there"], "exists already"),
+        (["compare", SMALL, "-c", "1x8", "-p", "fifo", "-p", "sjf"], "--drop-unfit"),
+        (["policies", "srft"], "did you mean 'srtf'"),
+        (["cluster", "show", "auto"], "give it with --trace"),
+        (["cluster", "show", "8y8"], "8y8"),
+        (["trace", "synth", "bad.csv"], "exists already"),
+        (["trace", "synth", "t.txt"], ".parquet"),
+    ],
+)
+def test_bad_input_is_told_with_code_2_and_writes_nothing(tmp_path, arguments, says):
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "bad.csv").write_text("job_id,submit,duration,gpus\na,0,-5,1\n")
+    (tmp_path / "there").mkdir()
+    result = shunter(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert {path.name for path in tmp_path.iterdir()} - {"cache"} == {"empty.csv", "bad.csv", "there"}
+
+
+def test_ctrl_c_is_code_130(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shunter.runs.run", interrupt)
+    result = shunter("simulate", SMALL, *GOOD)
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+
+
+# ------------------------------------------------------------------------------------------- how fast it answers
+
+
+def imported_by(code, **environment):
+    """The heavy modules that are loaded after running ``code``, and how long that took."""
+    begun = time.perf_counter()
+    tail = f"\nimport sys; sys.stderr.write('|'.join({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code + tail],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return done, time.perf_counter() - begun
+
+
+def test_help_is_quick_and_imports_nothing_heavy():
+    code = "from shunter.cli.main import app\ntry: app(['--help'])\nexcept SystemExit: pass"
+    imported_by(code)  # the first time may have to write bytecode
+    done, seconds = min((imported_by(code) for _ in range(3)), key=lambda found: found[1])
+    assert "compare" in done.stdout
+    assert done.stderr == ""
+    assert seconds < 0.5
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("shunter simulate -p sr", "srtf"), ("shunter compare -c phi", "philly"), ("shunter pol", "policies")],
+)
+def test_completion_knows_names_and_imports_nothing_heavy(typed, offered):
+    code = "from shunter.cli.main import app\ntry: app(prog_name='shunter')\nexcept SystemExit: pass"
+    words = {"_SHUNTER_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    done, _ = imported_by(code, **words)
+    assert offered in done.stdout.split()
+    assert done.stderr == ""

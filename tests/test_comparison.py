@@ -1,0 +1,161 @@
+"""Several policies on the same jobs: in one process or many, interrupted or not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import shunter
+from shunter import comparison, runs
+from shunter.errors import RunError
+
+TRACE, CLUSTER = "synthetic:jobs=200,gpus=16,load=1.2", "2x8"
+
+SLOW_POLICY = '''
+import os, time
+from dataclasses import dataclass
+from pathlib import Path
+from shunter.model import NOTHING, Plan, Start
+
+@dataclass(frozen=True)
+class Slow:
+    """First come, first served, on one node, and slow: it writes down that it ran and then takes its time."""
+
+    needs = frozenset()
+
+    def start(self, cluster, previous=None):
+        with Path(os.environ["DIARY"]).open("a") as diary:
+            diary.write("run\\n")
+        return None
+
+    def decide(self, view, memory):
+        time.sleep(float(os.environ["PAUSE"]))
+        for job in view.pending:
+            for node in range(len(view.nodes.free)):
+                free = view.free_gpus(node)
+                if len(free) >= view.jobs.gpus[job]:
+                    return Plan([Start(int(job), free[: view.jobs.gpus[job]].tolist())])
+            break
+        return NOTHING
+'''
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_processes_give_what_one_process_gives():
+    alone = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], repeat=2, workers=1)
+    together = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], repeat=2, workers=2)
+    digests = [[[s["digest"] for s in row] for row in found.summaries] for found in (alone, together)]
+    assert digests[0] == digests[1]
+    assert alone.policies[1]["difference"] == together.policies[1]["difference"]
+    assert alone.policies[0]["difference"] is None
+
+
+def test_one_repeat_is_the_trace_as_it_is():
+    found = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], seed=1, workers=1)
+    runs_alone = [shunter.simulate(TRACE, CLUSTER, policy, seed=1) for policy in ("fifo", "sjf")]
+    assert [row["digest"] for row in found.policies] == [result.digest for result in runs_alone]
+    means = [result.summary["jct_s"]["mean"] for result in runs_alone]
+    assert found.policies[1]["difference"]["mean_s"] == pytest.approx(means[1] - means[0])
+
+
+def test_numbers_are_averaged_over_repeats():
+    found = shunter.compare(TRACE, CLUSTER, ["fifo"], repeat=3, workers=1)
+    means = [summary["jct_s"]["mean"] for summary in found.summaries[0]]
+    assert len(set(means)) == 3
+    assert found.policies[0]["jct_s"]["mean"] == pytest.approx(np.mean(means))
+    assert (found.policies[0]["jobs"], len(found.policies[0]["repeats"])) == (200, 3)
+
+
+def test_a_kept_comparison_is_a_folder_of_runs(tmp_path):
+    out = tmp_path / "out"
+    found = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], repeat=2, workers=1, out=out)
+    assert json.loads((out / "comparison.json").read_text()) == json.loads(json.dumps(found.as_dict()))
+    assert sum((folder / "experiment.toml").exists() for folder in out.iterdir()) == 4
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["out"]
+    from shunter.experiment import read
+
+    again = runs.rerun(read(next(out.glob("1-*-repeat1")) / "experiment.toml"))
+    assert again.digest == found.summaries[0][1]["digest"]
+    with pytest.raises(RunError, match="exists already"):
+        shunter.compare(TRACE, CLUSTER, ["fifo"], out=out)
+
+
+def test_nothing_is_left_behind_without_out(tmp_path):
+    shunter.compare(TRACE, CLUSTER, ["fifo"], workers=1)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"policies": []}, "nothing to compare"),
+        ({"policies": ["fifo", "fifo"]}, "more than once"),
+        ({"repeat": 0}, "repeat must be >= 1"),
+        ({"workers": 0}, "workers must be >= 1"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, says):
+    with pytest.raises(RunError, match=says):
+        shunter.compare(**{"trace": TRACE, "cluster": CLUSTER, "policies": ["fifo"], **arguments})
+
+
+def test_progress_ends_at_the_end():
+    told = []
+    scene = runs.scene(TRACE, CLUSTER)
+    comparison.compare_scene(scene, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
+    assert told[-1] == (400, 400)
+    assert told == sorted(told)
+
+
+@pytest.mark.parametrize("out", [None, "out"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
+    (tmp_path / "slow_policy.py").write_text(SLOW_POLICY)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    places = {"PYTHONPATH": path, "DIARY": str(tmp_path / "diary"), "PAUSE": "0"}
+    command = [sys.executable, "-m", "shunter", "compare", TRACE, "-c", CLUSTER, "-p", "slow_policy.Slow", "-p", "fifo"]
+    command += ["--workers", "2", "--json", *(["--out", str(tmp_path / out)] if out else [])]
+
+    process = subprocess.Popen(
+        command, env={**os.environ, **places, "PAUSE": "0.2"}, start_new_session=True, stderr=subprocess.PIPE, text=True
+    )
+    kept = "cache/shunter/compare/*/[!.]*/summary.json" if out is None else ".out.unfinished/[!.]*/summary.json"
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(kept)) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process.poll() is None, process.communicate()[1]
+    os.kill(process.pid, how)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == (130 if how == signal.SIGINT else -9)
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+
+    again = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert "1 of 2 runs were there" in again.stderr
+    assert [row["policy"] for row in json.loads(again.stdout)["policies"]] == ["slow_policy.Slow", "fifo"]
+    assert (tmp_path / "diary").read_text() == "run\nrun\n"  # the slow one was run anew, fifo was not run again
+    left = [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")]
+    assert left == []
+
+
+def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
+    (tmp_path / "own_policy.py").write_text(SLOW_POLICY)
+    monkeypatch.syspath_prepend(tmp_path)
+    import own_policy
+
+    scene = runs.scene(TRACE, CLUSTER)
+    before = comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path)
+    (tmp_path / "own_policy.py").write_text(SLOW_POLICY + "# changed\n")
+    assert comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path) != before

@@ -1,0 +1,201 @@
+"""One run: what comes out, what is kept, and that it can be had again."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shunter
+from shunter import runs
+from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import RunError, TraceError
+from shunter.experiment import override, read
+from shunter.model import GPU, Trace
+
+SUMMARY_KEYS = [
+    "policy",
+    "oracle",
+    "estimate",
+    "seed",
+    "jobs",
+    "finished",
+    "jct_s",
+    "wait_s",
+    "bsld",
+    "makespan_s",
+    "utilization",
+    "fragmentation",
+    "preemptions",
+    "lost_gpu_hours",
+    "gpu_hours",
+    "by_size",
+    "by_vc",
+    "fairness",
+    "digest",
+    "elapsed_s",
+    "jobs_per_s",
+]
+FILES = {"experiment.toml", "summary.json", "jobs.parquet", "series.parquet", "digest", "versions"}
+CSV = "job_id,submit,duration,gpus,user,vc\na,0,100,2,ann,\nb,10,50,2,bob,\nc,20,10,1,ann,\n"
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "jobs.csv"
+    path.write_text(CSV)
+    return path
+
+
+def a_trace(jobs=4, gpus=1, apart=5_000):
+    gpus = np.full(jobs, gpus * GPU)
+    return Trace.of(
+        "t", [f"j{i}" for i in range(jobs)], submit=np.arange(jobs) * apart, duration=np.full(jobs, 9_000), gpus=gpus
+    )
+
+
+def test_a_run_worked_out_by_hand(csv):
+    result = shunter.simulate(csv, "1x2", "fifo")
+    assert list(result.summary) == SUMMARY_KEYS
+    assert list(result.summary["jct_s"]) == ["mean", "p50", "p90", "p95", "p99", "max"]
+    jobs = result.jobs
+    assert jobs.columns == [
+        "job_id",
+        "user",
+        "vc",
+        "gpus",
+        "submit",
+        "start",
+        "end",
+        "wait",
+        "run",
+        "jct",
+        "state",
+        "preemptions",
+        "attempts",
+        "nodes",
+    ]
+    assert jobs["start"].to_list() == [0, 100, 150]
+    assert jobs["wait"].to_list() == [0, 90, 130]
+    assert jobs["jct"].to_list() == [100, 140, 140]
+    assert jobs["nodes"].to_list() == [[0], [0], [0]]
+    assert (jobs["user"].to_list(), jobs["state"].to_list()) == (["ann", "bob", "ann"], ["done"] * 3)
+    assert result.summary["jct_s"]["mean"] == 380 / 3
+    assert result.summary["utilization"] == pytest.approx(310 / 320)
+    assert result.summary["fairness"]["over"] == "users"
+    assert result.summary["elapsed_s"] == result.elapsed_s
+    assert result.series["busy_gpus"].to_list()[-1] == 0
+    assert result.series["queue"].max() == 2
+
+
+@pytest.mark.parametrize("kind", ["path", "text", "trace", "frame"])
+def test_a_trace_may_come_in_every_form(csv, kind):
+    forms = {"path": csv, "text": str(csv), "trace": shunter.read_trace(csv), "frame": pl.read_csv(csv)}
+    policy = shunter.policy("fifo")
+    result = shunter.simulate(forms[kind], Cluster("c", (NodeGroup(1, 2),)), policy)
+    assert result.digest == shunter.simulate(csv, "1x2", "fifo").digest
+
+
+def test_a_saved_run_is_complete_and_runs_again(csv, tmp_path):
+    result = shunter.simulate(csv, "1x2", "fifo", seed=3)
+    folder = result.save(tmp_path / "deep" / "run")
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert json.loads((folder / "summary.json").read_text()) == result.summary
+    assert pl.read_parquet(folder / "jobs.parquet").equals(result.jobs)
+    assert (folder / "digest").read_text() == result.digest + "\n"
+    assert "numba" in json.loads((folder / "versions").read_text())
+    assert runs.rerun(read(folder / "experiment.toml")).digest == result.digest
+
+
+def test_a_trace_that_has_changed_is_refused_unless_wanted(csv, tmp_path):
+    record = read(shunter.simulate(csv, "1x2", "fifo").save(tmp_path / "run") / "experiment.toml")
+    csv.write_text(CSV.replace("100", "101"))
+    with pytest.raises(RunError, match=r"is not the trace of the experiment any more.*--set trace\.digest="):
+        runs.rerun(record)
+    assert runs.rerun(override(record, ["trace.digest="])).summary["finished"] == 3
+
+
+def test_what_is_there_is_not_overwritten(csv, tmp_path):
+    result, folder = shunter.simulate(csv, "1x2", "fifo"), tmp_path / "run"
+    result.save(folder)
+    (folder / "mine").write_text("x")
+    with pytest.raises(RunError, match="exists already"):
+        result.save(folder)
+    assert (folder / "mine").exists()
+    result.save(folder, force=True)
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["jobs.csv", "run"]
+
+
+def test_force_replaces_nothing_but_runs(csv, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").write_text("x")
+    with pytest.raises(RunError, match="is not a run of shunter"):
+        shunter.simulate(csv, "1x2", "fifo").save(tmp_path / "thesis", force=True)
+    assert (tmp_path / "thesis" / "chapter").exists()
+
+
+def test_an_interrupted_save_leaves_nothing(csv, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        shunter.simulate(csv, "1x2", "fifo").save(tmp_path / "run")
+    assert [path.name for path in tmp_path.iterdir()] == ["jobs.csv"]
+
+
+def test_a_place_that_cannot_be_written_is_said(csv):
+    with pytest.raises(RunError, match="can't be written"):
+        shunter.simulate(csv, "1x2", "fifo").save(csv / "run")
+
+
+def test_repeats_move_arrivals_a_little_and_nothing_else():
+    scene = runs.scene(a_trace(jobs=50), "1x8")
+    assert scene.repeat(seed=0, repeat=0) is scene.trace
+    moved = scene.repeat(seed=0, repeat=1)
+    place = {job: row for row, job in enumerate(moved.job_id)}
+    shift = moved.submit[[place[job] for job in scene.trace.job_id]] - scene.trace.submit
+    assert abs(shift).max() <= 30_000
+    assert len(set(shift)) > 20
+    assert (np.diff(moved.submit) >= 0).all()
+    assert moved.submit[0] >= scene.trace.submit[0]
+    assert moved.digest == scene.repeat(seed=0, repeat=1).digest != scene.repeat(seed=0, repeat=2).digest
+
+
+def test_repeats_of_a_synthetic_trace_are_other_traces():
+    scene = runs.scene("synthetic:jobs=50,seed=3", "16x8")
+    assert scene.repeat(0, 2).digest == runs.read_trace("synthetic:jobs=50,seed=5").digest
+
+
+@pytest.mark.parametrize("text", ["synthetic:jobs", "synthetic:jobs=x", "synthetic:job=5", "synthetic:jobs=-1"])
+def test_a_wrong_synthetic_text_is_said(text):
+    with pytest.raises(TraceError, match="synthetic"):
+        runs.read_trace(text)
+
+
+def test_jobs_that_can_never_fit_are_left_out_when_wanted():
+    trace = a_trace(jobs=4)
+    gpus = trace.gpus.copy()
+    gpus[1] = 99 * GPU
+    trace = Trace.of("t", list(trace.job_id), submit=trace.submit, duration=trace.duration, gpus=gpus)
+    with pytest.raises(shunter.InputError, match=r"j1(.|\n)*--drop-unfit"):
+        shunter.simulate(trace, "1x8", "fifo")
+    scene = runs.scene(trace, "1x8", must_fit=["fifo"])
+    assert (scene.dropped, list(scene.trace.job_id)) == (1, ["j0", "j2", "j3"])
+    assert runs.run(scene, "fifo").experiment.drop_unfit
+    with pytest.raises(TraceError, match="no job"):
+        runs.scene(a_trace(gpus=99), "1x8", must_fit=["fifo"])
+
+
+def test_a_recorded_scene_needs_a_trace_and_a_policy():
+    for setting, says in (
+        ("trace.path=", r"no trace\.path"),
+        ("policy=", "no policy"),
+        ("repeat=-1", "repeat must be >= 0"),
+    ):
+        record = runs.scene("synthetic:jobs=5", "16x8").experiment("fifo", 0)
+        with pytest.raises(RunError, match=says):
+            runs.rerun(override(record, [setting]))
