@@ -26,7 +26,7 @@ from shunter.model import NOTHING, Plan, Start
 
 @dataclass(frozen=True)
 class Slow:
-    """First come, first served, on one node, and slow: it writes down that it ran and then takes its time."""
+    """First come, first served, and slow: it writes down that it ran and then takes its time."""
 
     needs = frozenset()
 
@@ -37,12 +37,10 @@ class Slow:
 
     def decide(self, view, memory):
         time.sleep(float(os.environ["PAUSE"]))
-        for job in view.pending:
-            for node in range(len(view.nodes.free)):
-                free = view.free_gpus(node)
-                if len(free) >= view.jobs.gpus[job]:
-                    return Plan([Start(int(job), free[: view.jobs.gpus[job]].tolist())])
-            break
+        free = [int(gpu) for node in range(len(view.nodes.free)) for gpu in view.free_gpus(node)]
+        for job in view.pending[:1]:
+            if len(free) >= view.jobs.gpus[job]:
+                return Plan([Start(int(job), free[: view.jobs.gpus[job]])])
         return NOTHING
 '''
 

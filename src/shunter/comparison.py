@@ -246,12 +246,15 @@ def _run_all(scene: Scene, tasks: Sequence[Task], workers: int, progress: Progre
                 future.result()
             progress(sum(ended[:-1]), total)
     except BrokenProcessPool:
+        ended[-1] = 1
         raise RunError(
             'a process of the comparison died (out of memory?), or a script called compare outside of "if __name__ =='
             " '__main__':\"; repeat with fewer workers: what was done is kept"
         ) from None
-    finally:
+    except BaseException:
         ended[-1] = 1
+        raise
+    finally:
         pool.shutdown(cancel_futures=True)
 
 
@@ -260,27 +263,22 @@ _ended: Any
 
 
 def _begin(scene: Scene, ended: Any) -> None:
-    """Prepare a worker process: it leaves Ctrl-C to its parent and never outlives it."""
+    """Prepare a worker process: it leaves Ctrl-C to its parent, stops when told, and never outlives it."""
     global _scene, _ended  # a worker is told once what all its tasks share
     _scene, _ended = scene, ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_stop_when_told, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _stop_when_told() -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    while parent is not None and parent.is_alive() and not _ended[-1]:
+        parent.join(0.2)
+    os._exit(1)  # in the middle of a run: its folder appears whole or not at all
 
 
 def _work(number: int, task: Task) -> None:
-    def report(ended: int) -> None:
-        if _ended[-1]:
-            raise RunError("the comparison was stopped")
-        _ended[number] = ended
-
-    _run_task(_scene, task, report)
+    _run_task(_scene, task, lambda ended: _ended.__setitem__(number, ended))
     _ended[number] = len(_scene.trace)
 
 

@@ -9,11 +9,13 @@ import dataclasses
 import importlib
 import pkgutil
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared
-from shunter.protocols import Policy
+
+if TYPE_CHECKING:
+    from shunter.protocols import Policy
 
 GROUP = "shunter.policies"  # entry points of third parties
 
@@ -55,6 +57,8 @@ def _by_path(path: str) -> type[Any]:
 
 def policy(wanted: str | Policy) -> Policy:
     """The policy that a text names; an object is taken as it is."""
+    from shunter.protocols import Policy  # here, so that names can be listed and completed without NumPy
+
     if not isinstance(wanted, str):
         if not isinstance(wanted, Policy):
             raise PolicyError(f"a policy needs 'needs', 'start' and 'decide'; {wanted!r} lacks some")

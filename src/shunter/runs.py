@@ -89,9 +89,11 @@ def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0)
 def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Progress | None = None) -> Result:
     """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then."""
     from shunter.sim import Simulator
+    from shunter.sim.fitting import check_fit
 
     chosen = registry.policy(policy)
     trace = scene.repeat(seed, repeat)
+    check_fit(trace, scene.cluster, chosen)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
     simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
@@ -102,11 +104,9 @@ def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Pro
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
     """What a policy is called and what it goes by on this trace; one of somebody's own need not say."""
-    cls = type(policy)
-    label = policy.label(trace) if hasattr(policy, "label") else f"{cls.__module__}.{cls.__qualname__}"
-    oracle = bool(getattr(policy, "oracle", "duration" in policy.needs))
+    oracle = "duration" in policy.needs
     estimate = policy.estimate_source(trace) if hasattr(policy, "estimate_source") else "oracle" if oracle else "none"
-    return {"policy": label, "oracle": oracle, "estimate": estimate}
+    return {"policy": registry.text(policy), "oracle": oracle, "estimate": estimate}
 
 
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:
@@ -322,10 +322,10 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
 
 def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:
     """The trace without the jobs that can never run under one of the policies."""
-    from shunter.sim import unfit
-
     if not policies:
         return trace
+    from shunter.sim.fitting import unfit
+
     misfits = np.logical_or.reduce([unfit(trace, cluster, policy) for policy in policies])
     if misfits.all():
         raise TraceError(f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'; choose a larger cluster")

@@ -1,0 +1,65 @@
+"""Jobs that can never run on a cluster, however empty it is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.cluster import Cluster
+from shunter.errors import TraceError
+from shunter.model import GPU, Trace
+from shunter.world import I64
+
+
+def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
+    """Which jobs can never run: the policy's placement is asked for each kind of job, on the empty cluster."""
+    gpus = np.maximum(trace.gpus // GPU, 1)
+    vc, kind = _codes(trace.vc, trace.vcs, cluster.vcs), _codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    if cluster.vcs:
+        vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
+    demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))
+    classes, member = np.unique(demand, axis=0, return_inverse=True)
+    placement = getattr(policy, "placement", "count")
+    bad = np.array([not _fits(cluster, placement, *map(int, row)) for row in classes], np.bool_)
+    return bad[member.reshape(-1)]
+
+
+def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:
+    """Refuse a trace in which some job can never run."""
+    misfits = np.flatnonzero(unfit(trace, cluster, policy))
+    if len(misfits):
+        job = misfits[0]
+        wants = [f"{trace.gpus[job] / GPU:g} GPUs"]
+        for names, code, what in ((trace.vcs, trace.vc[job], "in VC"), (trace.gpu_types, trace.gpu_type[job], "of type")):
+            wants += [f"{what} '{names[code]}'"] if code >= 0 else []
+        wants += [f"{trace.cpus[job] / 1000:g} cores"] if trace.cpus[job] else []
+        wants += [f"{trace.mem_gib[job] / 1024:g} GiB"] if trace.mem_gib[job] else []
+        raise TraceError(
+            f"job '{trace.job_id[job]}' ({', '.join(wants)}) can never run on cluster '{cluster.name}' of {cluster.gpus:,}"
+            f" GPUs ({len(misfits):,} of {len(trace):,} jobs can't); choose another cluster or leave them out with"
+            " --drop-unfit"
+        )
+
+
+def _codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
+    """The trace's codes as the cluster's; -1: anywhere, -2: the cluster lacks it."""
+    table = np.array([known.index(name) if name in known else -2 for name in names] + [-1], np.int64)
+    return table[values] if known else np.full(len(values), -1, np.int64)
+
+
+def _fits(cluster: Cluster, placement: str, gpus: int, vc: int, kind: int, cpu: int, mem: int) -> bool:
+    mine = ((cluster.node_vc == vc) | (vc == -1)) & ((cluster.node_type == kind) | (kind == -1))
+    total = np.where(mine, cluster.node_gpus, 0)
+    usable = total.copy()
+    for limit, each in ((cluster.node_cpu, cpu), (cluster.node_mem, mem)):
+        if each > 0:
+            usable = np.where(limit > 0, np.minimum(usable, limit // each), usable)
+    if usable.max() >= gpus or usable.sum() < gpus:
+        return bool(usable.max() >= gpus)
+    place = importlib.import_module(f"shunter.placers.{placement.replace('-', '_')}").place
+    order = np.lexsort((np.arange(cluster.nodes), -cluster.node_gpus))
+    nodes, counts = np.zeros(cluster.nodes, np.int64), np.zeros(cluster.nodes, np.int64)
+    return bool(place(usable, total, order, gpus, 0, nodes, counts))
