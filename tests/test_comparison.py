@@ -33,7 +33,7 @@ class Slow:
     def start(self, cluster, previous=None):
         with Path(os.environ["DIARY"]).open("a") as diary:
             diary.write("run\\n")
-        return None
+        return ()
 
     def decide(self, view, memory):
         time.sleep(float(os.environ["PAUSE"]))
