@@ -17,7 +17,7 @@ from shunter.cli.console import (
     policy_names,
     print_json,
     progress,
-    say_about_scene,
+    say_about,
     show,
 )
 from shunter.errors import RunError
@@ -71,7 +71,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if out is not None:
         runs.check_folder(out, force)
     scene = runs.scene(trace, cluster, policy if drop_unfit else ())
-    say_about_scene(scene, cluster)
+    say_about(scene, cluster, policy)
     with progress("comparing") as tell:
         found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell)
     if found.resumed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -13,6 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from shunter.runs import Scene
 
 PATIENCE_S = 2  # what takes longer gets a progress bar
 
@@ -94,9 +96,15 @@ ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace w
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 
-def say_about_scene(scene: Any, cluster: str) -> None:
-    """Tell what was chosen or left out on the user's behalf."""
+def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
+    """Tell what was chosen or left out on the user's behalf, and which settings do nothing."""
+    from shunter import registry
+
     if cluster.startswith("auto"):
         note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
     if scene.dropped:
         note(f"left out {scene.dropped:,} jobs that can never fit; {len(scene.trace):,} are left")
+    for text in policies:
+        remarks = getattr(registry.policy(text), "remarks", None)
+        for remark in remarks(scene.trace) if remarks else ():
+            note(remark, "warning", "bold yellow")

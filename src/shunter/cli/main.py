@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import typer
@@ -19,7 +18,6 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        warnings.showwarning = _show_warning
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -31,10 +29,6 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             note("stopped", "interrupted", "bold red")
             raise typer.Exit(130) from None
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    note(str(message), "warning", "bold yellow")
 
 
 def _version(wanted: bool) -> None:

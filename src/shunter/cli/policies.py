@@ -61,6 +61,11 @@ def _all(found: list[dict[str, Any]]) -> RenderableType:
     return Group(table, Text(hint, style="dim"))
 
 
+def _written(value: Any) -> str:
+    """A value as it is written in a policy's text."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _one(about: dict[str, Any]) -> RenderableType:
     from inspect import cleandoc
 
@@ -71,7 +76,8 @@ def _one(about: dict[str, Any]) -> RenderableType:
 
     table = Table("parameter", "default", "range", "meaning", box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for one in about["parameters"]:
-        default = str(one["default"]).lower() if isinstance(one["default"], bool) else str(one["default"])
-        table.add_row(Text(one["name"], style="bold"), Text(default), Text(one["range"]), Text(one["meaning"]))
+        table.add_row(
+            Text(one["name"], style="bold"), Text(_written(one["default"])), Text(one["range"]), Text(one["meaning"])
+        )
     head = Text.assemble((about["name"], "bold"), "  ", cleandoc(about["meaning"]))
     return Group(head, table if about["parameters"] else Text("It has no parameters."))

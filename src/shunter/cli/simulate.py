@@ -16,7 +16,7 @@ from shunter.cli.console import (
     policy_names,
     print_json,
     progress,
-    say_about_scene,
+    say_about,
     show,
 )
 from shunter.errors import RunError
@@ -68,7 +68,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     if out is not None:
         runs.check_folder(out, force)
     scene = runs.recorded_scene(record)
-    say_about_scene(scene, record.cluster.text)
+    say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
         result = runs.run(scene, record.policy, record.seed, record.repeat, lambda ended: tell(ended, len(scene.trace)))
     if out is not None:
