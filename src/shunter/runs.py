@@ -93,8 +93,8 @@ def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Pro
 
     chosen = registry.policy(policy)
     trace = scene.repeat(seed, repeat)
-    check_fit(trace, scene.cluster, chosen)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
+    check_fit(trace, scene.cluster, chosen)
     simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
@@ -328,5 +328,12 @@ def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace
 
     misfits = np.logical_or.reduce([unfit(trace, cluster, policy) for policy in policies])
     if misfits.all():
-        raise TraceError(f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'; choose a larger cluster")
+        why = (
+            "; it is divided into virtual clusters, and no job names one"
+            if cluster.vcs and (trace.vc < 0).all()
+            else ""
+        )
+        raise TraceError(
+            f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'{why}; choose another cluster"
+        )
     return trace.select(~misfits)

@@ -95,6 +95,31 @@ def test_a_made_up_trace_can_be_used():
     assert json.loads(ok("simulate", "t.parquet", "-c", "16x8", "-p", "fifo", "--json"))["jobs"] == 50
 
 
+def test_a_policy_of_ones_own_in_the_present_folder(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from shunter.params import param\n"
+        "from shunter.policies.fifo import Fifo\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(Fifo):\n"
+        "    alpha: float = param(1.0, 'nothing')\n"
+    )
+    command = [sys.executable, "-P", "-m", "shunter", "compare", SMALL, "-c", "2x8", "-p", "mine.Mine:alpha=2"]
+    done = subprocess.run(
+        [*command, "-p", "fifo", "--json", "--workers", "2"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["policies"]
+    assert [row["policy"] for row in rows] == ["mine.Mine:alpha=2", "fifo"]
+    assert rows[0]["digest"] == rows[1]["digest"]
+
+
+def test_settings_that_do_nothing_are_told():
+    result = shunter("simulate", SMALL, "-c", "2x8", "-p", "fifo:depth=7", "--json")
+    assert "warning: depth does nothing" in result.stderr
+    assert json.loads(result.stdout)["finished"] == 100
+
+
 def test_version_and_help():
     assert ok("--version") == f"shunter {__version__}\n"
     for command in (["simulate"], ["compare"], ["demo"], ["policies"], ["cluster", "show"], ["trace", "synth"]):
@@ -129,6 +154,9 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["simulate", SMALL, "-c", "2x8"], "no policy; give one"),
         (["simulate", SMALL, "-p", "fifo"], "no cluster; give one"),
         (["simulate", SMALL, "-c", "1x8", "-p", "fifo"], "--drop-unfit"),
+        (["simulate", SMALL, "-c", "philly", "-p", "fifo"], "names no virtual cluster"),
+        (["simulate", SMALL, "-c", "philly", "-p", "fifo", "--drop-unfit"], "no job names one"),
+        (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blocking=skip,backfill=easy"], "contradicts"),
         (["simulate", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
         (["simulate", SMALL, *GOOD, "--set", "policy=sjf"], "by an option and by --set"),
         (["simulate", SMALL, *GOOD, "--set", "sed=1"], "did you mean 'seed'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -66,5 +68,6 @@ app.add_typer(traces.app, name="trace")
 
 
 def main() -> None:
-    """The entry point."""
+    """The entry point; policies in the present folder can be named by their dotted path."""
+    sys.path.append(str(Path.cwd()))
     app(prog_name="shunter")
