@@ -108,6 +108,22 @@ def test_what_makes_no_sense_is_refused(arguments, says):
         shunter.compare(**{"trace": TRACE, "cluster": CLUSTER, "policies": ["fifo"], **arguments})
 
 
+def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
+    scene = runs.scene(TRACE, CLUSTER)
+    out = tmp_path / "out"
+    with comparison._stash(scene, out), pytest.raises(RunError, match="another comparison is being written there"):
+        comparison.compare_scene(scene, ["fifo"], out=out)
+    with comparison._stash(scene, None) as first, comparison._stash(scene, None) as second:
+        assert first != second  # without a folder of its own, the second keeps nothing
+    assert not second.exists()
+
+
+def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert shunter.compare(TRACE, CLUSTER, ["fifo"], workers=1).policies[0]["finished"] == 200
+
+
 def test_progress_ends_at_the_end():
     told = []
     scene = runs.scene(TRACE, CLUSTER)

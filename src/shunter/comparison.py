@@ -151,33 +151,30 @@ def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
 
 @contextlib.contextmanager
 def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
-    """The folder in which finished runs wait for the others; it outlives an interruption and is found again."""
+    """The folder in which finished runs wait for the others; it outlives an interruption and is found again.
+
+    Without ``out`` it is in the user's cache; where that can't be used, or another process uses it, nothing is kept.
+    """
     import fcntl
 
-    if out is not None:
-        stash = out.parent / f".{out.name}.unfinished"
-    else:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        stash = caches / "shunter" / "compare" / _key(scene.experiment("", 0))
-    try:
-        stash.mkdir(parents=True, exist_ok=True)
-        lock = (stash / "lock").open("w")
-    except OSError as error:
-        if out is not None:
-            raise RunError(f"{out}: can't be written: {error.strerror}; choose another folder") from None
-        with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
-            yield Path(folder)
-        return
-    with lock:
+    with contextlib.ExitStack() as stack:
         try:
+            stash = _cache(scene) if out is None else out.parent / f".{out.name}.unfinished"
+            stash.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((stash / "lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except (OSError, RuntimeError) as error:
             if out is not None:
-                raise RunError(f"{out}: another comparison is being written there; wait, or choose another") from None
-            with tempfile.TemporaryDirectory(prefix="shunter-") as folder:  # the other one keeps what it finds
-                yield Path(folder)
-            return
+                busy = isinstance(error, BlockingIOError)
+                why = "another comparison is being written there" if busy else f"can't be written: {error}"
+                raise RunError(f"{out}: {why}; choose another folder") from None
+            stash = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-")))
         yield stash
+
+
+def _cache(scene: Scene) -> Path:
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "shunter" / "compare" / _key(scene.experiment("", 0))
 
 
 def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path) -> Task:

@@ -42,7 +42,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
             help="name or name:key=value,...; once per policy. The first is what the others are compared with.",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Repeat with other seeds and arrivals.")] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Other seeds, arrivals up to 30 s off.")] = 1,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
     force: ForceOption = False,
@@ -72,8 +72,12 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         runs.check_folder(out, force)
     scene = runs.scene(trace, cluster, policy if drop_unfit else ())
     say_about(scene, cluster, policy)
-    with progress("comparing") as tell:
-        found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell)
+    try:
+        with progress("comparing") as tell:
+            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell)
+    except KeyboardInterrupt:
+        note("what was finished is kept; give the same command again to go on from there")
+        raise
     if found.resumed:
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
     if json:
