@@ -38,9 +38,7 @@ def policy_class(name: str) -> type[Any]:
     if name not in names():
         raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
     module = importlib.import_module(f"shunter.policies.{name}")
-    return next(
-        item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__
-    )
+    return next(item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__)
 
 
 def _by_path(path: str) -> type[Any]:
@@ -48,7 +46,9 @@ def _by_path(path: str) -> type[Any]:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise PolicyError(f"policy '{path}': can't import '{module_name}' ({error}); is it on the Python path?") from None
+        raise PolicyError(
+            f"policy '{path}': can't import '{module_name}' ({error}); is it on the Python path?"
+        ) from None
     found = getattr(module, class_name, None)
     if not isinstance(found, type) or not hasattr(found, "decide"):
         raise PolicyError(f"policy '{path}': '{module_name}' has no class '{class_name}' with a method 'decide'")
@@ -85,7 +85,9 @@ def text(policy: Policy) -> str:
         name = f"{cls.__module__}.{cls.__qualname__}"
     if not dataclasses.is_dataclass(cls):
         return name
-    changed = {key: getattr(policy, key) for key, (_, default, _) in declared(cls).items() if getattr(policy, key) != default}
+    changed = {
+        key: getattr(policy, key) for key, (_, default, _) in declared(cls).items() if getattr(policy, key) != default
+    }
     settings = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
     return f"{name}:{settings}" if settings else name
 

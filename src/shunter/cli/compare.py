@@ -42,7 +42,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
             help="name or name:key=value,...; once per policy. The first is what the others are compared with.",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs of each: other seeds, other arrivals.")] = 1,
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs of each: other seeds and arrivals.")] = 1,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
     force: ForceOption = False,

@@ -33,7 +33,10 @@ def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:
     if len(misfits):
         job = misfits[0]
         wants = [f"{trace.gpus[job] / GPU:g} GPUs"]
-        for names, code, what in ((trace.vcs, trace.vc[job], "in VC"), (trace.gpu_types, trace.gpu_type[job], "of type")):
+        for names, code, what in (
+            (trace.vcs, trace.vc[job], "in VC"),
+            (trace.gpu_types, trace.gpu_type[job], "of type"),
+        ):
             wants += [f"{what} '{names[code]}'"] if code >= 0 else []
         wants += [f"{trace.cpus[job] / 1000:g} cores"] if trace.cpus[job] else []
         wants += [f"{trace.mem_gib[job] / 1024:g} GiB"] if trace.mem_gib[job] else []
