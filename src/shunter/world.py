@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from shunter.arrays import F2, I1, I2, Arrays
+
 I64: TypeAlias = NDArray[np.int64]
 F64: TypeAlias = NDArray[np.float64]
 
@@ -58,16 +60,16 @@ ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAK
 BY_POLICY, BY_LEASE, BY_FAILURE = range(3)  # causes of PREEMPT
 
 
-class World(NamedTuple):
+class World(Arrays):
     """Everything visible, as arrays; the engine owns and changes them."""
 
-    clock: I64  # (CLOCK_SIZE,)
-    jobs: I64  # (JOB_COLUMNS, jobs)
-    progress: F64  # (PROGRESS_COLUMNS, jobs)
-    nodes: I64  # (NODE_COLUMNS, nodes)
-    gpus: I64  # (GPU_COLUMNS, gpus)
-    slots: I64  # (2, gpus * S)
-    lists: I64  # (4, jobs)
+    clock: I1  # (CLOCK_SIZE,)
+    jobs: I2  # (JOB_COLUMNS, jobs)
+    progress: F2  # (PROGRESS_COLUMNS, jobs)
+    nodes: I2  # (NODE_COLUMNS, nodes)
+    gpus: I2  # (GPU_COLUMNS, gpus)
+    slots: I2  # (2, gpus * S)
+    lists: I2  # (4, jobs)
 
 
 class Job(NamedTuple):
@@ -85,12 +87,13 @@ class Job(NamedTuple):
     qos: float  # priority factor of the job, 0..1
 
 
-class Decision(NamedTuple):
+class Decision(Arrays):
     """A plan as arrays, for compiled policies: ``counts`` is (actions, GPU ids) in use."""
 
-    actions: I64  # (capacity, ACTION_COLUMNS)
-    gpu_ids: I64  # (capacity,)
-    counts: I64  # (2,)
+    actions: I2  # (capacity, ACTION_COLUMNS)
+    gpu_ids: I1  # (capacity,)
+    counts: I1  # (2,)
+    refusals: I1  # (capacity,) why each action can't be done, filled in by the backend
 
 
 # -- columns of `actions`; a Start, Migrate or Resize takes the next SIZE entries of `gpu_ids`
@@ -104,7 +107,8 @@ SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
 def new_decision(gpus: int) -> Decision:
     """An empty plan that has room for any plan of a cluster of ``gpus`` GPUs."""
     room = max(64, 2 * gpus)
-    return Decision(np.zeros((room, ACTION_COLUMNS), np.int64), np.zeros(room, np.int64), np.zeros(2, np.int64))
+    actions, refusals = np.zeros((room, ACTION_COLUMNS), np.int64), np.zeros(room, np.int64)
+    return Decision(actions, np.zeros(room, np.int64), np.zeros(2, np.int64), refusals)
 
 
 @cache

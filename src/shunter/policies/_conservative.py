@@ -10,11 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.compiled import kernel
+from shunter.compiled import copy_into, kernel
 from shunter.policies._easy import expected_end, planned_end
 from shunter.policies._placing import add_start, draw_for, held, may_use
 from shunter.policies._queue import DEPTH, PROFILE_ROWS, RESERVED, Parts, Queue, insert, precedes, remove, top
 from shunter.world import Decision, World
+
+
+@kernel
+def copy_row(queue: Queue, to: int, row: int) -> None:
+    """Copy one row of the table over another."""
+    queue.profile.times[to] = queue.profile.times[row]
+    for kind in range(3):
+        copy_into(queue.profile.free[kind, to], queue.profile.free[kind, row])
 
 
 @kernel
@@ -25,10 +33,9 @@ def split(queue: Queue, time: int) -> int:
     if row < rows and profile.times[row] == time:
         return int(row)
     for i in range(rows, row, -1):
-        profile.times[i] = profile.times[i - 1]
-        profile.free[:, i] = profile.free[:, i - 1]
+        copy_row(queue, i, i - 1)
+    copy_row(queue, row, row - 1)
     profile.times[row] = time
-    profile.free[:, row] = profile.free[:, row - 1]
     queue.settings[PROFILE_ROWS] += 1
     return int(row)
 
@@ -42,8 +49,7 @@ def forget_past(world: World, queue: Queue) -> None:
     while over + 1 < rows and profile.times[over + 1] <= now:
         over += 1
     for row in range(rows - over):
-        profile.times[row] = profile.times[row + over]
-        profile.free[:, row] = profile.free[:, row + over]
+        copy_row(queue, row, row + over)
     queue.settings[PROFILE_ROWS] = rows - over
     profile.times[0] = now
 
@@ -55,10 +61,10 @@ def present(world: World, queue: Queue) -> None:
     queue.settings[RESERVED] = 0
     queue.settings[PROFILE_ROWS] = 1
     profile.times[0] = world.clock[w.NOW]
-    profile.free[0, 0] = world.nodes[w.FREE]
-    profile.free[1, 0] = world.nodes[w.CPU_FREE]
-    profile.free[2, 0] = world.nodes[w.MEM_FREE]
-    freed = scratch.paper.used  # when each GPU's last tenant leaves
+    copy_into(profile.free[0, 0], world.nodes[w.FREE])
+    copy_into(profile.free[1, 0], world.nodes[w.CPU_FREE])
+    copy_into(profile.free[2, 0], world.nodes[w.MEM_FREE])
+    freed = scratch.used  # when each GPU's last tenant leaves
     freed[:] = 0
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
@@ -69,13 +75,15 @@ def present(world: World, queue: Queue) -> None:
             node = world.gpus[w.NODE, gpu]
             if world.clock[w.BOUNDED] == 1:
                 row = split(queue, end)
-                profile.free[1, row : queue.settings[PROFILE_ROWS], node] += world.jobs[w.CPU, job]
-                profile.free[2, row : queue.settings[PROFILE_ROWS], node] += world.jobs[w.MEM, job]
+                for later in range(row, queue.settings[PROFILE_ROWS]):
+                    profile.free[1, later, node] += world.jobs[w.CPU, job]
+                    profile.free[2, later, node] += world.jobs[w.MEM, job]
     for gpu in range(len(freed)):
         node = world.gpus[w.NODE, gpu]
         if freed[gpu] > 0 and world.nodes[w.NODE_STATE, node] == w.UP:
             row = split(queue, freed[gpu])
-            profile.free[0, row : queue.settings[PROFILE_ROWS], node] += 1
+            for later in range(row, queue.settings[PROFILE_ROWS]):
+                profile.free[0, later, node] += 1
 
 
 @kernel
@@ -86,7 +94,7 @@ def drop_started(world: World, queue: Queue) -> None:
         if world.jobs[w.STATE, profile.job[i]] == w.PENDING:
             profile.job[kept] = profile.job[i]
             profile.start[kept] = profile.start[i]
-            profile.counts[kept] = profile.counts[i]
+            copy_into(profile.counts[kept], profile.counts[i])
             kept += 1
     queue.settings[RESERVED] = kept
 
@@ -184,9 +192,10 @@ def occupy(world: World, queue: Queue, index: int, last: int) -> None:
     for node in range(world.nodes.shape[1]):
         count = profile.counts[index, node]
         if count > 0:
-            profile.free[0, first:last, node] -= count
-            profile.free[1, first:last, node] -= count * world.jobs[w.CPU, job]
-            profile.free[2, first:last, node] -= count * world.jobs[w.MEM, job]
+            for row in range(first, last):
+                profile.free[0, row, node] -= count
+                profile.free[1, row, node] -= count * world.jobs[w.CPU, job]
+                profile.free[2, row, node] -= count * world.jobs[w.MEM, job]
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.compiled import kernel
+from shunter.compiled import copy_into, kernel
 from shunter.policies._placing import (
     add_start,
     as_it_is,
@@ -14,6 +14,7 @@ from shunter.policies._placing import (
     find_gpus,
     held,
     may_use,
+    on_paper,
     put_on_paper,
 )
 from shunter.policies._queue import Parts, Queue, precedes
@@ -45,8 +46,25 @@ def run_time(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
 
 
 @kernel
-def ends_in_order(world: World, queue: Queue, job: int) -> int:
-    """Fill ``scratch.jobs`` with the jobs that run where ``job`` may, by expected end (``scratch.ends``)."""
+def sink(ends: I64, jobs: I64, at: int, count: int) -> None:
+    """Restore the heap of ends (and their jobs) below a position."""
+    end, job = ends[at], jobs[at]
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and ends[child + 1] < ends[child]:
+            child += 1
+        if ends[child] >= end:
+            break
+        ends[at], jobs[at] = ends[child], jobs[child]
+        at = child
+    ends[at], jobs[at] = end, job
+
+
+@kernel
+def heap_of_ends(world: World, queue: Queue, job: int) -> int:
+    """Make a heap of the jobs that run where ``job`` may, by expected end; returns how many."""
     scratch, count = queue.scratch, 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
@@ -55,9 +73,8 @@ def ends_in_order(world: World, queue: Queue, job: int) -> int:
             scratch.ends[count] = expected_end(world, queue, other)
             scratch.jobs[count] = other
             count += 1
-    order = np.argsort(scratch.ends[:count])
-    scratch.ends[:count] = scratch.ends[:count][order]
-    scratch.jobs[:count] = scratch.jobs[:count][order]
+    for at in range(count // 2 - 1, -1, -1):
+        sink(scratch.ends, scratch.jobs, at, count)
     return count
 
 
@@ -65,23 +82,25 @@ def ends_in_order(world: World, queue: Queue, job: int) -> int:
 def fits_on_paper(world: World, queue: Queue, parts: Parts, job: int) -> bool:
     """Whether the job has a place in the paper state."""
     if world.jobs[w.SHARE, job] < 1000:
-        return find_gpus(world, queue, parts, queue.scratch.paper, job) > 0
-    return choose_nodes(world, queue, parts, queue.scratch.paper, job) > 0
+        return find_gpus(world, queue, parts, on_paper(queue.scratch), job) > 0
+    return choose_nodes(world, queue, parts, on_paper(queue.scratch), job) > 0
 
 
 @kernel
 def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
     """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
     scratch = queue.scratch
-    count = ends_in_order(world, queue, head)
-    copy_to_paper(world, scratch.paper)
-    done = 0
-    while done < count:
-        time = scratch.ends[done]
-        while done < count and scratch.ends[done] == time:
-            gpus = held(world, scratch.jobs[done], scratch.gpu_ids)
-            put_on_paper(world, scratch.paper, scratch.jobs[done], scratch.gpu_ids[:gpus], -1)
-            done += 1
+    ends, jobs = scratch.ends, scratch.jobs
+    count = heap_of_ends(world, queue, head)
+    copy_to_paper(world, on_paper(scratch))
+    while count > 0:
+        time = ends[0]
+        while count > 0 and ends[0] == time:
+            gpus = held(world, jobs[0], scratch.gpu_ids)
+            put_on_paper(world, on_paper(scratch), jobs[0], scratch.gpu_ids[:gpus], -1)
+            count -= 1
+            ends[0], jobs[0] = ends[count], jobs[count]
+            sink(ends, jobs, 0, count)
         if fits_on_paper(world, queue, parts, head):
             return int(time)
     return int(w.NEVER)
@@ -115,13 +134,14 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         if shadow < 0:
             shadow = reserve(world, queue, parts, head)
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
-        chosen = scratch.gpu_ids[:gpus].copy()
+        chosen = scratch.other_ids[:gpus]
+        copy_into(chosen, scratch.gpu_ids)
         longest = w.NEVER
         if shadow != w.NEVER:
-            put_on_paper(world, scratch.paper, job, chosen, +1)
+            put_on_paper(world, on_paper(scratch), job, chosen, +1)
             if not fits_on_paper(world, queue, parts, head):
                 longest = shadow - world.clock[w.NOW]
-            put_on_paper(world, scratch.paper, job, chosen, -1)
+            put_on_paper(world, on_paper(scratch), job, chosen, -1)
         found = best_within(world, queue, cls, head, longest, chosen)
         if found >= 0 and (best < 0 or precedes(queue, found, best)):
             best = found

@@ -236,11 +236,11 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
     def room(size: int) -> I64:
         return np.zeros(size, np.int64)
 
-    paper = q.Paper(room(nodes), room(nodes), room(nodes), room(gpus), room(gpus))
+    paper = (room(nodes), room(nodes), room(nodes), room(gpus), room(gpus))
     wide, running = max(nodes, gpus), gpus * per_gpu
     identity = np.arange(gpus)
     return q.Scratch(
-        paper, room(wide), room(wide), identity, room(gpus), room(gpus), room(gpus), room(running), room(running)
+        *paper, room(wide), room(wide), identity, room(gpus), room(gpus), room(gpus), room(gpus), room(running), room(running)
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from shunter import world as w
-from shunter.compiled import kernel
-from shunter.policies._queue import Paper, Parts, Queue
+from shunter.compiled import copy_into, kernel
+from shunter.policies._queue import Paper, Parts, Queue, Scratch
 from shunter.world import I64, Decision, World
 
 
@@ -16,13 +16,19 @@ def as_it_is(world: World) -> Paper:
 
 
 @kernel
+def on_paper(scratch: Scratch) -> Paper:
+    """The state that is being calculated with."""
+    return Paper(scratch.free, scratch.cpu, scratch.mem, scratch.tenants, scratch.used)
+
+
+@kernel
 def copy_to_paper(world: World, paper: Paper) -> None:
     """Begin a calculation from what is free now."""
-    paper.free[:] = world.nodes[w.FREE]
-    paper.cpu[:] = world.nodes[w.CPU_FREE]
-    paper.mem[:] = world.nodes[w.MEM_FREE]
-    paper.tenants[:] = world.gpus[w.TENANTS]
-    paper.used[:] = world.gpus[w.USED]
+    copy_into(paper.free, world.nodes[w.FREE])
+    copy_into(paper.cpu, world.nodes[w.CPU_FREE])
+    copy_into(paper.mem, world.nodes[w.MEM_FREE])
+    copy_into(paper.tenants, world.gpus[w.TENANTS])
+    copy_into(paper.used, world.gpus[w.USED])
 
 
 @kernel
@@ -123,6 +129,17 @@ def choose_share(world: World, queue: Queue, parts: Parts, paper: Paper, job: in
 
 
 @kernel
+def sort(values: I64) -> None:
+    """Sort in place, by insertion: the values come in ascending runs, one per node."""
+    for i in range(1, len(values)):
+        value, at = values[i], i
+        while at > 0 and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
+
+
+@kernel
 def find_gpus(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
     """Fill ``scratch.gpu_ids`` (ascending) with GPUs for a job; returns how many, 0 if it does not fit."""
     scratch = queue.scratch
@@ -142,7 +159,7 @@ def find_gpus(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) 
                 wanted -= 1
             gpu += 1
     if used > 1:
-        scratch.gpu_ids[:found].sort()
+        sort(scratch.gpu_ids[:found])
     return found
 
 
@@ -154,7 +171,7 @@ def add_start(plan: Decision, job: int, gpu_ids: I64) -> None:
     plan.actions[row, w.TARGET] = job
     plan.actions[row, w.SIZE] = len(gpu_ids)
     plan.actions[row, w.ARG] = w.NEVER
-    plan.gpu_ids[used : used + len(gpu_ids)] = gpu_ids
+    copy_into(plan.gpu_ids[used : used + len(gpu_ids)], gpu_ids)
     plan.counts[0] += 1
     plan.counts[1] += len(gpu_ids)
 

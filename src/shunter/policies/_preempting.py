@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies._placing import add_other, add_start, copy_to_paper, find_gpus, held, may_use, put_on_paper
+from shunter.policies._placing import add_other, add_start, copy_to_paper, find_gpus, held, may_use, on_paper, put_on_paper
 from shunter.policies._queue import SLOW_STOPS, Parts, Queue, precedes
 from shunter.world import Decision, World
 
@@ -38,7 +38,7 @@ def bring_forward_last(queue: Queue, at: int, count: int) -> None:
 def lift(world: World, queue: Queue, job: int, sign: int) -> None:
     """Take a running job off the paper (-1), or put it back (+1)."""
     ids = queue.scratch.gpu_ids
-    put_on_paper(world, queue.scratch.paper, job, ids[: held(world, job, ids)], sign)
+    put_on_paper(world, on_paper(queue.scratch), job, ids[: held(world, job, ids)], sign)
 
 
 @kernel
@@ -51,13 +51,13 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
     count = candidates(world, queue, job)
     if count == 0:
         return False
-    copy_to_paper(world, scratch.paper)
+    copy_to_paper(world, on_paper(scratch))
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
         if world.jobs[w.STATE, other] == w.STOPPING:
             lift(world, queue, other, -1)
     taken = 0
-    while find_gpus(world, queue, parts, scratch.paper, job) == 0:
+    while find_gpus(world, queue, parts, on_paper(scratch), job) == 0:
         if taken == count:
             return False
         bring_forward_last(queue, taken, count)
@@ -66,7 +66,7 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
     for i in range(taken - 1, -1, -1):
         other = scratch.jobs[i]
         lift(world, queue, other, +1)
-        if find_gpus(world, queue, parts, scratch.paper, job) > 0:
+        if find_gpus(world, queue, parts, on_paper(scratch), job) > 0:
             scratch.jobs[i] = -1
         else:
             lift(world, queue, other, -1)
@@ -74,6 +74,6 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
         if scratch.jobs[i] >= 0:
             add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
     if queue.settings[SLOW_STOPS] == 0:
-        gpus = find_gpus(world, queue, parts, scratch.paper, job)
+        gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
         add_start(plan, job, scratch.gpu_ids[:gpus])
     return bool(plan.counts[0] > 0)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from shunter import world as w
+from shunter.arrays import F1, F2, I1, I2, I3, Arrays
 from shunter.compiled import kernel
-from shunter.world import F64, I64, Job, World
+from shunter.world import I64, Job, World
 
 # -- entries of `settings`: how the queue works ...
 STRICT, BACKFILL, PREEMPTIVE, VARYING, FROM_LIMIT, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(10)
@@ -37,48 +38,53 @@ class Paper(NamedTuple):
     used: I64  # (gpus,)
 
 
-class Scratch(NamedTuple):
+class Scratch(Arrays):
     """Room to work in, so that no decision allocates."""
 
-    paper: Paper
-    usable: I64  # (max(nodes, gpus),)
-    total: I64  # (max(nodes, gpus),)
-    identity: I64  # (gpus,) 0, 1, 2 ...
-    nodes: I64  # (gpus,) chosen nodes ...
-    counts: I64  # (gpus,) ... and how many GPUs on each
-    gpu_ids: I64  # (gpus,)
-    jobs: I64  # (gpus * slots,) running jobs, in some order
-    ends: I64  # (gpus * slots,)
+    free: I1  # (nodes,) the fields of a Paper ...
+    cpu: I1  # (nodes,)
+    mem: I1  # (nodes,)
+    tenants: I1  # (gpus,)
+    used: I1  # (gpus,)
+    usable: I1  # (max(nodes, gpus),)
+    total: I1  # (max(nodes, gpus),)
+    identity: I1  # (gpus,) 0, 1, 2 ...
+    nodes: I1  # (gpus,) chosen nodes ...
+    counts: I1  # (gpus,) ... and how many GPUs on each
+    gpu_ids: I1  # (gpus,)
+    other_ids: I1  # (gpus,)
+    jobs: I1  # (gpus * slots,) running jobs, in some order
+    ends: I1  # (gpus * slots,)
 
 
-class Profile(NamedTuple):
+class Profile(Arrays):
     """The future as conservative backfilling plans it; row i holds from times[i] to times[i + 1]."""
 
-    times: I64  # (rows,)
-    free: I64  # (3, rows, nodes) GPUs, CPU, memory
-    job: I64  # (depth,) reserved jobs ...
-    start: I64  # (depth,) ... and when ...
-    counts: I64  # (depth, nodes) ... and where
+    times: I1  # (rows,)
+    free: I3  # (3, rows, nodes) GPUs, CPU, memory
+    job: I1  # (depth,) reserved jobs ...
+    start: I1  # (depth,) ... and when ...
+    counts: I2  # (depth, nodes) ... and where
 
 
-class Queue(NamedTuple):
+class Queue(Arrays):
     """The memory of a compiled queue policy."""
 
-    settings: I64
-    params: F64  # the order's own parameters
-    factors: F64  # (virtual clusters + 1,) partition factors
-    key: F64  # (jobs,) smaller first; ties by job
-    estimate: I64  # (jobs,) ms, 0: not made yet
-    class_of: I64  # (jobs,)
-    members: I64  # (jobs,) the classes' heaps, one after another
-    at: I64  # (jobs,) position of a job in its heap, -1: not there
-    first: I64  # (classes,) where a class' heap begins in `members`
-    size: I64  # (classes,)
-    blocked: I64  # (classes,) 1: did not fit since the last release
-    pool_of: I64  # (classes,) classes that compete for the same nodes
-    head: I64  # (pools,) the job that stopped a pool, -1: none
-    users: F64  # (6, users)
-    sizes: F64  # (2, SIZE_CLASSES + 1)
+    settings: I1
+    params: F1  # the order's own parameters
+    factors: F1  # (virtual clusters + 1,) partition factors
+    key: F1  # (jobs,) smaller first; ties by job
+    estimate: I1  # (jobs,) ms, 0: not made yet
+    class_of: I1  # (jobs,)
+    members: I1  # (jobs,) the classes' heaps, one after another
+    at: I1  # (jobs,) position of a job in its heap, -1: not there
+    first: I1  # (classes,) where a class' heap begins in `members`
+    size: I1  # (classes,)
+    blocked: I1  # (classes,) 1: did not fit since the last release
+    pool_of: I1  # (classes,) classes that compete for the same nodes
+    head: I1  # (pools,) the job that stopped a pool, -1: none
+    users: F2  # (6, users)
+    sizes: F2  # (2, SIZE_CLASSES + 1)
     scratch: Scratch
     profile: Profile
 
@@ -230,7 +236,9 @@ def charge(world: World, queue: Queue) -> None:
     if elapsed <= 0:
         return
     queue.settings[USAGE_AT] = now
-    queue.users[USAGE] *= 2.0 ** (-elapsed / queue.settings[FAIR])
+    kept = 2.0 ** (-elapsed / queue.settings[FAIR])
+    for user in range(queue.users.shape[1]):
+        queue.users[USAGE, user] *= kept
     for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
@@ -245,7 +253,17 @@ def charge(world: World, queue: Queue) -> None:
 
 
 @kernel
-def describe(world: World, queue: Queue, job: int, total_usage: float) -> Job:
+def total_usage(queue: Queue) -> float:
+    """The decayed GPU time of all users; 0 where nobody asks."""
+    total = 0.0
+    if queue.settings[FAIR] > 0:
+        for user in range(queue.users.shape[1]):
+            total += queue.users[USAGE, user]
+    return total
+
+
+@kernel
+def describe(world: World, queue: Queue, job: int, total: float) -> Job:
     """A job as its order's key sees it."""
     jobs, now = world.jobs, world.clock[w.NOW]
     executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
@@ -256,8 +274,8 @@ def describe(world: World, queue: Queue, job: int, total_usage: float) -> Job:
         attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
     gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
     usage, user = 0.0, jobs[w.USER, job]
-    if user >= 0 and total_usage > 0:
-        usage = queue.users[USAGE, user] / total_usage * queue.settings[USERS_SEEN]
+    if user >= 0 and total > 0:
+        usage = queue.users[USAGE, user] / total * queue.settings[USERS_SEEN]
     return Job(
         (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) * 1e-3,
         waited * 1e-3,
@@ -275,7 +293,7 @@ def describe(world: World, queue: Queue, job: int, total_usage: float) -> Job:
 @kernel
 def key_of(world: World, queue: Queue, parts: Parts, job: int) -> float:
     """The key of a job now."""
-    total = queue.users[USAGE].sum() if queue.settings[FAIR] > 0 else 0.0
+    total = total_usage(queue)
     return float(parts.key(describe(world, queue, job, total), queue.params))
 
 
@@ -283,7 +301,7 @@ def key_of(world: World, queue: Queue, parts: Parts, job: int) -> float:
 def rekey(world: World, queue: Queue, parts: Parts) -> None:
     """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare."""
     queue.settings[KEYED_AT] = world.clock[w.NOW]
-    total = queue.users[USAGE].sum() if queue.settings[FAIR] > 0 else 0.0
+    total = total_usage(queue)
     if queue.settings[VARYING] == 1:
         for at in range(world.clock[w.N_PENDING]):
             job = world.lists[w.L_PENDING, at]
@@ -327,11 +345,20 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
 
 
 @kernel
+def any_gpu_free(world: World) -> bool:
+    """Whether a whole GPU is free anywhere."""
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.FREE, node] > 0:
+            return True
+    return False
+
+
+@kernel
 def anything_to_try(world: World, queue: Queue) -> bool:
     """Whether any waiting class may fit: there is room, or somebody could make room."""
     if world.clock[w.N_PENDING] == 0:
         return False
-    if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and world.nodes[w.FREE].max() == 0:
+    if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and not any_gpu_free(world):
         return False
     for cls in range(len(queue.size)):
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:

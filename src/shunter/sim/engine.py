@@ -124,9 +124,8 @@ class Simulator:
     def apply(self, plan: Plan) -> Sequence[Refusal]:
         """Check the whole plan and do it; if anything is refused, nothing is done."""
         decision = self._encode(plan.actions)
-        refusals = np.zeros(len(plan.actions), np.int64)
-        if loop.check(self._state, decision, refusals):
-            return [Refusal(plan.actions[i], WHY[int(refusals[i])]) for i in np.flatnonzero(refusals)]
+        if loop.check(self._state, decision):
+            return [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
         counts = self._state.counts
         if counts[state.LOG_ROWS] + counts[state.LOG_MARGIN] > len(self._state.log):
             self._empty_log()
@@ -141,7 +140,8 @@ class Simulator:
             gpu_ids += gpus
             rows.append(_row(action, len(gpus)))
         table = np.array(rows, np.int64).reshape(-1, w.ACTION_COLUMNS)
-        return Decision(table, np.array(gpu_ids, np.int64), np.array([len(rows), len(gpu_ids)], np.int64))
+        counts = np.array([len(rows), len(gpu_ids)], np.int64)
+        return Decision(table, np.array(gpu_ids, np.int64), counts, np.zeros(len(rows), np.int64))
 
     def _empty_log(self) -> None:
         counts = self._state.counts

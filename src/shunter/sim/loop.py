@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shunter import world as w
-from shunter.compiled import kernel
+from shunter.compiled import copy_into, kernel
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, KIND_SHIFT, cancel, next_time, schedule
 from shunter.sim.state import (
     CHECKPOINT_COST,
@@ -317,19 +315,22 @@ def timer_source(state: State, at: int) -> int:
 
 
 @kernel
-def check(state: State, plan: Decision, refusals: I64) -> int:
+def check(state: State, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
-    world = state.world
-    paper = World(world.clock, world.jobs, world.progress, world.nodes.copy(), world.gpus.copy(), world.slots, world.lists)
+    paper = state.paper
+    for column in range(w.NODE_COLUMNS):
+        copy_into(paper.nodes[column], state.world.nodes[column])
+    for column in range(w.GPU_COLUMNS):
+        copy_into(paper.gpus[column], state.world.gpus[column])
     used, refused = 0, 0
     for i in range(plan.counts[0]):
         size = plan.actions[i, w.SIZE] % w.SHARED
         if plan.actions[i, w.KIND] <= w.A_RESIZE:
-            refusals[i] = check_job(state, paper, plan, i, plan.gpu_ids[used : used + size])
+            plan.refusals[i] = check_job(state, paper, plan, i, plan.gpu_ids[used : used + size])
         else:
-            refusals[i] = check_other(state, paper, plan, i)
+            plan.refusals[i] = check_other(state, paper, plan, i)
         used += size
-        if refusals[i] != FINE:
+        if plan.refusals[i] != FINE:
             refused += 1
     return refused
 
@@ -373,7 +374,6 @@ def perform(state: State, plan: Decision) -> bool:
 @kernel
 def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int) -> int:
     """``drive`` compiled: advance, decide, apply, until the end, ``until`` or ``budget`` decisions."""
-    refusals = np.zeros(len(plan.actions), np.int64)
     for _ in range(budget):
         status = advance(state, until)
         if status != DECIDE:
@@ -387,7 +387,7 @@ def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, unti
             decide(state.world, memory, parts, plan)
             if plan.counts[0] == 0:
                 break
-            if check(state, plan, refusals) > 0:
+            if check(state, plan) > 0:
                 return REFUSED
             if not perform(state, plan):
                 break

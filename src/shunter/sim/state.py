@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from shunter import world as w
+from shunter.arrays import F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.errors import ClusterError
 from shunter.model import GPU, Trace
 from shunter.sim.scenario import Scenario
-from shunter.world import F64, I64, World
+from shunter.world import I64, World
 
 UNLIMITED = 2**60
 
@@ -36,29 +35,40 @@ TIMERS = 64
 LOG_COLUMNS = 5
 
 
-class State(NamedTuple):
+class State(Arrays):
     """All that changes during a simulation; copying these arrays forks it."""
 
     world: World
-    truth: I64  # (TRUTH_COLUMNS, jobs)
-    counts: I64  # (COUNTS_SIZE,)
-    heap: I64  # (4, jobs + nodes + TIMERS)
-    log: I64  # (capacity, LOG_COLUMNS)
-    faults: I64  # (faults, 4), never changed
-    tier_speed: F64  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
-    pair_speed: F64  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
-    wake: I64  # (1,) ms that a sleeping node needs
+    truth: I2  # (TRUTH_COLUMNS, jobs)
+    counts: I1  # (COUNTS_SIZE,)
+    heap: I2  # (4, jobs + nodes + TIMERS)
+    log: I2  # (capacity, LOG_COLUMNS)
+    faults: I2  # (faults, 4), never changed
+    tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
+    pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
+    wake: I1  # (1,) ms that a sleeping node needs
+    paper: World  # to try a plan on: nodes and gpus of its own
 
 
 def copy(state: State) -> State:
     """An independent copy; what never changes is shared."""
-    world = World(*(array.copy() for array in state.world))
+    world = state.world.copy()
     rows = state.counts[LOG_ROWS]
     log = np.empty_like(state.log)
     log[:rows] = state.log[:rows]
-    return state._replace(
-        world=world, truth=state.truth.copy(), counts=state.counts.copy(), heap=state.heap.copy(), log=log
+    return state.replace(
+        world=world,
+        truth=state.truth.copy(),
+        counts=state.counts.copy(),
+        heap=state.heap.copy(),
+        log=log,
+        paper=paper_for(world),
     )
+
+
+def paper_for(world: World) -> World:
+    """A world to try plans on: it shares all but what a plan changes."""
+    return world.replace(nodes=world.nodes.copy(), gpus=world.gpus.copy())
 
 
 def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> State:
@@ -89,7 +99,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> Stat
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
-    return State(world, truth, counts, heap, log, faults, tier_speed, pair_speed, wake)
+    return State(world, truth, counts, heap, log, faults, tier_speed, pair_speed, wake, paper_for(world))
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:

@@ -1,0 +1,155 @@
+"""Structs of arrays that kernels get by reference.
+
+A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of so many dimensions,
+``F1``, ``F2`` for float64, or another such class.  In Python the fields are plain NumPy arrays.  Handed to a kernel, the
+object is one machine word: the address of a block that says where the arrays are.  (Numba passes a tuple of arrays by value,
+seven and more words for each at every call, which made kernels several times slower to run and to compile.)
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar, Self, TypeAlias
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
+from numba.core.typing.templates import AttributeTemplate
+from numba.np.arrayobj import make_array, populate_array
+from numpy.typing import NDArray
+
+I1: TypeAlias = NDArray[np.int64]
+I2: TypeAlias = NDArray[np.int64]
+I3: TypeAlias = NDArray[np.int64]
+F1: TypeAlias = NDArray[np.float64]
+F2: TypeAlias = NDArray[np.float64]
+
+WORDS = 4  # of the block per field: address, then up to three lengths
+DTYPES = {"I": np.int64, "F": np.float64}
+
+
+class Arrays:
+    """The base; construct with all fields in order, or by name."""
+
+    fields: ClassVar[dict[str, str]] = {}  # name -> annotation
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = {name: text for name, text in cls.__annotations__.items() if not text.startswith("ClassVar")}
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given = dict(zip(self.fields, values, strict=False)) | named
+        block = np.zeros(WORDS * len(self.fields), np.int64)
+        for index, (name, kind) in enumerate(self.fields.items()):
+            value = given[name]
+            if isinstance(value, Arrays):
+                block[WORDS * index] = value.address
+            else:
+                value = np.ascontiguousarray(value, DTYPES[kind[0]])
+                if value.ndim != int(kind[1]):
+                    raise TypeError(f"{type(self).__name__}.{name} must have {kind[1]} dimensions, got {value.ndim}")
+                block[WORDS * index] = value.ctypes.data
+                block[WORDS * index + 1 : WORDS * index + 1 + value.ndim] = value.shape
+            setattr(self, name, value)
+        self._block = block
+        self.address = block.ctypes.data
+
+    def replace(self, **changed: Any) -> Self:
+        """A new struct with some fields exchanged; the others are shared."""
+        return type(self)(**{name: changed.get(name, getattr(self, name)) for name in self.fields})
+
+    def copy(self) -> Self:
+        """An independent copy of every array."""
+        return type(self)(**{name: getattr(self, name).copy() for name in self.fields})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), tuple(getattr(self, name) for name in self.fields))
+
+
+# ---------------------------------------------------------------------------------------------- what numba must know
+
+
+class ArraysType(types.Type):  # type: ignore[misc]
+    """The numba type of a subclass of ``Arrays``."""
+
+    def __init__(self, cls: type[Arrays]) -> None:
+        self.cls = cls
+        super().__init__(name=f"Arrays({cls.__module__}.{cls.__qualname__})")
+
+    def field_type(self, name: str) -> Any:
+        """The numba type of a field."""
+        kind = self.cls.fields[name]
+        if kind[0] in DTYPES and kind[1:].isdigit():
+            return types.Array(numba.from_dtype(np.dtype(DTYPES[kind[0]])), int(kind[1]), "C")
+        return type_of(_class_named(self.cls, kind))
+
+
+def _class_named(cls: type[Arrays], name: str) -> type[Arrays]:
+    import sys
+
+    found: type[Arrays] = getattr(sys.modules[cls.__module__], name)
+    return found
+
+
+@cache
+def type_of(cls: type[Arrays]) -> ArraysType:
+    """The one numba type of a class."""
+    return ArraysType(cls)
+
+
+@typeof_impl.register(Arrays)  # type: ignore[untyped-decorator]
+def _typeof(value: Arrays, context: Any) -> ArraysType:
+    return type_of(type(value))
+
+
+@register_model(ArraysType)  # type: ignore[untyped-decorator]
+class _Model(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: ArraysType) -> None:
+        super().__init__(manager, kind, ir.IntType(64))
+
+
+@unbox(ArraysType)  # type: ignore[untyped-decorator]
+def _unbox(kind: ArraysType, value: Any, context: Any) -> NativeValue:
+    number = context.pyapi.object_getattr_string(value, "address")
+    address = context.pyapi.long_as_longlong(number)
+    context.pyapi.decref(number)
+    return NativeValue(address)
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = ArraysType
+
+    def generic_resolve(self, kind: ArraysType, name: str) -> Any:
+        return kind.field_type(name) if name in kind.cls.fields else None
+
+
+@lower_getattr_generic(ArraysType)  # type: ignore[untyped-decorator]
+def _field(context: Any, builder: Any, kind: ArraysType, address: Any, name: str) -> Any:
+    word = ir.IntType(64)
+    block = builder.inttoptr(address, word.as_pointer())
+    first = WORDS * list(kind.cls.fields).index(name)
+
+    def load(offset: int) -> Any:
+        value = builder.load(builder.gep(block, [ir.Constant(word, first + offset)]))
+        # a block never changes, so a loaded address need not be loaded again after a store
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    wanted = kind.field_type(name)
+    if isinstance(wanted, ArraysType):
+        return load(0)
+    shape = [load(1 + dimension) for dimension in range(wanted.ndim)]
+    strides, stride = [], ir.Constant(word, 8)
+    for length in reversed(shape):
+        strides.insert(0, stride)
+        stride = builder.mul(stride, length)
+    array = make_array(wanted)(context, builder)
+    data = builder.inttoptr(load(0), context.get_data_type(wanted.dtype).as_pointer())
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=ir.Constant(word, 8), meminfo=None)
+    return impl_ret_borrowed(context, builder, wanted, array._getvalue())  # noqa: SLF001
