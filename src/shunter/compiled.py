@@ -6,28 +6,66 @@ fixed signature, so that it can be handed to a kernel as an argument: one compil
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-
 # `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which otherwise
-# costs ten times what the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
+# costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
+
+
+@cache
+def cache_folder() -> Path:
+    """Where machine code is kept: one folder per state of shunter's sources.
+
+    Numba notices a change in a kernel's own file only, not in those that it calls; with stale callees it would crash.
+    """
+    package = Path(__file__).parent
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sorted(package.rglob("*.py")):
+        digest.update(source.read_bytes())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "shunter" / "kernels" / digest.hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"shunter-kernels-{os.getuid()}" / digest.hexdigest()
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def _our_cache() -> Iterator[None]:
+    """Numba decides where to cache when a function is decorated; only for ours it is our folder."""
+    theirs = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_folder())
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = theirs
 
 
 def kernel(function: F) -> F:
     """Compile ``function`` lazily; it releases the GIL and is cached on disk. No fast-math: digests must agree."""
-    return cast(F, numba.njit(nogil=True, **OPTIONS)(function))
+    with _our_cache():
+        return cast(F, numba.njit(nogil=True, **OPTIONS)(function))
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:
     """``function`` as a first-class function of ``signature``, to be passed to a kernel."""
     plain = getattr(function, "py_func", function)
-    return numba.cfunc(signature, nopython=True, **OPTIONS)(plain)
+    with _our_cache():
+        return numba.cfunc(signature, nopython=True, **OPTIONS)(plain)
 
 
 @kernel

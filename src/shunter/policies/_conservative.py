@@ -13,7 +13,7 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.policies._easy import expected_end, planned_end
 from shunter.policies._placing import add_start, draw_for, held, may_use
-from shunter.policies._queue import DEPTH, PROFILE_ROWS, RESERVED, Parts, Queue, insert, precedes, remove, top
+from shunter.policies._queue import DEPTH, PROFILE_ROWS, RESERVED, Parts, Queue, ahead, first_of, insert, remove
 from shunter.world import Decision, World
 
 
@@ -199,12 +199,12 @@ def occupy(world: World, queue: Queue, index: int, last: int) -> None:
 
 
 @kernel
-def next_unreserved(world: World, queue: Queue) -> int:
+def next_unreserved(world: World, queue: Queue, parts: Parts) -> int:
     """The first waiting job, in the order, that has no reservation; -1 if there is none."""
     best = -1
     for cls in range(len(queue.size)):
-        job = top(world, queue, cls)
-        if job >= 0 and (best < 0 or precedes(queue, job, best)):
+        job = first_of(world, queue, parts, cls, -1, w.NEVER, 1.0)
+        if job >= 0 and (best < 0 or ahead(queue, job, best)):
             best = job
     return best
 
@@ -214,7 +214,7 @@ def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
     """Start the first job, in the order, whose reserved time has come; false if there is none."""
     profile, best = queue.profile, -1
     for i in range(queue.settings[RESERVED]):
-        if profile.start[i] == world.clock[w.NOW] and (best < 0 or precedes(queue, profile.job[i], profile.job[best])):
+        if profile.start[i] == world.clock[w.NOW] and (best < 0 or ahead(queue, profile.job[i], profile.job[best])):
             best = i
     if best < 0:
         return False
@@ -232,8 +232,8 @@ def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
 
 
 @kernel
-def backfill(world: World, queue: Queue, parts: Parts, plan: Decision) -> bool:
-    """Give every job its reservation, up to the depth, and start one whose time has come."""
+def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision) -> bool:
+    """Give every job its reservation, up to the depth, and start one whose time has come; all pools at once."""
     settings = queue.settings
     drop_started(world, queue)
     if settings[PROFILE_ROWS] > 0:
@@ -243,7 +243,7 @@ def backfill(world: World, queue: Queue, parts: Parts, plan: Decision) -> bool:
             insert(queue, queue.profile.job[i])
         present(world, queue)
     while settings[RESERVED] < settings[DEPTH]:
-        job = next_unreserved(world, queue)
+        job = next_unreserved(world, queue, parts)
         if job < 0:
             break
         remove(queue, job)

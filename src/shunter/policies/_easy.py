@@ -17,7 +17,7 @@ from shunter.policies._placing import (
     on_paper,
     put_on_paper,
 )
-from shunter.policies._queue import Parts, Queue, precedes
+from shunter.policies._queue import Parts, Queue, ahead, first_of, top
 from shunter.world import I64, Decision, World
 
 
@@ -37,12 +37,12 @@ def expected_end(world: World, queue: Queue, job: int) -> int:
 
 
 @kernel
-def run_time(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
-    """How long a job should take on these GPUs by its estimate."""
-    slowest = 1e300
+def slowest(world: World, gpu_ids: I64) -> float:
+    """The speed of the slowest of these GPUs."""
+    speed = 1e300
     for i in range(len(gpu_ids)):
-        slowest = min(slowest, world.nodes[w.SPEED, world.gpus[w.NODE, gpu_ids[i]]] * 1e-6)
-    return int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
+        speed = min(speed, world.nodes[w.SPEED, world.gpus[w.NODE, gpu_ids[i]]] * 1e-6)
+    return speed
 
 
 @kernel
@@ -107,18 +107,6 @@ def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
 
 
 @kernel
-def best_within(world: World, queue: Queue, cls: int, head: int, longest: int, gpu_ids: I64) -> int:
-    """The first job of a class, in the order, that ends within ``longest`` ms on these GPUs; -1 if there is none."""
-    best = -1
-    for at in range(queue.size[cls]):
-        job = queue.members[queue.first[cls] + at]
-        if world.jobs[w.STATE, job] == w.PENDING and job != head and (best < 0 or precedes(queue, job, best)):
-            if longest == w.NEVER or run_time(world, queue, job, gpu_ids) <= longest:
-                best = job
-    return int(best)
-
-
-@kernel
 def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision) -> bool:
     """Start the first later job of a pool that fits now and leaves the head's reservation alone; false if none does."""
     head, scratch = queue.head[pool], queue.scratch
@@ -126,7 +114,9 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
     for cls in range(len(queue.size)):
         if queue.pool_of[cls] != pool or queue.size[cls] == 0 or queue.blocked[cls] == 1:
             continue
-        job = queue.members[queue.first[cls]]
+        job = top(world, queue, cls)
+        if job < 0:
+            continue
         gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         if gpus == 0:
             queue.blocked[cls] = 1
@@ -142,8 +132,8 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
             if not fits_on_paper(world, queue, parts, head):
                 longest = shadow - world.clock[w.NOW]
             put_on_paper(world, on_paper(scratch), job, chosen, -1)
-        found = best_within(world, queue, cls, head, longest, chosen)
-        if found >= 0 and (best < 0 or precedes(queue, found, best)):
+        found = first_of(world, queue, parts, cls, head, longest, slowest(world, chosen))
+        if found >= 0 and (best < 0 or ahead(queue, found, best)):
             best = found
     if best < 0:
         return False

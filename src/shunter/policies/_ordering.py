@@ -32,7 +32,7 @@ from shunter.errors import PolicyError
 from shunter.model import Plan, Preempt, Start, Timer, Trace, View
 from shunter.params import param
 from shunter.policies import _queue as q
-from shunter.policies._pass import ask, decide_for
+from shunter.policies._pass import ask, decide_pointer, tools_for
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, Job, World
 
@@ -68,7 +68,8 @@ class Ordering:
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
-    varying: ClassVar[bool] = False  # the key of a waiting job changes with time
+    varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
+    ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
     preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
 
     def __post_init__(self) -> None:
@@ -137,9 +138,10 @@ class Ordering:
             queue = build_queue(self, view, memory.cluster)
             if memory.previous is not None and memory.previous.form is not None:
                 take_over(queue, memory.previous.form.memory, view)
-            parts = q.Parts(key_pointer(type(self).key), placers.kernel_of(self.placement))
+            key, place = key_pointer(type(self).key), placers.kernel_of(self.placement)
+            tools = tools_for(key, place, self.preemptive, self.backfill)
             memory.plan = w.new_decision(memory.cluster.gpus)
-            memory.form = Compiled(decide_for(view.world, queue, parts, memory.plan), queue, parts)
+            memory.form = Compiled(decide_pointer(tools), queue, tools)
             memory.previous = None
         return memory.form
 
@@ -194,6 +196,7 @@ def build_queue(policy: Ordering, view: View, cluster: Cluster) -> q.Queue:
         params=np.ascontiguousarray(policy.key_params(), np.float64),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
         key=np.zeros(n),
+        exact=np.zeros(n),
         estimate=estimate,
         class_of=class_of,
         members=np.zeros(n, np.int64),
@@ -204,6 +207,7 @@ def build_queue(policy: Ordering, view: View, cluster: Cluster) -> q.Queue:
         pool_of=pools,
         head=np.full(int(pools.max(initial=0)) + 1, -1, np.int64),
         users=np.zeros((6, users)),
+        total=np.zeros(1),
         sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
@@ -217,11 +221,14 @@ def settings_of(policy: Ordering, world: World, cluster: Cluster) -> I64:
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
     settings[q.PREEMPTIVE] = policy.preemptive
     settings[q.VARYING] = policy.varying
+    settings[q.AGEING] = policy.ageing
+    settings[q.REACH] = 60_000 * settings[q.AGEING]
+    settings[q.HORIZON] = -w.NEVER
     settings[q.FROM_LIMIT] = policy.estimate in ("auto", "limit")
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
     settings[q.QUANTUM] = round(policy.quantum() * 1000)
     settings[q.DEPTH] = policy.depth
-    settings[q.FAIR] = round(policy.half_life() * 1000)
+    settings[q.FAIR] = round(policy.half_life() * 1000) if (world.jobs[w.USER] >= 0).any() else 0
     settings[q.SHARES] = (world.jobs[w.SHARE] < 1000).any()
     settings[q.KEYED_AT] = settings[q.SEEN_RELEASES] = -1
     settings[q.USAGE_AT] = world.clock[w.NOW]
@@ -240,7 +247,7 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
     wide, running = max(nodes, gpus), gpus * per_gpu
     identity = np.arange(gpus)
     return q.Scratch(
-        *paper, room(wide), room(wide), identity, room(gpus), room(gpus), room(gpus), room(gpus), room(running), room(running)
+        *paper, room(wide), room(wide), identity, room(128), room(gpus), room(gpus), room(gpus), room(gpus), room(running), room(running)
     )
 
 
@@ -258,9 +265,12 @@ def demand_classes(world: World) -> tuple[I64, I64]:
     """A class for every combination of demands that occurs: (class of each job, one job of each class)."""
     code = np.zeros(world.jobs.shape[1], np.int64)
     for column in (w.GPUS, w.SHARE, w.VC, w.TYPE, w.CPU, w.MEM):
-        values, inverse = np.unique(world.jobs[column], return_inverse=True)
-        if len(values) > 1:
-            code = np.unique(code * len(values) + inverse, return_inverse=True)[1]
+        values = world.jobs[column]
+        if values.min(initial=w.NEVER) < values.max(initial=-w.NEVER):
+            kinds, inverse = np.unique(values, return_inverse=True)
+            code = code * len(kinds) + inverse
+            if code.max() > 2**31:
+                code = np.unique(code, return_inverse=True)[1]
     _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
     return np.ascontiguousarray(inverse, np.int64), first
 
@@ -275,7 +285,7 @@ def pools_of(world: World, members: I64) -> I64:
 def take_over(queue: q.Queue, old: q.Queue, view: View) -> None:
     """Go on with what another configuration learned, and put the jobs that wait now into the queue."""
     if queue.users.shape == old.users.shape:
-        queue.users[:], queue.sizes[:] = old.users, old.sizes
+        queue.users[:], queue.sizes[:], queue.total[:] = old.users, old.sizes, old.total
         queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
         queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
     if view.truth is None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from numba import types, typeof
+
 from shunter import world as w
+from shunter.arrays import type_of
 from shunter.compiled import kernel, pointer
-from shunter.policies import _conservative, _easy
 from shunter.policies._placing import add_other, add_start, as_it_is, find_gpus
-from shunter.policies._preempting import make_room
 from shunter.policies._queue import (
     B_CONSERVATIVE,
     B_EASY,
@@ -17,10 +19,13 @@ from shunter.policies._queue import (
     PREEMPTIVE,
     QUANTUM,
     STRICT,
+    VARYING,
     Parts,
     Queue,
+    Tools,
+    ahead,
     anything_to_try,
-    precedes,
+    first_of,
     rekey,
     take_in,
     top,
@@ -29,35 +34,40 @@ from shunter.world import Decision, World
 
 
 @kernel
-def next_class(world: World, queue: Queue) -> int:
-    """The class whose first job is next in the order; -1 if all that is left is blocked, stopped or empty."""
-    best, best_job = -1, -1
+def next_job(world: World, queue: Queue, parts: Parts) -> int:
+    """The next job in the order; -1 if all that is left is blocked or stopped."""
+    best = -1
     for cls in range(len(queue.size)):
         if queue.size[cls] == 0 or queue.head[queue.pool_of[cls]] >= 0:
             continue
         if queue.settings[STRICT] == 0 and queue.blocked[cls] == 1:
             continue
         job = top(world, queue, cls)
-        if job >= 0 and (best < 0 or precedes(queue, job, best_job)):
-            best, best_job = cls, job
+        if job >= 0:
+            if queue.settings[VARYING] == 1:
+                job = first_of(world, queue, parts, cls, -1, w.NEVER, 1.0)
+            else:
+                queue.exact[job] = queue.key[job]
+        if job >= 0 and (best < 0 or ahead(queue, job, best)):
+            best = job
     return best
 
 
 @kernel
-def start_next(world: World, queue: Queue, parts: Parts, plan: Decision) -> bool:
+def start_next(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool:
     """Start the next job that fits, by the queue's rule; false if none does."""
+    parts = tools.parts
     while True:
-        cls = next_class(world, queue)
-        if cls < 0:
+        job = next_job(world, queue, parts)
+        if job < 0:
             return False
-        job = queue.members[queue.first[cls]]
-        gpus = 0
+        cls, gpus = queue.class_of[job], 0
         if queue.blocked[cls] == 0:
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         if gpus > 0:
             add_start(plan, job, queue.scratch.gpu_ids[:gpus])
             return True
-        if queue.settings[PREEMPTIVE] == 1 and make_room(world, queue, parts, job, plan):
+        if queue.settings[PREEMPTIVE] == 1 and tools.make_room(world, queue, parts, job, plan):
             return True
         queue.blocked[cls] = 1
         if queue.settings[STRICT] == 1:
@@ -65,45 +75,62 @@ def start_next(world: World, queue: Queue, parts: Parts, plan: Decision) -> bool
 
 
 @kernel
-def decide(world: World, queue: Queue, parts: Parts, plan: Decision) -> None:
+def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     """Plan the next start, or nothing."""
-    settings = queue.settings
+    settings, parts = queue.settings, tools.parts
     take_in(world, queue, parts)
     if settings[BACKFILL] == B_CONSERVATIVE:
         if settings[KEYED_AT] != world.clock[w.NOW]:
             rekey(world, queue, parts)
-        _conservative.backfill(world, queue, parts, plan)
+        tools.backfill(world, queue, parts, 0, plan)
         return
     if not anything_to_try(world, queue):
         return
     if settings[KEYED_AT] != world.clock[w.NOW]:
         rekey(world, queue, parts)
-    if start_next(world, queue, parts, plan):
+    if start_next(world, queue, tools, plan):
         return
     if settings[BACKFILL] == B_EASY:
         for pool in range(len(queue.head)):
-            if queue.head[pool] >= 0 and _easy.backfill(world, queue, parts, pool, plan):
+            if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
                 return
     if settings[QUANTUM] > 0:
         quantum = settings[QUANTUM]
         add_other(plan, w.A_TIMER, 0, (world.clock[w.NOW] // quantum + 1) * quantum)
 
 
-_pointers: dict[Any, Any] = {}
+@kernel
+def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
+    """What a policy uses that neither preempts nor backfills."""
+    return False
 
 
-def decide_for(world: World, queue: Queue, parts: Parts, plan: Decision) -> Any:
-    """``decide`` as a pointer; the types of the arguments are always the same, so it is compiled once."""
-    from numba import typeof, types
+@cache
+def tools_for(key: Any, place: Any, preemptive: bool, backfill: str) -> Tools:
+    """The pointers that a policy needs, compiled; the rest isn't."""
+    from shunter.policies import _conservative, _easy, _preempting
 
-    if "decide" not in _pointers:
-        arguments = [typeof(value) for value in (world, queue, parts, plan)]
-        _pointers["decide"] = pointer(decide, types.void(*arguments))
-    return _pointers["decide"]
+    parts = Parts(key, place)
+    arguments = [type_of(World), type_of(Queue), typeof(parts), types.int64, type_of(Decision)]
+    signature = types.boolean(*arguments)
+    method = {"none": never, "easy": _easy.backfill, "conservative": _conservative.backfill}[backfill]
+    room = _preempting.make_room if preemptive else never
+    return Tools(parts, _pointer(room, signature), _pointer(method, signature))
+
+
+@cache
+def decide_pointer(tools: Tools) -> Any:
+    """``decide``, compiled; the types of its arguments are always the same."""
+    return _pointer(decide, types.void(type_of(World), type_of(Queue), typeof(tools), type_of(Decision)))
+
+
+@cache
+def _pointer(function: Any, signature: Any) -> Any:
+    return pointer(function, signature)
 
 
 @kernel
-def ask(function: Any, world: World, queue: Queue, parts: Parts, plan: Decision) -> None:
+def ask(function: Any, world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     """Call a compiled policy once."""
     plan.counts[:] = 0
-    function(world, queue, parts, plan)
+    function(world, queue, tools, plan)

@@ -93,7 +93,10 @@ def draw_for(world: World, job: int) -> int:
 def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
     """Let the placer choose nodes for a job of whole GPUs; returns how many, 0 if it does not fit."""
     scratch, nodes = queue.scratch, world.nodes.shape[1]
-    gpus, room = world.jobs[w.GPUS, job], 0
+    gpus, draw, order = world.jobs[w.GPUS, job], draw_for(world, job), world.nodes[w.RANK]
+    if world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.BOUNDED] == 0:
+        return int(parts.place(paper.free, world.nodes[w.TOTAL], order, gpus, draw, scratch.nodes, scratch.counts))
+    room = 0
     for node in range(nodes):
         mine = may_use(world, job, node)
         scratch.total[node] = world.nodes[w.TOTAL, node] if mine else 0
@@ -102,8 +105,7 @@ def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: in
     if room < gpus:
         return 0
     usable, total = scratch.usable[:nodes], scratch.total[:nodes]
-    order = world.nodes[w.RANK]
-    return int(parts.place(usable, total, order, gpus, draw_for(world, job), scratch.nodes, scratch.counts))
+    return int(parts.place(usable, total, order, gpus, draw, scratch.nodes, scratch.counts))
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies._placing import add_other, add_start, copy_to_paper, find_gpus, held, may_use, on_paper, put_on_paper
-from shunter.policies._queue import SLOW_STOPS, Parts, Queue, precedes
+from shunter.policies._queue import SLOW_STOPS, Parts, Queue, ahead
 from shunter.world import Decision, World
 
 
@@ -15,7 +15,7 @@ def candidates(world: World, queue: Queue, job: int) -> int:
     count = 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
-        if world.jobs[w.STATE, other] == w.RUNNING and queue.key[other] > queue.key[job]:
+        if world.jobs[w.STATE, other] == w.RUNNING and queue.exact[other] > queue.exact[job]:
             node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
             if may_use(world, job, node):
                 queue.scratch.jobs[count] = other
@@ -29,7 +29,7 @@ def bring_forward_last(queue: Queue, at: int, count: int) -> None:
     jobs = queue.scratch.jobs
     last = at
     for i in range(at + 1, count):
-        if precedes(queue, jobs[last], jobs[i]):
+        if ahead(queue, jobs[last], jobs[i]):
             last = i
     jobs[at], jobs[last] = jobs[last], jobs[at]
 

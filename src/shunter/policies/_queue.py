@@ -6,6 +6,7 @@ needs looking at, and a class that did not fit stays blocked until something is 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from shunter import world as w
@@ -14,10 +15,10 @@ from shunter.compiled import kernel
 from shunter.world import I64, Job, World
 
 # -- entries of `settings`: how the queue works ...
-STRICT, BACKFILL, PREEMPTIVE, VARYING, FROM_LIMIT, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(10)
+STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, FROM_LIMIT, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
 # ... and what it has to remember
-KEYED_AT, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED = range(10, 16)
-SETTINGS_SIZE = 16
+KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED = range(11, 20)
+SETTINGS_SIZE = 20
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
@@ -25,6 +26,7 @@ LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
 # -- rows of `sizes` (by size class; the last column is all jobs)
 SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
+LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
 FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
 
 
@@ -49,6 +51,7 @@ class Scratch(Arrays):
     usable: I1  # (max(nodes, gpus),)
     total: I1  # (max(nodes, gpus),)
     identity: I1  # (gpus,) 0, 1, 2 ...
+    stack: I1  # (128,) positions in a heap still to be looked at
     nodes: I1  # (gpus,) chosen nodes ...
     counts: I1  # (gpus,) ... and how many GPUs on each
     gpu_ids: I1  # (gpus,)
@@ -73,7 +76,8 @@ class Queue(Arrays):
     settings: I1
     params: F1  # the order's own parameters
     factors: F1  # (virtual clusters + 1,) partition factors
-    key: F1  # (jobs,) smaller first; ties by job
+    key: F1  # (jobs,) smaller first, ties by job; of an order that varies with time, a lower bound up to HORIZON
+    exact: F1  # (jobs,) the key of a job at present, once asked for
     estimate: I1  # (jobs,) ms, 0: not made yet
     class_of: I1  # (jobs,)
     members: I1  # (jobs,) the classes' heaps, one after another
@@ -84,16 +88,25 @@ class Queue(Arrays):
     pool_of: I1  # (classes,) classes that compete for the same nodes
     head: I1  # (pools,) the job that stopped a pool, -1: none
     users: F2  # (6, users)
+    total: F1  # (1,) the sum of their decayed GPU time
     sizes: F2  # (2, SIZE_CLASSES + 1)
     scratch: Scratch
     profile: Profile
 
 
 class Parts(NamedTuple):
-    """The pointers that make one compiled queue serve every policy."""
+    """Pointers to what differs between policies: one compiled queue serves them all."""
 
     key: Any
     place: Any
+
+
+class Tools(NamedTuple):
+    """Pointers to what only some policies use, so that the others need not compile it."""
+
+    parts: Parts
+    make_room: Any  # preempting
+    backfill: Any
 
 
 # ------------------------------------------------------------------------------------------- heaps
@@ -236,9 +249,10 @@ def charge(world: World, queue: Queue) -> None:
     if elapsed <= 0:
         return
     queue.settings[USAGE_AT] = now
-    kept = 2.0 ** (-elapsed / queue.settings[FAIR])
+    kept, total = 2.0 ** (-elapsed / queue.settings[FAIR]), 0.0
     for user in range(queue.users.shape[1]):
         queue.users[USAGE, user] *= kept
+        total += queue.users[USAGE, user]
     for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
@@ -247,25 +261,17 @@ def charge(world: World, queue: Queue) -> None:
             if user >= 0:
                 gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
                 queue.users[USAGE, user] += gpus * min(elapsed, ran)
+                total += gpus * min(elapsed, ran)
+    queue.total[0] = total
 
 
 # ------------------------------------------------------------------------------------------- keys
 
 
 @kernel
-def total_usage(queue: Queue) -> float:
-    """The decayed GPU time of all users; 0 where nobody asks."""
-    total = 0.0
-    if queue.settings[FAIR] > 0:
-        for user in range(queue.users.shape[1]):
-            total += queue.users[USAGE, user]
-    return total
-
-
-@kernel
-def describe(world: World, queue: Queue, job: int, total: float) -> Job:
-    """A job as its order's key sees it."""
-    jobs, now = world.jobs, world.clock[w.NOW]
+def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Job:
+    """A job as its order's key sees it, or would at a later time."""
+    jobs = world.jobs
     executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
     if jobs[w.STATE, job] == w.PENDING:
         waited += now - jobs[w.WAITING_SINCE, job]
@@ -291,28 +297,95 @@ def describe(world: World, queue: Queue, job: int, total: float) -> Job:
 
 
 @kernel
-def key_of(world: World, queue: Queue, parts: Parts, job: int) -> float:
-    """The key of a job now."""
-    total = total_usage(queue)
-    return float(parts.key(describe(world, queue, job, total), queue.params))
+def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
+    """The key of a job now; for a later time the least that it can be until then."""
+    total = queue.total[0]
+    ahead = now - world.clock[w.NOW]
+    if ahead > 0 and queue.settings[FAIR] > 0:  # the user may use nothing meanwhile, and the others every GPU
+        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.settings[FAIR])
+    return float(parts.key(describe(world, queue, job, total, now), queue.params))
 
 
 @kernel
 def rekey(world: World, queue: Queue, parts: Parts) -> None:
-    """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare."""
-    queue.settings[KEYED_AT] = world.clock[w.NOW]
-    total = total_usage(queue)
-    if queue.settings[VARYING] == 1:
-        for at in range(world.clock[w.N_PENDING]):
-            job = world.lists[w.L_PENDING, at]
-            queue.key[job] = parts.key(describe(world, queue, job, total), queue.params)
-        for cls in range(len(queue.size)):
-            for at in range(queue.size[cls] // 2 - 1, -1, -1):
-                sink(queue, cls, at)
-    if queue.settings[PREEMPTIVE] == 1:
+    """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare.
+
+    Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then, so
+    that a heap of bounds serves many instants.  The horizon is pulled in when the bounds make us look at too many jobs.
+    """
+    settings, now = queue.settings, world.clock[w.NOW]
+    settings[KEYED_AT] = now
+    if settings[PREEMPTIVE] == 1:
         for at in range(world.clock[w.N_RUNNING]):
             job = world.lists[w.L_RUNNING, at]
-            queue.key[job] = parts.key(describe(world, queue, job, total), queue.params)
+            queue.key[job] = key_at(world, queue, parts, job, now)
+            queue.exact[job] = queue.key[job]
+    if settings[VARYING] == 0:
+        return
+    too_loose = settings[VISITS] > world.clock[w.N_PENDING] // 2
+    if now <= settings[HORIZON] and settings[AGEING] == 1 and not too_loose:
+        return
+    if settings[AGEING] == 1:
+        settings[REACH] = max(settings[REACH] // 2, 1) if too_loose else min(settings[REACH] * 2, LONGEST_REACH)
+    settings[HORIZON] = now + settings[REACH]
+    settings[VISITS] = 0
+    for at in range(world.clock[w.N_PENDING]):
+        job = world.lists[w.L_PENDING, at]
+        queue.key[job] = key_at(world, queue, parts, job, settings[HORIZON])
+    for cls in range(len(queue.size)):
+        for at in range(queue.size[cls] // 2 - 1, -1, -1):
+            sink(queue, cls, at)
+
+
+@kernel
+def ahead(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` is before job ``b`` in the order at present; both must have been asked for."""
+    if queue.exact[a] != queue.exact[b]:
+        return bool(queue.exact[a] < queue.exact[b])
+    return a < b
+
+
+@kernel
+def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, longest: int, speed: float) -> int:
+    """The first waiting job of a class at present, but ``skip``, whose estimate ends within ``longest`` ms; -1: none.
+
+    Walks the heap from the top and leaves out what lies below a bound that is already beaten.
+    """
+    stack, base, size, now = queue.scratch.stack, queue.first[cls], queue.size[cls], world.clock[w.NOW]
+    if size == 0:
+        return -1
+    best, left = -1, 1
+    stack[0] = 0
+    while left > 0:
+        left -= 1
+        at = stack[left]
+        job = queue.members[base + at]
+        if best >= 0 and (queue.key[job] > queue.exact[best] or (queue.key[job] == queue.exact[best] and job > best)):
+            continue
+        if 2 * at + 1 < size:
+            stack[left] = 2 * at + 1
+            left += 1
+        if 2 * at + 2 < size:
+            stack[left] = 2 * at + 2
+            left += 1
+        if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
+            continue
+        queue.exact[job] = queue.key[job]
+        if queue.settings[VARYING] == 1:
+            queue.settings[VISITS] += 1
+            if queue.settings[HORIZON] != now:
+                queue.exact[job] = key_at(world, queue, parts, job, now)
+        if best < 0 or ahead(queue, job, best):
+            best = job
+    return int(best)
+
+
+@kernel
+def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float) -> bool:
+    """Whether a job should take no longer than ``longest`` ms at this speed."""
+    if longest == w.NEVER:
+        return True
+    return bool(max(math.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / speed), 1) <= longest)
 
 
 @kernel
@@ -331,7 +404,7 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
             settings[USERS_SEEN] += 1
         if queue.estimate[job] == 0:
             queue.estimate[job] = expect(world, queue, job)
-        queue.key[job] = key_of(world, queue, parts, job)
+        queue.key[job] = key_at(world, queue, parts, job, max(now, settings[HORIZON]))
         insert(queue, job)
         queue.head[queue.pool_of[queue.class_of[job]]] = -1
     if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:

@@ -13,7 +13,7 @@ from shunter.world import F64, Job
 class Las(Ordering):
     """Least attained GPU time first: needs no estimate, stops running jobs for those that had less."""
 
-    look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
+    look_again: float = param(600.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
 
     preemptive = True
 

@@ -34,6 +34,7 @@ class Multifactor(Ordering):
     favor_small: bool = param(False, "size counts for small jobs instead of large ones")
 
     varying = True
+    ageing = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

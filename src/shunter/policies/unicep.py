@@ -15,6 +15,7 @@ class Unicep(Ordering):
 
     uses_estimate = True
     varying = True
+    ageing = True
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

@@ -14,6 +14,7 @@ class Wfp3(Ordering):
 
     uses_estimate = True
     varying = True
+    ageing = True
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

@@ -199,8 +199,9 @@ def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
 
 @kernel
 def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
-    """Whether a job may be put on these GPUs, given who is on them on paper; takes them there if so."""
+    """Whether a job may be put on these GPUs, given who is on them on paper."""
     jobs, nodes, gpus = state.world.jobs, paper.nodes, paper.gpus
+    here, beside = -1, 0
     for i in range(len(gpu_ids)):
         gpu = gpu_ids[i]
         if gpu < 0 or gpu >= gpus.shape[1]:
@@ -218,29 +219,42 @@ def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> in
             return GPU_BUSY
         if gpus[w.TENANTS, gpu] >= state.world.clock[w.SLOTS_PER_GPU]:
             return NO_SLOT
-        nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
-        nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
-        if nodes[w.CPU_FREE, node] < 0:
+        beside = beside + 1 if node == here else 1
+        here = node
+        if nodes[w.CPU_FREE, node] < beside * jobs[w.CPU, job]:
             return NO_CPU
-        if nodes[w.MEM_FREE, node] < 0:
+        if nodes[w.MEM_FREE, node] < beside * jobs[w.MEM, job]:
             return NO_MEMORY
-        gpus[w.TENANTS, gpu] += 1
-        gpus[w.USED, gpu] += jobs[w.SHARE, job]
     return FINE
+
+
+@kernel
+def shift(state: State, paper: World, job: int, gpu: int, sign: int) -> None:
+    """Put a job on a GPU on paper (+1), or take it off (-1)."""
+    jobs, node = state.world.jobs, paper.gpus[w.NODE, gpu]
+    paper.gpus[w.TENANTS, gpu] += sign
+    paper.gpus[w.USED, gpu] += sign * jobs[w.SHARE, job]
+    paper.nodes[w.CPU_FREE, node] -= sign * jobs[w.CPU, job]
+    paper.nodes[w.MEM_FREE, node] -= sign * jobs[w.MEM, job]
 
 
 @kernel
 def give_back(state: State, paper: World, job: int) -> None:
     """Release a running job's GPUs on paper."""
-    jobs = state.world.jobs
-    slot = jobs[w.HEAD, job]
+    slot = state.world.jobs[w.HEAD, job]
     while slot >= 0:
-        gpu = slot // state.world.clock[w.SLOTS_PER_GPU]
-        paper.gpus[w.TENANTS, gpu] -= 1
-        paper.gpus[w.USED, gpu] -= jobs[w.SHARE, job]
-        paper.nodes[w.CPU_FREE, paper.gpus[w.NODE, gpu]] += jobs[w.CPU, job]
-        paper.nodes[w.MEM_FREE, paper.gpus[w.NODE, gpu]] += jobs[w.MEM, job]
+        shift(state, paper, job, slot // state.world.clock[w.SLOTS_PER_GPU], -1)
         slot = state.world.slots[w.SLOT_NEXT, slot]
+
+
+@kernel
+def put(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
+    """Put a job on these GPUs on paper if it may be there; else why not."""
+    why = fits(state, paper, job, gpu_ids, shared)
+    if why == FINE:
+        for i in range(len(gpu_ids)):
+            shift(state, paper, job, gpu_ids[i], +1)
+    return why
 
 
 @kernel
@@ -265,13 +279,13 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
             return NOT_PENDING
         if len(gpu_ids) != state.world.jobs[w.GPUS, job]:
             return WRONG_COUNT
-        return fits(state, paper, job, gpu_ids, size >= w.SHARED)
+        return put(state, paper, job, gpu_ids, size >= w.SHARED)
     if standing != w.RUNNING:
         return NOT_RUNNING
     if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != state.world.jobs[w.WORKERS, job]):
         return WRONG_COUNT
     give_back(state, paper, job)
-    return fits(state, paper, job, gpu_ids, False)
+    return put(state, paper, job, gpu_ids, False)
 
 
 @kernel
@@ -315,8 +329,21 @@ def timer_source(state: State, at: int) -> int:
 
 
 @kernel
+def is_plain_start(state: State, plan: Decision) -> bool:
+    """Whether the only action is to start a pending job on as many GPUs as it wants, with no lease and nobody beside."""
+    kind, job, size = plan.actions[0, w.KIND], plan.actions[0, w.TARGET], plan.actions[0, w.SIZE]
+    if kind != w.A_START or job < 0 or job >= state.world.jobs.shape[1] or plan.actions[0, w.ARG] != w.NEVER:
+        return False
+    return bool(state.world.jobs[w.STATE, job] == w.PENDING and size == state.world.jobs[w.GPUS, job])
+
+
+@kernel
 def check(state: State, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
+    if plan.counts[0] == 1 and is_plain_start(state, plan):
+        job = plan.actions[0, w.TARGET]
+        plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False)
+        return int(plan.refusals[0] != FINE)
     paper = state.paper
     for column in range(w.NODE_COLUMNS):
         copy_into(paper.nodes[column], state.world.nodes[column])
