@@ -16,8 +16,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
-from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
 from numba.core.typing.templates import AttributeTemplate
+from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 

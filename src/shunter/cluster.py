@@ -70,7 +70,9 @@ class Cluster:
             raise ClusterError(f"cluster '{self.name}' has no nodes; give at least one group with count >= 1")
         for group in self.groups:
             if group.count < 1 or group.gpus < 1:
-                raise ClusterError(f"cluster '{self.name}': count and gpus must be >= 1, got {group.count} x {group.gpus}")
+                raise ClusterError(
+                    f"cluster '{self.name}': count and gpus must be >= 1, got {group.count} x {group.gpus}"
+                )
             if group.racks and sum(group.racks) != group.count:
                 raise ClusterError(
                     f"cluster '{self.name}': racks must add up to the group's {group.count} nodes, got {sum(group.racks)}"

@@ -11,9 +11,7 @@ from shunter.protocols import Backend, Memory, Observer, Policy
 PATIENCE = 100  # plans refused in a row before the policy is called broken
 
 
-def drive(
-    backend: Backend, policy: Policy, observers: Sequence[Observer] = (), memory: Memory | None = None
-) -> Memory:
+def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), memory: Memory | None = None) -> Memory:
     """Ask the policy at every decision point and do what it plans; returns the policy's memory at the end.
 
     A ``memory`` given is used as it is: go on with what an earlier call returned, or with what

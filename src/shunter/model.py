@@ -62,7 +62,9 @@ class Trace:
     qos: I64 = column("priority factor of the job, 0 to 1", "0..1", scale=1000, high=1)
     failures: I64 = column("attempts that fail before the one that succeeds (truth)", "attempts", scale=1, high=1e6)
     fail_after: I64 = column("run time after which such an attempt fails (truth)", "s", scale=1000, high=1e9)
-    retries: I64 = column("failed attempts after which it is tried again", "attempts", scale=1, default=1_000_000, high=1e6)
+    retries: I64 = column(
+        "failed attempts after which it is tried again", "attempts", scale=1, default=1_000_000, high=1e6
+    )
     checkpoint: I64 = column("interval of its own checkpoints; 0: none", "s", scale=1000, high=1e9)
     users: tuple[str, ...] = ()
     vcs: tuple[str, ...] = ()
@@ -297,7 +299,9 @@ class View:
         """GPU time of these jobs so far, GPU-ms."""
         table = self.world.jobs
         running = (table[w.STATE, jobs] == w.RUNNING) | (table[w.STATE, jobs] == w.STOPPING)
-        return table[w.ATTAINED, jobs] + np.where(running, (self.now - table[w.BEGUN, jobs]) * table[w.WORKERS, jobs], 0)
+        return table[w.ATTAINED, jobs] + np.where(
+            running, (self.now - table[w.BEGUN, jobs]) * table[w.WORKERS, jobs], 0
+        )
 
     def waited(self, jobs: I64) -> I64:
         """Time that these jobs have spent in the queue so far, ms."""

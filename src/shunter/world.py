@@ -114,8 +114,11 @@ def new_decision(gpus: int) -> Decision:
 @cache
 def signatures() -> dict[str, Any]:
     """The numba signatures of what policies may hand to kernels: an order's ``key`` and a placer's ``place``."""
-    from numba import types, typeof
+    from numba import typeof, types
 
     floats, ints = types.float64[::1], types.int64[::1]
     job = typeof(Job(*[0.0] * len(Job._fields)))
-    return {"key": types.float64(job, floats), "place": types.int64(ints, ints, ints, types.int64, types.int64, ints, ints)}
+    return {
+        "key": types.float64(job, floats),
+        "place": types.int64(ints, ints, ints, types.int64, types.int64, ints, ints),
+    }

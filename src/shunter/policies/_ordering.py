@@ -60,7 +60,9 @@ class Ordering:
         "or limit where the trace has one, else history (auto)",
         choices=("auto", "oracle", "limit", "history"),
     )
-    backfill: str = param("none", "whether later jobs may start before an earlier one that doesn't fit", choices=BACKFILLS)
+    backfill: str = param(
+        "none", "whether later jobs may start before an earlier one that doesn't fit", choices=BACKFILLS
+    )
     blocking: str = param(
         "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
     )
@@ -74,9 +76,13 @@ class Ordering:
 
     def __post_init__(self) -> None:
         if self.backfill != "none" and self.blocking == "skip":
-            raise PolicyError("blocking=skip contradicts backfill: backfilling already decides who may pass; leave one out")
+            raise PolicyError(
+                "blocking=skip contradicts backfill: backfilling already decides who may pass; leave one out"
+            )
         if self.backfill == "conservative" and self.preemptive:
-            raise PolicyError("backfill=conservative promises start times that a preemptive policy breaks; use easy or none")
+            raise PolicyError(
+                "backfill=conservative promises start times that a preemptive policy breaks; use easy or none"
+            )
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
@@ -247,7 +253,17 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
     wide, running = max(nodes, gpus), gpus * per_gpu
     identity = np.arange(gpus)
     return q.Scratch(
-        *paper, room(wide), room(wide), identity, room(128), room(gpus), room(gpus), room(gpus), room(gpus), room(running), room(running)
+        *paper,
+        room(wide),
+        room(wide),
+        identity,
+        room(128),
+        room(gpus),
+        room(gpus),
+        room(gpus),
+        room(gpus),
+        room(running),
+        room(running),
     )
 
 
@@ -279,7 +295,9 @@ def pools_of(world: World, members: I64) -> I64:
     """The pool of each class: its virtual cluster and GPU type; one pool per virtual cluster if some jobs take any type."""
     vc, kind = world.jobs[w.VC, members], world.jobs[w.TYPE, members]
     loose = np.isin(vc, vc[kind < 0])
-    return np.unique(np.where(loose, -1, kind) + (vc + 1) * (kind.max(initial=0) + 2), return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.where(loose, -1, kind) + (vc + 1) * (kind.max(initial=0) + 2), return_inverse=True)[1].astype(
+        np.int64
+    )
 
 
 def take_over(queue: q.Queue, old: q.Queue, view: View) -> None:

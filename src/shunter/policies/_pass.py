@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import types, typeof
+from numba import typeof, types
 
 from shunter import world as w
 from shunter.arrays import type_of

@@ -125,9 +125,7 @@ def choose_share(world: World, queue: Queue, parts: Parts, paper: Paper, job: in
     if not found:
         return 0
     usable, total = scratch.usable[:gpus], scratch.total[:gpus]
-    return int(
-        parts.place(usable, total, scratch.identity, share, draw_for(world, job), scratch.nodes, scratch.counts)
-    )
+    return int(parts.place(usable, total, scratch.identity, share, draw_for(world, job), scratch.nodes, scratch.counts))
 
 
 @kernel

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies._placing import add_other, add_start, copy_to_paper, find_gpus, held, may_use, on_paper, put_on_paper
+from shunter.policies._placing import (
+    add_other,
+    add_start,
+    copy_to_paper,
+    find_gpus,
+    held,
+    may_use,
+    on_paper,
+    put_on_paper,
+)
 from shunter.policies._queue import SLOW_STOPS, Parts, Queue, ahead
 from shunter.world import Decision, World
 

@@ -17,5 +17,5 @@ class F3(Ordering):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """r n + 6860000 log10(s)."""
+        """R n + 6860000 log10(s)."""
         return job.estimate * job.gpus + 6.86e6 * math.log10(max(job.submit, 0.1))

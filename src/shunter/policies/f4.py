@@ -17,5 +17,5 @@ class F4(Ordering):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """r sqrt(n) + 530000 log10(s)."""
+        """R sqrt(n) + 530000 log10(s)."""
         return job.estimate * math.sqrt(job.gpus) + 5.3e5 * math.log10(max(job.submit, 0.1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shunter import world as w
+from shunter.arrays import F1, I1, I2, Arrays
 from shunter.compiled import kernel
 from shunter.world import F64, I64
 
@@ -41,27 +41,59 @@ class Replay:
 
 def replay(events: I64, node_gpus: I64, jobs: int) -> Replay:
     """Replay an event log of ``jobs`` jobs on nodes with so many GPUs."""
-    points, series, fragmentation, last_run = _replay(np.ascontiguousarray(events), node_gpus, jobs)
-    kept = series[:, :points]
-    return Replay(kept[0], kept[1], kept[2], kept[3], fragmentation[:points], last_run)
+    rows = len(events)
+    nodes = np.zeros((3, len(node_gpus)), np.int64)
+    nodes[_SIZE], nodes[_UP] = node_gpus * 1000, 1
+    course = _Course(
+        events=events,
+        series=np.zeros((4, rows), np.int64),
+        fragmentation=np.zeros(rows),
+        state=np.zeros(jobs, np.int64),
+        head=np.full(jobs, -1, np.int64),
+        link=np.full(rows, -1, np.int64),
+        nodes=nodes,
+        totals=np.array([nodes[_SIZE].sum(), 0, 0]),
+    )
+    points = _replay(course)
+    kept = course.series[:, :points]
+    return Replay(kept[0], kept[1], kept[2], kept[3], course.fragmentation[:points], _last_runs(course))
+
+
+class _Course(Arrays):
+    """What the replay reads and fills in."""
+
+    events: I2  # (rows, 5)
+    series: I2  # (4, rows)
+    fragmentation: F1  # (rows,)
+    state: I1  # (jobs,)
+    head: I1  # (jobs,) of the linked START rows of a job's present or last run
+    link: I1  # (rows,)
+    nodes: I2  # (3, nodes)
+    totals: I1  # (3,)
+
+
+def _last_runs(course: _Course) -> NDArray[np.bool_]:
+    """Follow the links of all jobs at once."""
+    last_run = np.zeros(len(course.link), np.bool_)
+    rows = course.head[course.head >= 0]
+    while len(rows):
+        last_run[rows] = True
+        rows = course.link[rows]
+        rows = rows[rows >= 0]
+    return last_run
 
 
 @kernel
-def _replay(events: I64, node_gpus: I64, jobs: int) -> Any:
+def _replay(course: _Course) -> int:
+    """Fill in the series; returns how many points it has."""
+    events, series, fragmentation = course.events, course.series, course.fragmentation
+    state, head, link, nodes, totals = course.state, course.head, course.link, course.nodes, course.totals
     rows = len(events)
-    series = np.empty((4, rows), np.int64)
-    fragmentation = np.empty(rows, np.float64)
-    state = np.zeros(jobs, np.int64)
-    head = np.full(jobs, -1, np.int64)  # of the linked START rows of a job's present or last run
-    link = np.full(rows, -1, np.int64)
-    nodes = np.zeros((3, len(node_gpus)), np.int64)
-    nodes[_SIZE], nodes[_UP] = node_gpus * 1000, 1
-    totals = np.zeros(3, np.int64)
-    totals[_FREE] = nodes[_SIZE].sum()
     points, running, queue = 0, 0, 0
 
     for row in range(rows):
-        time, kind, job, node, amount = events[row]
+        time, kind, job = events[row, 0], events[row, 1], events[row, 2]
+        node, amount = events[row, 3], events[row, 4]
         if kind == w.START:
             if state[job] != _RUNNING:
                 queue -= state[job] == _WAITING
@@ -90,13 +122,7 @@ def _replay(events: I64, node_gpus: I64, jobs: int) -> Any:
             fragmentation[points] = totals[_BROKEN] / totals[_FREE] if totals[_FREE] > 0 else 0.0
             points += 1
 
-    last_run = np.zeros(rows, np.bool_)
-    for job in range(jobs):
-        slot = head[job]
-        while slot >= 0:
-            last_run[slot] = True
-            slot = link[slot]
-    return points, series, fragmentation, last_run
+    return points
 
 
 @kernel

@@ -106,7 +106,9 @@ class Simulator:
     def prepare(self, needs: frozenset[str]) -> None:
         """Refuse what cannot be told; an oracle is told the true durations."""
         if needs - COLUMNS:
-            raise PolicyError(f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}")
+            raise PolicyError(
+                f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}"
+            )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
     def __iter__(self) -> Iterator[View]:
@@ -231,7 +233,9 @@ class Simulator:
         self.world.progress[:2, job] = done
         refusals = self.apply(Plan((Start(job, gpus),)))
         if refusals:
-            raise ClusterError(f"warm job '{self.trace.job_id[job]}' can't run on GPUs {tuple(gpus)}: {refusals[0].why}")
+            raise ClusterError(
+                f"warm job '{self.trace.job_id[job]}' can't run on GPUs {tuple(gpus)}: {refusals[0].why}"
+            )
 
 
 class _Progress:
