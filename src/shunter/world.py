@@ -80,6 +80,7 @@ class Job(NamedTuple):
     gpus: float
     estimate: float  # of the run time, never 0
     executed: float  # run time so far
+    remaining: float  # estimate - executed
     attained: float  # GPU time so far
     size: float  # gpus / GPUs of the cluster
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair

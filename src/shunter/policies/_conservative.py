@@ -2,7 +2,7 @@
 
 The future is a table of free GPUs per node and time.  While all goes as estimated it stays valid: a job that starts on its
 reservation occupies just what the table says.  When something ends at another time than estimated, or nodes change, the
-reservations are made anew in the queue's order.
+reservations of that pool are made anew in the queue's order.
 """
 
 from __future__ import annotations
@@ -100,56 +100,93 @@ def drop_started(world: World, queue: Queue) -> None:
 
 
 @kernel
-def as_planned(world: World, queue: Queue) -> bool:
-    """Whether all has gone as estimated: nothing is overdue, and just that is free which the table says."""
-    if queue.settings[PROFILE_ROWS] == 0:
-        return False
-    profile, now = queue.profile, world.clock[w.NOW]
+def upset_pools(world: World, queue: Queue) -> bool:
+    """Mark the pools in which something went other than planned: overdue jobs, missed starts, other GPUs free; any?"""
+    profile, now, any_upset = queue.profile, world.clock[w.NOW], False
+    queue.upset[:] = 1 if queue.settings[PROFILE_ROWS] == 0 else 0
     for at in range(world.clock[w.N_RUNNING]):
-        if planned_end(world, queue, world.lists[w.L_RUNNING, at]) <= now:
-            return False
+        job = world.lists[w.L_RUNNING, at]
+        if planned_end(world, queue, job) <= now:
+            queue.upset[queue.pool_of[queue.class_of[job]]] = 1
     for i in range(queue.settings[RESERVED]):
         if profile.start[i] < now:
-            return False
-    for node in range(world.nodes.shape[1]):
-        due = 0
-        for i in range(queue.settings[RESERVED]):
-            if profile.start[i] == now:
-                due += profile.counts[i, node]
-        if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
-            return False
-    return True
+            queue.upset[queue.pool_of[queue.class_of[profile.job[i]]]] = 1
+    if queue.settings[PROFILE_ROWS] > 0:
+        for node in range(world.nodes.shape[1]):
+            due = 0
+            for i in range(queue.settings[RESERVED]):
+                if profile.start[i] == now:
+                    due += profile.counts[i, node]
+            if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
+                upset_users_of(world, queue, node)
+    for pool in range(len(queue.upset)):
+        any_upset = any_upset or queue.upset[pool] == 1
+    return any_upset
 
 
 @kernel
-def find_hole(world: World, queue: Queue, parts: Parts, job: int) -> int:
-    """The first row at which a job fits for as long as it should take; its nodes are then in ``scratch``. -1: never."""
-    scratch, profile = queue.scratch, queue.profile
-    nodes, rows = world.nodes.shape[1], queue.settings[PROFILE_ROWS]
+def upset_users_of(world: World, queue: Queue, node: int) -> None:
+    """Mark the pools whose jobs may use a node."""
+    for cls in range(len(queue.sample)):
+        if may_use(world, queue.sample[cls], node):
+            queue.upset[queue.pool_of[cls]] = 1
+
+
+@kernel
+def plan_anew(world: World, queue: Queue) -> None:
+    """Make a fresh table, keep the reservations of pools that aren't upset, and send the other jobs back to the queue."""
+    profile, count = queue.profile, queue.settings[RESERVED]
+    present(world, queue)
+    for i in range(count):
+        job = profile.job[i]
+        if queue.upset[queue.pool_of[queue.class_of[job]]] == 1:
+            insert(queue, job)
+            continue
+        kept = queue.settings[RESERVED]
+        profile.job[kept], profile.start[kept] = job, profile.start[i]
+        copy_into(profile.counts[kept], profile.counts[i])
+        queue.settings[RESERVED] += 1
+        occupy(world, queue, kept)
+
+
+@kernel
+def length_of(world: World, queue: Queue, job: int) -> int:
+    """How long a job should take on the slowest node that it may use."""
     slowest = 1e300
-    for node in range(nodes):
-        mine = may_use(world, job, node)
-        scratch.total[node] = world.nodes[w.TOTAL, node] if mine else 0
-        if mine:
+    for node in range(world.nodes.shape[1]):
+        if may_use(world, job, node):
             slowest = min(slowest, world.nodes[w.SPEED, node] * 1e-6)
-    length = int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
-    gpus = world.jobs[w.GPUS, job]
-    for row in range(rows):
+    return int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
+
+
+@kernel
+def reserve(world: World, queue: Queue, parts: Parts, job: int) -> bool:
+    """Reserve the first hole in which a job fits for as long as it should take; false if there is none."""
+    scratch, profile = queue.scratch, queue.profile
+    nodes, gpus, length = world.nodes.shape[1], world.jobs[w.GPUS, job], length_of(world, queue, job)
+    for node in range(nodes):
+        scratch.total[node] = world.nodes[w.TOTAL, node] if may_use(world, job, node) else 0
+    usable, total, order = scratch.usable[:nodes], scratch.total[:nodes], world.nodes[w.RANK]
+    for row in range(queue.settings[PROFILE_ROWS]):
         room = 0
         for node in range(nodes):
-            usable = 0
-            if scratch.total[node] > 0:
-                usable = least_free(world, queue, job, node, row, profile.times[row] + length)
-            scratch.usable[node] = usable
-            room += usable
-        if room >= gpus:
-            used = parts.place(
-                scratch.usable[:nodes], scratch.total[:nodes], world.nodes[w.RANK], gpus, draw_for(world, job),
-                scratch.nodes, scratch.counts,
-            )  # fmt: skip
-            if used > 0:
-                return take_hole(queue, job, row, used, length)
-    return -1
+            usable[node] = 0
+            if total[node] > 0:
+                usable[node] = least_free(world, queue, job, node, row, profile.times[row] + length)
+            room += usable[node]
+        if room < gpus:
+            continue
+        used = parts.place(usable, total, order, gpus, draw_for(world, job), scratch.nodes, scratch.counts)
+        if used > 0:
+            index = queue.settings[RESERVED]
+            profile.job[index], profile.start[index] = job, profile.times[row]
+            profile.counts[index] = 0
+            for i in range(used):
+                profile.counts[index, scratch.nodes[i]] = scratch.counts[i]
+            queue.settings[RESERVED] += 1
+            occupy(world, queue, index)
+            return True
+    return False
 
 
 @kernel
@@ -171,24 +208,11 @@ def least_free(world: World, queue: Queue, job: int, node: int, row: int, end: i
 
 
 @kernel
-def take_hole(queue: Queue, job: int, row: int, used: int, length: int) -> int:
-    """Write a reservation into the table; returns its row."""
-    scratch, profile, index = queue.scratch, queue.profile, queue.settings[RESERVED]
-    last = split(queue, profile.times[row] + length)
-    profile.job[index] = job
-    profile.start[index] = profile.times[row]
-    profile.counts[index] = 0
-    for i in range(used):
-        profile.counts[index, scratch.nodes[i]] = scratch.counts[i]
-    queue.settings[RESERVED] += 1
-    return last
-
-
-@kernel
-def occupy(world: World, queue: Queue, index: int, last: int) -> None:
-    """Take what a reservation needs out of the rows up to ``last``."""
+def occupy(world: World, queue: Queue, index: int) -> None:
+    """Take what a reservation needs out of the table."""
     profile, job = queue.profile, queue.profile.job[index]
-    first = np.searchsorted(profile.times[: queue.settings[PROFILE_ROWS]], profile.start[index])
+    first = split(queue, profile.start[index])
+    last = split(queue, profile.start[index] + length_of(world, queue, job))
     for node in range(world.nodes.shape[1]):
         count = profile.counts[index, node]
         if count > 0:
@@ -238,17 +262,13 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
     drop_started(world, queue)
     if settings[PROFILE_ROWS] > 0:
         forget_past(world, queue)
-    if not as_planned(world, queue):
-        for i in range(settings[RESERVED]):
-            insert(queue, queue.profile.job[i])
-        present(world, queue)
+    if upset_pools(world, queue):
+        plan_anew(world, queue)
     while settings[RESERVED] < settings[DEPTH]:
         job = next_unreserved(world, queue, parts)
         if job < 0:
             break
-        remove(queue, job)
-        last = find_hole(world, queue, parts, job)
-        if last < 0:
+        if not reserve(world, queue, parts, job):
             break
-        occupy(world, queue, settings[RESERVED] - 1, last)
+        remove(queue, job)
     return start_reserved(world, queue, plan)

@@ -86,7 +86,9 @@ class Queue(Arrays):
     size: I1  # (classes,)
     blocked: I1  # (classes,) 1: did not fit since the last release
     pool_of: I1  # (classes,) classes that compete for the same nodes
+    sample: I1  # (classes,) a job of each class
     head: I1  # (pools,) the job that stopped a pool, -1: none
+    upset: I1  # (pools,) 1: reservations must be made anew
     users: F2  # (6, users)
     total: F1  # (1,) the sum of their decayed GPU time
     sizes: F2  # (2, SIZE_CLASSES + 1)
@@ -288,6 +290,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         gpus,
         queue.estimate[job] * 1e-3,
         executed * 1e-3,
+        (queue.estimate[job] - executed) * 1e-3,
         attained * 1e-3,
         gpus / world.gpus.shape[1],
         usage,

@@ -18,4 +18,4 @@ class Srtf(Ordering):
     @staticmethod
     def key(job: Job, p: F64) -> float:
         """Estimated run time that is left."""
-        return job.estimate - job.executed
+        return job.remaining

@@ -61,13 +61,12 @@ def gather(need: int, free: Sequence[int], order: Iterable[int]) -> Places | Non
 def whole_nodes_and_remainder(
     need: int, free: Sequence[int], idle: Iterable[int], rest: Iterable[int]
 ) -> Places | None:
-    """Take idle nodes whole, in order, up to the first that is too large; then one more node for the remainder."""
+    """Take idle nodes whole, in order, each that isn't too large; then one more node for the remainder."""
     where: Places = ()
     for node in idle:
-        if free[node] > need:
-            break
-        where += ((node, free[node]),)
-        need -= free[node]
+        if free[node] <= need:
+            where += ((node, free[node]),)
+            need -= free[node]
     if need == 0:
         return where
     last = on_one_node(need, free, [node for node in rest if node not in dict(where)])

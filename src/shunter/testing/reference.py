@@ -103,7 +103,7 @@ def simulate(
         "conservative": decide_conservative,
     }
     while len(state.ended) < len(jobs):
-        state.now = next_instant(state, backfill)
+        state.now = next_instant(state)
         end_finished(state)
         note_overrun(state)
         enter(state)
@@ -139,14 +139,11 @@ def _check(
 # -------------------------------------------------------------------------------------------------- time and the queue
 
 
-def next_instant(state: _State, backfill: Backfill) -> int:
-    """When something happens next: an arrival, an end; conservative: a reservation's time, an expected end."""
+def next_instant(state: _State) -> int:
+    """When something happens next: an arrival or an end."""
     outside = [i for i in range(len(state.jobs)) if i not in state.entered]
     coming = [i for i in outside if _may_enter(state, i)]
     instants = [state.jobs[i].submit for i in coming] + [true_end(state, i) for i in state.begun]
-    if backfill == "conservative":
-        instants += [start for start, _ in state.reserved.values()]
-        instants += [planned_end(state, i) for i in state.begun if planned_end(state, i) > state.now]
     if not instants:
         raise TraceError(f"jobs {outside} wait for each other (after)")
     return min(instants)

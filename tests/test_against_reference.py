@@ -1,0 +1,128 @@
+"""The engine against the slow, separately written reference: the same schedule, job for job and node for node."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shunter import registry
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup
+from shunter.model import Trace
+from shunter.sim import Simulator
+from shunter.testing import reference, strategies
+from shunter.testing.reference import RefJob, RefNode, RefRun
+
+# the engine's order -> the same order in the reference's terms: (index, job, now, executed)
+KEYS = {
+    "fifo": lambda i, job, now, executed: job.submit,
+    "lifo": lambda i, job, now, executed: -job.submit,
+    "sjf": lambda i, job, now, executed: max(job.estimate, 1),
+    "saf": lambda i, job, now, executed: max(job.estimate, 1) * job.gpus,
+    "largest": lambda i, job, now, executed: -job.gpus,
+    "wfp3": lambda i, job, now, executed: -(((now - job.submit) / max(job.estimate, 1)) ** 3) * job.gpus,
+    "srtf": lambda i, job, now, executed: max(job.estimate, 1) - executed,
+    "las": lambda i, job, now, executed: executed * job.gpus,
+}
+
+
+def as_trace(jobs: list[RefJob], pools: bool) -> Trace:
+    """One tick is one millisecond; estimates travel as limits."""
+    return Trace.of(
+        "random",
+        [str(i) for i in range(len(jobs))],
+        submit=[job.submit for job in jobs],
+        duration=[job.duration for job in jobs],
+        gpus=[job.gpus * 1000 for job in jobs],
+        limit=[max(job.estimate, 1) for job in jobs],
+        after=[job.after for job in jobs],
+        vc=[job.pool if pools else -1 for job in jobs],
+        vcs=("pool0", "pool1") if pools else (),
+    )
+
+
+def as_cluster(nodes: list[RefNode], pools: bool) -> Cluster:
+    return Cluster("random", tuple(NodeGroup(1, n.gpus, vc=f"pool{n.pool}" if pools else "") for n in nodes))
+
+
+def runs_of(simulator: Simulator) -> list[list[RefRun]]:
+    """Every job's runs, read from the event log; a run that ended when it began, by preemption, is none."""
+    runs: list[list[RefRun]] = [[] for _ in range(len(simulator.trace))]
+    open_runs: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+    for time, kind, job, a, b in simulator.events.tolist():
+        if kind == w.START:
+            open_runs.setdefault(job, (time, []))[1].append((a, b // 1000))
+        elif kind in (w.FINISH, w.PREEMPT):
+            begin, nodes = open_runs.pop(job)
+            if kind == w.FINISH or time > begin:
+                runs[job].append(RefRun(begin, time, tuple(sorted(nodes))))
+    return runs
+
+
+def engine_runs(jobs: list[RefJob], nodes: list[RefNode], text: str, *, compiled: bool) -> list[list[RefRun]]:
+    pools = len({node.pool for node in nodes}) > 1 or any(node.pool for node in nodes)
+    cluster = as_cluster(nodes, pools)
+    simulator = Simulator(as_trace(jobs, pools), cluster)
+    simulator.run(registry.policy(text), compiled=compiled)
+    return runs_of(simulator)
+
+
+def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str) -> None:
+    jobs, nodes = case
+    placement = rules.get("placement", "consolidate")
+    jobs = [job for job in jobs if reference.fits(job, nodes, placement)]  # type: ignore[arg-type]
+    kept = {id(job) for job in jobs}
+    if len(kept) != len(case[0]):  # dependencies refer to positions
+        jobs = [RefJob(j.submit, j.duration, j.gpus, j.estimate, j.pool) for j in jobs]
+    if not jobs:
+        return
+    preemptive = name in ("srtf", "las")
+    expected = reference.simulate(jobs, nodes, KEYS[name], preemptive=preemptive, **rules)  # type: ignore[arg-type]
+    text = f"{name}:estimate=limit," + ",".join(f"{key}={value}" for key, value in rules.items())
+    for compiled in (True, False):
+        assert engine_runs(jobs, nodes, text, compiled=compiled) == expected, (text, compiled)
+
+
+SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count"])
+@pytest.mark.parametrize("blocking", ["strict", "skip"])
+@SETTINGS
+@given(case=strategies.cases(), name=st.sampled_from(["fifo", "lifo", "sjf", "saf", "largest"]))
+def test_plain_queues(case: tuple[list[RefJob], list[RefNode]], name: str, blocking: str, placement: str) -> None:
+    both(case, name, blocking=blocking, placement=placement)
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@pytest.mark.parametrize("placement", ["consolidate", "count"])
+@SETTINGS
+@given(case=strategies.cases(), name=st.sampled_from(["fifo", "sjf", "saf"]))
+def test_backfilling(case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, placement: str) -> None:
+    both(case, name, backfill=backfill, placement=placement)
+
+
+@pytest.mark.parametrize("blocking", ["strict", "skip"])
+@pytest.mark.parametrize("placement", ["consolidate", "count"])
+@SETTINGS
+@given(case=strategies.cases(dependencies=False), name=st.sampled_from(["srtf", "las"]))
+def test_preemption(case: tuple[list[RefJob], list[RefNode]], name: str, blocking: str, placement: str) -> None:
+    both(case, name, blocking=blocking, placement=placement)
+
+
+@pytest.mark.parametrize("rules", [{"blocking": "strict"}, {"blocking": "skip"}, {"backfill": "easy"}])
+@SETTINGS
+@given(case=strategies.cases(dependencies=False))
+def test_orders_that_vary_with_time(case: tuple[list[RefJob], list[RefNode]], rules: dict[str, str]) -> None:
+    both(case, "wfp3", **rules)
+
+
+def test_the_mapping_can_fail() -> None:
+    """The comparison sees a difference of one tick and of one node."""
+    jobs, nodes = [RefJob(0, 5, 2, 5), RefJob(0, 5, 2, 5)], [RefNode(2), RefNode(2)]
+    runs = engine_runs(jobs, nodes, "fifo", compiled=True)
+    assert runs == [[RefRun(0, 5, ((0, 2),))], [RefRun(0, 5, ((1, 2),))]]
+    assert runs != reference.simulate([jobs[0], RefJob(0, 6, 2, 5)], nodes, KEYS["fifo"])
+    assert np.array_equal([run.end for job in runs for run in job], [5, 5])
