@@ -1,14 +1,15 @@
 """Structs of arrays that kernels get by reference.
 
-A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of so many dimensions,
-``F1``, ``F2`` for float64, or another such class.  In Python the fields are plain NumPy arrays.  Handed to a kernel, the
-object is one machine word: the address of a block that says where the arrays are.  (Numba passes a tuple of arrays by value,
-seven and more words for each at every call, which made kernels several times slower to run and to compile.)
+A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of so many
+dimensions, ``F1``, ``F2`` for float64, or another such class.  In Python the fields are plain NumPy arrays.  Handed to
+a kernel, the object is one machine word: the address of a block that says where the arrays are.  (Numba passes a tuple
+of arrays by value, seven and more words for each at every call, which made kernels several times slower to run and to
+compile.)
 """
 
 from __future__ import annotations
 
-from functools import cache
+import sys
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numba
@@ -35,9 +36,10 @@ class Arrays:
     """The base; construct with all fields in order, or by name."""
 
     fields: ClassVar[dict[str, str]] = {}  # name -> annotation
+    address: int  # of the block
 
     def __init_subclass__(cls) -> None:
-        cls.fields = {name: text for name, text in cls.__annotations__.items() if not text.startswith("ClassVar")}
+        cls.fields = dict(cls.__annotations__)
 
     def __init__(self, *values: Any, **named: Any) -> None:
         given = dict(zip(self.fields, values, strict=False)) | named
@@ -74,7 +76,7 @@ class Arrays:
 # ---------------------------------------------------------------------------------------------- what numba must know
 
 
-class ArraysType(types.Type):  # type: ignore[misc]
+class ArraysType(types.Type):
     """The numba type of a subclass of ``Arrays``."""
 
     def __init__(self, cls: type[Arrays]) -> None:
@@ -90,16 +92,16 @@ class ArraysType(types.Type):  # type: ignore[misc]
 
 
 def _class_named(cls: type[Arrays], name: str) -> type[Arrays]:
-    import sys
-
     found: type[Arrays] = getattr(sys.modules[cls.__module__], name)
     return found
 
 
-@cache
+_types: dict[type[Arrays], ArraysType] = {}
+
+
 def type_of(cls: type[Arrays]) -> ArraysType:
     """The one numba type of a class."""
-    return ArraysType(cls)
+    return _types.setdefault(cls, ArraysType(cls))
 
 
 @typeof_impl.register(Arrays)  # type: ignore[untyped-decorator]
@@ -107,7 +109,7 @@ def _typeof(value: Arrays, context: Any) -> ArraysType:
     return type_of(type(value))
 
 
-@register_model(ArraysType)  # type: ignore[untyped-decorator]
+@register_model(ArraysType)
 class _Model(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: ArraysType) -> None:
         super().__init__(manager, kind, ir.IntType(64))
@@ -145,7 +147,8 @@ def _field(context: Any, builder: Any, kind: ArraysType, address: Any, name: str
     if isinstance(wanted, ArraysType):
         return load(0)
     shape = [load(1 + dimension) for dimension in range(wanted.ndim)]
-    strides, stride = [], ir.Constant(word, 8)
+    strides: list[Any] = []
+    stride = ir.Constant(word, 8)
     for length in reversed(shape):
         strides.insert(0, stride)
         stride = builder.mul(stride, length)

@@ -75,7 +75,7 @@ class Cluster:
                 )
             if group.racks and sum(group.racks) != group.count:
                 raise ClusterError(
-                    f"cluster '{self.name}': racks must add up to the group's {group.count} nodes, got {sum(group.racks)}"
+                    f"cluster '{self.name}': racks must add up to {group.count} nodes, got {sum(group.racks)}"
                 )
         for kind, speed in self.speeds.items():
             if not speed > 0:

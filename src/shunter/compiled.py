@@ -1,7 +1,7 @@
 """The two ways in which shunter uses numba.
 
 ``kernel`` compiles a function on first use and keeps the machine code on disk.  ``pointer`` compiles a function for one
-fixed signature, so that it can be handed to a kernel as an argument: one compiled loop then serves every order and placer.
+fixed signature, so that it can be handed to a kernel as an argument: one loop serves every order and placer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which otherwise
-# costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
+# `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which
+# otherwise costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
 OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 
 

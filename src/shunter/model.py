@@ -276,8 +276,10 @@ class View:
 
     @property
     def running(self) -> I64:
-        """Jobs that run, in submit order."""
-        return self._list(w.L_RUNNING, w.N_RUNNING)
+        """Jobs that run, in submit order; not those that are being stopped."""
+        jobs = self._list(w.L_RUNNING, w.N_RUNNING)
+        running: I64 = jobs[self.world.jobs[w.STATE, jobs] == w.RUNNING]
+        return running
 
     @property
     def ended(self) -> I64:
@@ -292,26 +294,34 @@ class View:
     def executed(self, jobs: I64) -> I64:
         """Run time of these jobs so far, ms."""
         table = self.world.jobs
-        running = (table[w.STATE, jobs] == w.RUNNING) | (table[w.STATE, jobs] == w.STOPPING)
-        return table[w.EXECUTED, jobs] + np.where(running, self.now - table[w.BEGUN, jobs], 0)
+        executed: I64 = table[w.EXECUTED, jobs] + np.where(self._runs(jobs), self.now - table[w.BEGUN, jobs], 0)
+        return executed
 
     def attained(self, jobs: I64) -> I64:
         """GPU time of these jobs so far, GPU-ms."""
         table = self.world.jobs
-        running = (table[w.STATE, jobs] == w.RUNNING) | (table[w.STATE, jobs] == w.STOPPING)
-        return table[w.ATTAINED, jobs] + np.where(
-            running, (self.now - table[w.BEGUN, jobs]) * table[w.WORKERS, jobs], 0
-        )
+        gpus = table[w.WORKERS, jobs] * table[w.SHARE, jobs]
+        present = np.where(self._runs(jobs), (self.now - table[w.BEGUN, jobs]) * gpus // GPU, 0)
+        attained: I64 = table[w.ATTAINED, jobs] + present
+        return attained
 
     def waited(self, jobs: I64) -> I64:
         """Time that these jobs have spent in the queue so far, ms."""
         table = self.world.jobs
-        waiting = table[w.STATE, jobs] == w.PENDING
-        return table[w.WAITED, jobs] + np.where(waiting, self.now - table[w.WAITING_SINCE, jobs], 0)
+        waits = table[w.STATE, jobs] == w.PENDING
+        waited: I64 = table[w.WAITED, jobs] + np.where(waits, self.now - table[w.WAITING_SINCE, jobs], 0)
+        return waited
 
     def rate(self, jobs: I64) -> F64:
         """Present speed of these jobs; 1 is the speed that the trace was recorded at, 0 is standing still."""
-        return self.world.progress[w.RATE, jobs]
+        rate: F64 = self.world.progress[w.RATE, jobs]
+        return rate
+
+    def _runs(self, jobs: I64) -> NDArray[np.bool_]:
+        """Which of these jobs hold GPUs now."""
+        states = self.world.jobs[w.STATE, jobs]
+        runs: NDArray[np.bool_] = (states == w.RUNNING) | (states == w.STOPPING)
+        return runs
 
     def placement(self, job: int) -> tuple[int, ...]:
         """The GPUs that a job holds now, ascending."""

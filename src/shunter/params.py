@@ -41,7 +41,7 @@ class Param:
 
 
 def param(default: Any, doc: str, **limits: Any) -> Any:
-    """A dataclass field with its declaration: ``alpha: float = param(0.5, "weight of age", low=0, high=1)``."""
+    """Declare a dataclass field, as in ``alpha: float = param(0.5, "weight", low=0, high=1)``."""
     return dataclasses.field(default=default, metadata={"param": Param(doc, **limits)})
 
 

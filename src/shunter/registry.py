@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import pkgutil
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared
@@ -73,8 +73,8 @@ def policy(wanted: str | Policy) -> Policy:
             raise PolicyError(f"policy '{wanted}': '{key.strip()}' is set twice")
         values[key.strip()] = value
     cls = policy_class(name)
-    made: Policy = build(cls, name, values) if dataclasses.is_dataclass(cls) else cls(**values)
-    return made
+    made: Any = build(cls, name, values) if dataclasses.is_dataclass(cls) else cls(**values)
+    return cast("Policy", made)
 
 
 def text(policy: Policy) -> str:
@@ -95,4 +95,6 @@ def text(policy: Policy) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return str(value)

@@ -17,7 +17,7 @@ from shunter.arrays import F2, I1, I2, Arrays
 I64: TypeAlias = NDArray[np.int64]
 F64: TypeAlias = NDArray[np.float64]
 
-NEVER = np.int64(2**62)  # a time that does not come
+NEVER = 2**62  # a time that does not come
 
 # -- job states
 FUTURE, HELD, PENDING, RUNNING, STOPPING, DONE, FAILED = range(7)
@@ -26,8 +26,9 @@ UP, DOWN, ASLEEP, WAKING = range(4)
 
 # -- columns of `jobs`: the request ...
 SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES = range(14)
-# ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED: up
-# to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in `pending` or `running`) ...
+# ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
+# up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
+# list; LOST: GPU-ms of work lost or spent on checkpoints and restarts)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(14, 24)
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST = range(24, 30)
 JOB_COLUMNS = 30
@@ -36,7 +37,7 @@ JOB_COLUMNS = 30
 WORK, SAVED, RATE = range(3)
 PROGRESS_COLUMNS = 3
 
-# -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: start of the next known outage
+# -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins
 FREE, TOTAL, NODE_TYPE, RACK, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(12)
 NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
 
@@ -56,7 +57,8 @@ CLOCK_SIZE = 10  # RELEASES counts whatever freed room or changed nodes; BOUNDED
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
 # START: one row per node, a = node, b = thousandths of GPUs there.  The job's GPUs are released at FINISH, FAIL
-# (a = 1: for good), PREEMPT (a = cause) and MOVE; STOP: it is being checkpointed.  NODE_*, SLEEP, WAKE, REASSIGN: a = node.
+# (a = 1: for good), PREEMPT (a = cause, b = work lost) and MOVE (from a to b GPUs; START rows follow).  STOP: it is
+# being checkpointed.  NODE_DOWN, NODE_UP, SLEEP, WAKE: a = node.  REASSIGN: a = node, b = virtual cluster.
 BY_POLICY, BY_LEASE, BY_FAILURE = range(3)  # causes of PREEMPT
 
 

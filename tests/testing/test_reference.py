@@ -68,15 +68,16 @@ def starts(jobs, nodes=ONE, key=fifo, **rules):
         ("consolidate", 12, [4, 4, 4, 4], [4, 3, 4, 4], ((0, 4), (2, 4), (3, 4))),
         ("consolidate", 10, [4, 4, 3], [4, 4, 1], None),  # 2 remain, 1 is free
         ("consolidate", 9, [4, 4, 4], [3, 3, 3], None),  # enough in all, but nothing idle
-        # ... the largest first where sizes differ, up to the first that is too large
-        ("consolidate", 10, [2, 4, 4, 3], [2, 4, 4, 3], ((1, 4), (2, 4), (3, 2))),
+        # ... the largest first where sizes differ, each that isn't too large
+        ("consolidate", 10, [2, 4, 4, 3], [2, 4, 4, 3], ((0, 2), (1, 4), (2, 4))),
         ("consolidate", 11, [2, 4, 4, 3], [2, 4, 4, 3], ((1, 4), (2, 4), (3, 3))),
-        ("consolidate", 7, [4, 4, 3], [4, 4, 3], ((0, 4), (1, 3))),
+        ("consolidate", 7, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 3))),
+        ("consolidate", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (1, 1))),
         # the lowest index that suffices; larger: idle nodes by index, the remainder on the lowest that has enough
         ("first-fit", 2, [4, 4, 4], [1, 4, 2], ((1, 2),)),
         ("first-fit", 3, [4, 4], [2, 2], None),
         ("first-fit", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
-        ("first-fit", 9, [2, 8, 2], [2, 8, 2], ((0, 2), (1, 7))),
+        ("first-fit", 9, [2, 8, 2], [2, 8, 2], ((0, 2), (1, 5), (2, 2))),
         ("first-fit", 7, [4, 3, 4], [0, 3, 4], ((1, 3), (2, 4))),
         ("first-fit", 6, [4, 4, 4], [1, 1, 4], None),
         # the freest node first, as much as it has

@@ -1,9 +1,9 @@
 """Where a job goes: one small kernel per placement rule, found by its file's name.
 
-A rule is a function ``place(usable, total, order, gpus, draw, nodes, counts) -> int``: given how many GPUs each node can
-offer (0 where the job may not go), how many it has in all, and the nodes' indices with the largest first, it fills in the
-nodes it chooses and how many GPUs on each, and returns how many nodes that are; 0 declines.  For a job that wants a share
-of one GPU the same function is asked with GPUs in the place of nodes and thousandths in the place of GPUs.
+A rule is a function ``place(usable, total, order, gpus, draw, nodes, counts) -> int``: given how many GPUs each node
+can offer (0 where the job may not go), how many it has in all, and the nodes' indices with the largest first, it fills
+in the nodes it chooses and how many GPUs on each, and returns how many nodes that are; 0 declines.  For a job that
+wants a share of one GPU the same function is asked with GPUs in the place of nodes and thousandths of a GPU.
 """
 
 from __future__ import annotations

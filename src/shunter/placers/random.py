@@ -8,7 +8,7 @@ from shunter.world import I64
 
 @kernel
 def pick(usable: I64, nodes: I64, used: int, at_least: int, draw: int) -> int:
-    """The node at position ``draw`` (counted round) among those that have enough and aren't taken; -1 if there is none."""
+    """The node at position ``draw`` (counted round) among those with enough that aren't taken; -1: none."""
     fitting = 0
     for turn in range(2):
         wanted = draw % fitting if turn == 1 else -1

@@ -1,8 +1,8 @@
 """Conservative backfilling on nodes: every waiting job holds a reservation, and no later job may delay it.
 
-The future is a table of free GPUs per node and time.  While all goes as estimated it stays valid: a job that starts on its
-reservation occupies just what the table says.  When something ends at another time than estimated, or nodes change, the
-reservations of that pool are made anew in the queue's order.
+The future is a table of free GPUs per node and time.  While all goes as estimated it stays valid: a job that starts on
+its reservation occupies just what the table says.  When something ends at another time than estimated, or nodes change,
+the reservations of that pool are made anew in the queue's order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def copy_row(queue: Queue, to: int, row: int) -> None:
 def split(queue: Queue, time: int) -> int:
     """The row that begins at ``time``; made from the one that holds then if there is none."""
     profile, rows = queue.profile, queue.settings[PROFILE_ROWS]
-    row = np.searchsorted(profile.times[:rows], time)
+    row = int(np.searchsorted(profile.times[:rows], time))
     if row < rows and profile.times[row] == time:
         return int(row)
     for i in range(rows, row, -1):
@@ -101,7 +101,7 @@ def drop_started(world: World, queue: Queue) -> None:
 
 @kernel
 def upset_pools(world: World, queue: Queue) -> bool:
-    """Mark the pools in which something went other than planned: overdue jobs, missed starts, other GPUs free; any?"""
+    """Mark the pools in which something went other than planned, and say whether there are any."""
     profile, now, any_upset = queue.profile, world.clock[w.NOW], False
     queue.upset[:] = 1 if queue.settings[PROFILE_ROWS] == 0 else 0
     for at in range(world.clock[w.N_RUNNING]):
@@ -134,7 +134,7 @@ def upset_users_of(world: World, queue: Queue, node: int) -> None:
 
 @kernel
 def plan_anew(world: World, queue: Queue) -> None:
-    """Make a fresh table, keep the reservations of pools that aren't upset, and send the other jobs back to the queue."""
+    """Make a fresh table; reservations of pools that aren't upset are kept, the other jobs go back to the queue."""
     profile, count = queue.profile, queue.settings[RESERVED]
     present(world, queue)
     for i in range(count):

@@ -103,7 +103,7 @@ def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
             sink(ends, jobs, 0, count)
         if fits_on_paper(world, queue, parts, head):
             return int(time)
-    return int(w.NEVER)
+    return w.NEVER
 
 
 @kernel

@@ -294,7 +294,7 @@ def demand_classes(world: World) -> tuple[I64, I64]:
 
 
 def pools_of(world: World, members: I64) -> I64:
-    """The pool of each class: its virtual cluster and GPU type; one pool per virtual cluster if some jobs take any type."""
+    """The pool of each class: its virtual cluster and GPU type, but only the former where jobs take any type."""
     vc, kind = world.jobs[w.VC, members], world.jobs[w.TYPE, members]
     loose = np.isin(vc, vc[kind < 0])
     return np.unique(np.where(loose, -1, kind) + (vc + 1) * (kind.max(initial=0) + 2), return_inverse=True)[1].astype(

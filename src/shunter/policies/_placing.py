@@ -110,7 +110,7 @@ def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: in
 
 @kernel
 def choose_share(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
-    """Let the placer choose one GPU for a job that wants a share of one: GPUs in the place of nodes, thousandths of GPUs."""
+    """Let the placer choose one GPU for a job that wants a share of one: GPUs take the place of nodes."""
     scratch, gpus = queue.scratch, world.gpus.shape[1]
     share, found = world.jobs[w.SHARE, job], False
     for gpu in range(gpus):

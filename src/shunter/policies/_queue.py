@@ -1,7 +1,7 @@
 """The waiting jobs as a compiled policy keeps them: one heap per demand class, estimates, and users' past usage.
 
-Jobs of one class (same GPUs, type, virtual cluster, CPU and memory) fit or don't fit alike, so only the best of each class
-needs looking at, and a class that did not fit stays blocked until something is released.
+Jobs of one class (same GPUs, type, virtual cluster, CPU and memory) fit or don't fit alike, so only the best of each
+class needs looking at, and a class that did not fit stays blocked until something is released.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def expect(world: World, queue: Queue, job: int) -> int:
 
 @kernel
 def charge(world: World, queue: Queue) -> None:
-    """Bring every user's decayed GPU time up to now: it halves once per half-life and grows with what runs or just ended."""
+    """Bring every user's decayed GPU time up to now: it halves once per half-life and grows with what ran."""
     now = world.clock[w.NOW]
     elapsed = now - queue.settings[USAGE_AT]
     if elapsed <= 0:
@@ -313,8 +313,8 @@ def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> floa
 def rekey(world: World, queue: Queue, parts: Parts) -> None:
     """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare.
 
-    Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then, so
-    that a heap of bounds serves many instants.  The horizon is pulled in when the bounds make us look at too many jobs.
+    Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then,
+    so that a heap of bounds serves many instants.  The horizon is pulled in when bounds make us look at too many jobs.
     """
     settings, now = queue.settings, world.clock[w.NOW]
     settings[KEYED_AT] = now
@@ -423,7 +423,7 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
 @kernel
 def any_gpu_free(world: World) -> bool:
     """Whether a whole GPU is free anywhere."""
-    for node in range(world.nodes.shape[1]):
+    for node in range(world.nodes.shape[1]):  # noqa: SIM110 a loop, for numba
         if world.nodes[w.FREE, node] > 0:
             return True
     return False
@@ -436,7 +436,7 @@ def anything_to_try(world: World, queue: Queue) -> bool:
         return False
     if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and not any_gpu_free(world):
         return False
-    for cls in range(len(queue.size)):
+    for cls in range(len(queue.size)):  # noqa: SIM110 a loop, for numba
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:
             return True
     return False

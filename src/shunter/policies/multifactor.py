@@ -22,7 +22,7 @@ def _weight(factor: str, default: float) -> float:
 
 @dataclass(frozen=True)
 class Multifactor(Ordering):
-    """Slurm's priority: age, classic fair share over decayed GPU time, size, partition and QOS, each with its weight."""
+    """Slurm's priority: age, fair share over decayed GPU time, size, partition and QOS, each with its weight."""
 
     age: float = _weight("age, which grows to 1 at max_age", 1000.0)
     fairshare: float = _weight("fair share: 2^-(usage / share), 1 for who used nothing", 1000.0)
@@ -46,7 +46,8 @@ class Multifactor(Ordering):
         """Minus Slurm's priority."""
         size = 1.0 - job.size if p[7] > 0 else job.size
         age = min(job.wait / p[5], 1.0)
-        return -(p[0] * age + p[1] * 2.0 ** (-job.usage) + p[2] * size + p[3] * job.partition + p[4] * job.qos)
+        fair = 2.0 ** (-job.usage)
+        return -float(p[0] * age + p[1] * fair + p[2] * size + p[3] * job.partition + p[4] * job.qos)
 
     def key_params(self) -> F64:
         """Weights and scales, in the order in which ``key`` reads them."""

@@ -10,7 +10,7 @@ from shunter.world import F64, Job
 
 @dataclass(frozen=True)
 class Wfp3(Ordering):
-    """WFP3: waiting time over run time, cubed, times GPUs; favours what has waited long for its length, and large jobs."""
+    """WFP3: waiting time over run time, cubed, times GPUs: first what has waited long for its length, and large."""
 
     uses_estimate = True
     varying = True

@@ -1,4 +1,4 @@
-"""The simulator: a backend whose world is made of arrays, with a compiled loop for policies that have a compiled form."""
+"""The simulator: a backend whose world is made of arrays, with a compiled loop for policies that have one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Simulator:
         self.trace = trace
         self.cluster = cluster
         self.elapsed_s = 0.0
-        self._until = int(w.NEVER) - 1
+        self._until = w.NEVER - 1
         self._state = state.build(trace, cluster, seed, scenario or Scenario())
         self._chunks: tuple[I64, ...] = ()
         self._plan = w.new_decision(cluster.gpus)
@@ -167,7 +167,7 @@ class Simulator:
         The compiled form is used where the policy has one and nobody watches each decision; ``compiled=False`` takes
         the plain loop, which gives the same events.
         """
-        self._until = int(w.NEVER) - 1 if until is None else until
+        self._until = w.NEVER - 1 if until is None else until
         self.prepare(policy.needs)
         if memory is None:
             memory = policy.start(self.cluster)
@@ -222,10 +222,10 @@ class Simulator:
     # -- copies and beginnings
 
     def fork(self) -> Simulator:
-        """A cheap, independent copy: the two then go their own ways. A policy's memory is copied with ``copy.deepcopy``."""
+        """A cheap, independent copy: the two then go their own ways. Copy a policy's memory with ``copy.deepcopy``."""
         twin = copy.copy(self)
-        twin._state = state.copy(self._state)
-        twin._plan = w.new_decision(self.cluster.gpus)
+        twin._state = state.copy(self._state)  # noqa: SLF001
+        twin._plan = w.new_decision(self.cluster.gpus)  # noqa: SLF001
         return twin
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
@@ -252,10 +252,10 @@ class _Progress:
             self._report(len(self._simulator.trace) - left)
 
 
-def _row(action: Action, size: int) -> tuple[int, int, int, int]:
+def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR0911 one per kind
     match action:
         case Start(job, _, until, shared):
-            return w.A_START, job, size + (w.SHARED if shared else 0), int(w.NEVER) if until is None else until
+            return w.A_START, job, size + (w.SHARED if shared else 0), w.NEVER if until is None else until
         case Preempt(job, keep):
             return w.A_PREEMPT, job, 0, int(keep)
         case Migrate(job):

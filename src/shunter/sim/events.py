@@ -96,5 +96,5 @@ def cancel(heap: I64, counts: I64, source: int) -> None:
 def next_time(heap: I64, counts: I64) -> int:
     """Time of the first event, ``NEVER`` if there is none."""
     if counts[HEAP_SIZE] == 0:
-        return int(w.NEVER)
+        return w.NEVER
     return int(heap[TIME, heap[ORDER, 0]])

@@ -101,7 +101,7 @@ def advance(state: State, until: int) -> int:
 def next_instant(state: State) -> int:
     """When something happens next."""
     if state.counts[UNFINISHED] == 0:
-        return int(w.NEVER)
+        return w.NEVER
     time = next_time(state.heap, state.counts)
     if state.counts[NEXT_ARRIVAL] < state.world.jobs.shape[1]:
         time = min(time, state.world.jobs[w.SUBMIT, state.counts[NEXT_ARRIVAL]])
@@ -330,7 +330,7 @@ def timer_source(state: State, at: int) -> int:
 
 @kernel
 def is_plain_start(state: State, plan: Decision) -> bool:
-    """Whether the only action is to start a pending job on as many GPUs as it wants, with no lease and nobody beside."""
+    """Whether the only action is to start a pending job on as many GPUs as it wants, without lease or neighbour."""
     kind, job, size = plan.actions[0, w.KIND], plan.actions[0, w.TARGET], plan.actions[0, w.SIZE]
     if kind != w.A_START or job < 0 or job >= state.world.jobs.shape[1] or plan.actions[0, w.ARG] != w.NEVER:
         return False

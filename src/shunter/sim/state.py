@@ -16,8 +16,8 @@ UNLIMITED = 2**60
 
 # -- columns of `truth`: what no policy may see ...
 DURATION, FAILURES, FAIL_AFTER = range(3)
-# ... what stopping and starting costs; SINCE: work is counted from here on (after a restart); BASE: work when the present
-# attempt began; CHILD and SIBLING: the jobs that wait for this one, as a linked list
+# ... what stopping and starting costs; SINCE: work is counted from here on (after a restart); BASE: work when the
+# present attempt began; CHILD and SIBLING: the jobs that wait for this one, as a linked list
 INTERVAL, CHECKPOINT_COST, RESTART_COST, SINCE, BASE, CHILD, SIBLING = range(3, 10)
 TRUTH_COLUMNS = 10
 
@@ -178,7 +178,7 @@ def _nodes(cluster: Cluster) -> I64:
 
 
 def _gpus(cluster: Cluster, jobs: I64, sharing: int) -> tuple[I64, I64, int]:
-    """The GPUs, the slots on them, and how many jobs fit on one: as many as the smallest share allows, at least ``sharing``."""
+    """The GPUs, the slots on them, and how many jobs one holds: what the smallest share allows, at least ``sharing``."""
     smallest = int(jobs[w.SHARE].min()) if jobs.shape[1] else GPU
     per_gpu = max(sharing, min(GPU // smallest, 64))
     gpus = np.zeros((w.GPU_COLUMNS, cluster.gpus), np.int64)

@@ -86,7 +86,7 @@ def retime(state: State, job: int) -> None:
         target = min(target, float(state.truth[BASE, job] + state.truth[FAIL_AFTER, job]))
         kind = K_FAILURE
     remaining = max(target - state.world.progress[w.WORK, job], 0.0)
-    end = state.truth[SINCE, job] + int(math.ceil(remaining / rate))
+    end = state.truth[SINCE, job] + math.ceil(remaining / rate)
     if state.world.jobs[w.UNTIL, job] < end:
         end, kind = state.world.jobs[w.UNTIL, job], K_TIMER
     schedule(state.heap, state.counts, job, end, kind)
@@ -324,7 +324,7 @@ def checkpointed(state: State, job: int, cause: int) -> None:
 
 @kernel
 def preempt(state: State, job: int, keep: bool, cause: int) -> None:
-    """A running job is stopped; with ``keep`` it is checkpointed first, which holds its GPUs for as long as that takes."""
+    """A running job is stopped; with ``keep`` it is checkpointed first and holds its GPUs that long."""
     if not keep:
         kill(state, job, cause)
         return
