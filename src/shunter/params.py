@@ -41,7 +41,7 @@ class Param:
 
 
 def param(default: Any, doc: str, **limits: Any) -> Any:
-    """Declare a dataclass field, as in ``alpha: float = param(0.5, "weight", low=0, high=1)``."""
+    """Declare a dataclass field: its default, its meaning and the values it may take."""
     return dataclasses.field(default=default, metadata={"param": Param(doc, **limits)})
 
 

@@ -168,35 +168,34 @@ class Simulator:
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
-        self.prepare(policy.needs)
-        if memory is None:
-            memory = policy.start(self.cluster)
-        form = self._compiled_form(policy, memory) if compiled and not observers else None
-        begun = time.perf_counter()
-        if form is None:
-            watchers = [*observers, *([_Progress(self, progress)] if progress else [])]
-            drive(self, policy, watchers, memory)
+        if compiled and not observers and hasattr(policy, "compiled"):
+            memory = self._run_compiled(policy, memory, progress)
         else:
-            self._run_compiled(policy, form, progress)
-        self.elapsed_s += time.perf_counter() - begun
+            watchers = [*observers, *([_Progress(self, progress)] if progress else [])]
+            begun = time.perf_counter()
+            memory = drive(self, policy, watchers, memory)
+            self.elapsed_s += time.perf_counter() - begun
         if until is None and not self.over:
             raise InvariantError(self._stuck(policy))
         return memory
 
-    def _compiled_form(self, policy: Policy, memory: Memory) -> Compiled | None:
-        make = getattr(policy, "compiled", None)
-        form: Compiled | None = make(View(self.world, self._truth), memory) if make else None
-        return form
-
-    def _run_compiled(self, policy: Policy, form: Compiled, progress: Callable[[int], None] | None) -> None:
+    def _run_compiled(self, policy: Any, memory: Memory, progress: Callable[[int], None] | None) -> Memory:
+        self.prepare(policy.needs)
+        if memory is None:
+            memory = policy.start(self.cluster)
+        form: Compiled = policy.compiled(View(self.world, self._truth), memory)
+        arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
+        loop.run(*arguments, 0)  # compiles, if need be, before the clock is started
+        begun = time.perf_counter()
         while True:
-            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, STEP)
+            status = loop.run(*arguments, STEP)
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.REFUSED:
                 raise InvariantError(f"the compiled form of {policy} made an impossible plan at {self.now} ms")
             elif status != loop.DECIDE:
-                return
+                self.elapsed_s += time.perf_counter() - begun
+                return memory
             if progress:
                 progress(len(self.trace) - int(self._state.counts[state.UNFINISHED]))
 

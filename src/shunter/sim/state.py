@@ -178,7 +178,7 @@ def _nodes(cluster: Cluster) -> I64:
 
 
 def _gpus(cluster: Cluster, jobs: I64, sharing: int) -> tuple[I64, I64, int]:
-    """The GPUs, the slots on them, and how many jobs one holds: what the smallest share allows, at least ``sharing``."""
+    """The GPUs, the slots on them, and how many jobs one holds: what the least share allows, at least ``sharing``."""
     smallest = int(jobs[w.SHARE].min()) if jobs.shape[1] else GPU
     per_gpu = max(sharing, min(GPU // smallest, 64))
     gpus = np.zeros((w.GPU_COLUMNS, cluster.gpus), np.int64)
