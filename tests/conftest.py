@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shunter.compiled import cache_folder
+
+# processes that tests start may have caches of their own, but need not compile again
+os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
+
 
 @pytest.fixture(scope="session")
 def data() -> Path:

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from shunter import experiment, registry
+from shunter.compiled import cache_folder
 from shunter.errors import RunError
 from shunter.report.bootstrap import mean_difference
 from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, describe, new_folder, run, scene
@@ -178,11 +179,11 @@ def _cache(scene: Scene) -> Path:
 
 
 def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path) -> Task:
-    """A task and its place: a name that no other settings, code of the policy or version of shunter would give."""
+    """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = registry.policy(policy)
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
-    key = _key(scene.experiment(label, seed, repeat), repr(chosen).encode() + code)
+    key = _key(scene.experiment(label, seed, repeat), repr(chosen).encode() + code + cache_folder().name.encode())
     return Task(policy, label, seed, repeat, str(stash / key))
 
 

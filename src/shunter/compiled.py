@@ -29,13 +29,14 @@ def cache_folder() -> Path:
     """Where machine code is kept: one folder per state of shunter's sources.
 
     Numba notices a change in a kernel's own file only, not in those that it calls; with stale callees it would crash.
+    The environment variable SHUNTER_KERNELS names another place than the user's cache.
     """
     package = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
     for source in sorted(package.rglob("*.py")):
         digest.update(source.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "shunter" / "kernels" / digest.hexdigest()
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = Path(os.environ.get("SHUNTER_KERNELS") or caches / "shunter" / "kernels") / digest.hexdigest()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:

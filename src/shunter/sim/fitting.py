@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.world import I64
+from shunter.sim.state import codes
 
 
 def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
     """Which jobs can never run: the policy's placement is asked for each kind of job, on the empty cluster."""
     gpus = np.maximum(trace.gpus // GPU, 1)
-    vc, kind = _codes(trace.vc, trace.vcs, cluster.vcs), _codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    vc, kind = codes(trace.vc, trace.vcs, cluster.vcs), codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
     if cluster.vcs:
         vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
     demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))
@@ -45,12 +45,6 @@ def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:
             f" {cluster.gpus:,} GPUs ({len(misfits):,} of {len(trace):,} jobs can't); choose another cluster or leave"
             " them out with --drop-unfit"
         )
-
-
-def _codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
-    """The trace's codes as the cluster's; -1: anywhere, -2: the cluster lacks it."""
-    table = np.array([known.index(name) if name in known else -2 for name in names] + [-1], np.int64)
-    return table[values] if known else np.full(len(values), -1, np.int64)
 
 
 def _fits(cluster: Cluster, placement: str, gpus: int, vc: int, kind: int, cpu: int, mem: int) -> bool:

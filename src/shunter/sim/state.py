@@ -104,14 +104,15 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> Stat
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     n = len(trace)
+    vc, kind = _known_to(cluster, trace)
     jobs = np.zeros((w.JOB_COLUMNS, n), np.int64)
     jobs[w.SUBMIT] = trace.submit
     jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
     jobs[w.SHARE] = np.minimum(trace.gpus, GPU)
     for column, values in (
         (w.USER, trace.user),
-        (w.VC, codes(trace.vc, trace.vcs, cluster.vcs, "virtual cluster", trace, cluster)),
-        (w.TYPE, codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types, "GPU type", trace, cluster)),
+        (w.VC, vc),
+        (w.TYPE, kind),
         (w.LIMIT, trace.limit),
         (w.CPU, -(-trace.cpus // jobs[w.GPUS])),
         (w.MEM, -(-trace.mem_gib // jobs[w.GPUS])),
@@ -137,29 +138,29 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     return jobs, truth
 
 
-def codes(
-    values: I64, names: tuple[str, ...], known: tuple[str, ...], what: str, trace: Trace, cluster: Cluster
-) -> I64:
-    """The trace's codes as the cluster's; -1 (anywhere) for all if the cluster has no virtual clusters at all."""
+def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
+    """The trace's codes as the cluster's; -1: anywhere (all, if the cluster knows no such names), -2: it lacks it."""
     if not known:
         return np.full(len(values), -1, np.int64)
     index = {name: code for code, name in enumerate(known)}
-    table = np.array([index.get(name, -2) for name in names] + [-1], np.int64)
-    mapped = table[values]
-    if (mapped == -2).any():
-        job = int(np.flatnonzero(mapped == -2)[0])
-        raise ClusterError(
-            f"job '{trace.job_id[job]}' asks for {what} '{names[values[job]]}', which cluster '{cluster.name}' lacks "
-            f"({(mapped == -2).sum()} jobs ask for such); it has {', '.join(known)}. "
-            "Choose another cluster, or leave those jobs out (--drop-unfit)"
-        )
-    if what == "virtual cluster" and (mapped == -1).any():
-        job = int(np.flatnonzero(mapped == -1)[0])
-        raise ClusterError(
-            f"job '{trace.job_id[job]}' names no virtual cluster, but cluster '{cluster.name}' is divided into them "
-            f"({(mapped == -1).sum()} such jobs). Add a 'vc' column, choose another cluster, or --drop-unfit"
-        )
-    return mapped
+    return np.array([index.get(name, -2) for name in names] + [-1], np.int64)[values]
+
+
+def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
+    """The jobs' virtual clusters and GPU types as codes of the cluster; refuses what the cluster lacks."""
+    vc = codes(trace.vc, trace.vcs, cluster.vcs)
+    kind = codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    for bad, what, known in (
+        (vc == -2, "asks for none of the virtual clusters", cluster.vcs),
+        (kind == -2, "asks for none of the GPU types", cluster.gpu_types),
+        ((vc == -1) & bool(cluster.vcs), "does not name one of the virtual clusters", cluster.vcs),
+    ):
+        if bad.any():
+            raise ClusterError(
+                f"job '{trace.job_id[np.argmax(bad)]}' {what} that cluster '{cluster.name}' has ({bad.sum()} jobs); "
+                f"it has {', '.join(known)}. Choose another cluster, or leave those jobs out (--drop-unfit)"
+            )
+    return vc, kind
 
 
 def _nodes(cluster: Cluster) -> I64:
