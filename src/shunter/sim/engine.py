@@ -129,8 +129,11 @@ class Simulator:
         if loop.check(self._state, decision):
             return [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
         counts = self._state.counts
-        if counts[state.LOG_ROWS] + counts[state.LOG_MARGIN] > len(self._state.log):
+        rows = max(int(counts[state.LOG_MARGIN]), int(decision.counts.sum()))  # at most one per action and GPU
+        if counts[state.LOG_ROWS] + rows > len(self._state.log):
             self._empty_log()
+            if rows > len(self._state.log):
+                raise InvariantError(f"a plan of {len(plan.actions)} actions is too long; divide it")
         loop.perform(self._state, decision)
         return ()
 
@@ -228,6 +231,13 @@ class Simulator:
         return twin
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
+        if not 0 <= job < len(self.trace) or self.world.jobs[w.STATE, job] != w.FUTURE:
+            raise ClusterError(f"warm job {job} must be one of the trace's 0..{len(self.trace) - 1} and be named once")
+        if self.trace.submit[job] > self.now:
+            raise ClusterError(
+                f"warm job '{self.trace.job_id[job]}' is submitted at {self.trace.submit[job]} ms, after the simulation"
+                f" begins at {self.now} ms; set Scenario.begin, or leave the job to arrive"
+            )
         transitions.admit(self._state, job)
         self.world.progress[:2, job] = done
         refusals = self.apply(Plan((Start(job, gpus),)))

@@ -122,7 +122,7 @@ def next_event(state: State) -> bool:
     if kind <= K_FAILURE:
         cancel(heap, counts, source)
         if world.jobs[w.STATE, source] == w.STOPPING:
-            checkpointed(state, source, w.BY_POLICY)
+            checkpointed(state, source, w.BY_POLICY if world.jobs[w.UNTIL, source] == w.NEVER else w.BY_LEASE)
         elif kind == K_FINISH:
             finish(state, source)
         else:
@@ -239,12 +239,34 @@ def shift(state: State, paper: World, job: int, gpu: int, sign: int) -> None:
 
 
 @kernel
-def give_back(state: State, paper: World, job: int) -> None:
-    """Release a running job's GPUs on paper."""
+def placed_by(plan: Decision, index: int, job: int) -> int:
+    """Which of the first ``index`` actions of a plan last put a job on GPUs; -1: none, it is where it was before."""
+    for i in range(index - 1, -1, -1):
+        kind = plan.actions[i, w.KIND]
+        places = kind <= w.A_RESIZE and kind != w.A_PREEMPT
+        if places and plan.actions[i, w.TARGET] == job and plan.refusals[i] == FINE:
+            return i
+    return -1
+
+
+@kernel
+def give_back(state: State, paper: World, plan: Decision, index: int, job: int) -> int:
+    """Release on paper the GPUs that a job holds after the first ``index`` actions; returns how many."""
+    placed, count = placed_by(plan, index, job), 0
+    if placed >= 0:
+        used = 0
+        for i in range(placed):
+            used += plan.actions[i, w.SIZE] % w.SHARED
+        count = plan.actions[placed, w.SIZE] % w.SHARED
+        for i in range(used, used + count):
+            shift(state, paper, job, plan.gpu_ids[i], -1)
+        return count
     slot = state.world.jobs[w.HEAD, job]
     while slot >= 0:
         shift(state, paper, job, slot // state.world.clock[w.SLOTS_PER_GPU], -1)
         slot = state.world.slots[w.SLOT_NEXT, slot]
+        count += 1
+    return count
 
 
 @kernel
@@ -268,12 +290,12 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
         if standing != w.RUNNING:
             return NOT_RUNNING
         if state.truth[CHECKPOINT_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
-            give_back(state, paper, job)
+            give_back(state, paper, plan, index, job)
         return FINE
     if kind == w.A_START:
         if plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
             return TIME_PAST
-        if standing == w.RUNNING and is_renewal(state.world, job, gpu_ids):
+        if standing == w.RUNNING and placed_by(plan, index, job) < 0 and is_renewal(state.world, job, gpu_ids):
             return FINE
         if standing != w.PENDING:
             return NOT_PENDING
@@ -282,9 +304,9 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
         return put(state, paper, job, gpu_ids, size >= w.SHARED)
     if standing != w.RUNNING:
         return NOT_RUNNING
-    if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != state.world.jobs[w.WORKERS, job]):
+    held = give_back(state, paper, plan, index, job)
+    if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != held):
         return WRONG_COUNT
-    give_back(state, paper, job)
     return put(state, paper, job, gpu_ids, False)
 
 
@@ -295,7 +317,7 @@ def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
     if kind == w.A_TIMER:
         if arg <= state.world.clock[w.NOW]:
             return TIME_PAST
-        return FINE if timer_source(state, arg) >= 0 else TOO_MANY_TIMERS
+        return FINE if timers_suffice(state, plan, index) else TOO_MANY_TIMERS
     if target < 0 or target >= paper.nodes.shape[1]:
         return NO_SUCH_NODE
     if kind == w.A_ASSIGN:
@@ -304,7 +326,10 @@ def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
         paper.nodes[w.NODE_VC, target] = arg
         return FINE
     if arg == 1:
-        return FINE if paper.nodes[w.NODE_STATE, target] == w.ASLEEP else NODE_NOT_ASLEEP
+        if paper.nodes[w.NODE_STATE, target] != w.ASLEEP:
+            return NODE_NOT_ASLEEP
+        paper.nodes[w.NODE_STATE, target] = w.WAKING
+        return FINE
     if paper.nodes[w.NODE_STATE, target] != w.UP:
         return NODE_NOT_UP
     first = paper.nodes[w.FIRST_GPU, target]
@@ -326,6 +351,32 @@ def timer_source(state: State, at: int) -> int:
         elif state.heap[TIME, source] == at:
             return source
     return free
+
+
+@kernel
+def timers_suffice(state: State, plan: Decision, index: int) -> bool:
+    """Whether there are timers enough for the first ``index + 1`` actions of a plan."""
+    first, left = state.heap.shape[1] - TIMERS, 0
+    for source in range(first, first + TIMERS):
+        if state.heap[WHERE, source] < 0:
+            left += 1
+    for i in range(index + 1):
+        if plan.actions[i, w.KIND] == w.A_TIMER and is_first_timer(state, plan, i):
+            left -= 1
+    return left >= 0
+
+
+@kernel
+def is_first_timer(state: State, plan: Decision, index: int) -> bool:
+    """Whether a Timer is for a time at which none is set before it."""
+    at = plan.actions[index, w.ARG]
+    source = timer_source(state, at)
+    if source >= 0 and state.heap[WHERE, source] >= 0:
+        return False
+    for i in range(index):
+        if plan.actions[i, w.KIND] == w.A_TIMER and plan.actions[i, w.ARG] == at:
+            return False
+    return True
 
 
 @kernel

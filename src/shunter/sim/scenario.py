@@ -44,12 +44,12 @@ class Scenario:
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
 
-    def fault_table(self, nodes: int) -> I64:
-        """The faults as rows (time, node, end, known), in order of time."""
+    def fault_table(self, nodes: int, begin: int) -> I64:
+        """The faults that are not over by ``begin`` as rows (time, node, end, known), in order of time."""
         for fault in self.faults:
             if not 0 <= fault.node < nodes or fault.end <= fault.time:
                 raise ClusterError(f"{fault}: node must be 0..{nodes - 1} and end must come after time")
-        rows = sorted((f.time, f.node, f.end, int(f.known)) for f in self.faults)
+        rows = sorted((f.time, f.node, f.end, int(f.known)) for f in self.faults if f.end > begin)
         return np.array(rows, np.int64).reshape(-1, 4)
 
     def speed_tables(self, models: tuple[str, ...]) -> tuple[F64, F64]:
@@ -67,11 +67,13 @@ class Scenario:
         return tier, pair
 
 
-def random_faults(cluster: Cluster, mtbf: float, mttr: float, until: int, seed: int) -> tuple[Fault, ...]:
-    """Independent failures of every node up to ``until`` (ms), exponential with these means in hours."""
+def random_faults(
+    cluster: Cluster, mtbf: float, mttr: float, until: int, seed: int, begin: int = 0
+) -> tuple[Fault, ...]:
+    """Independent failures of every node from ``begin`` up to ``until`` (ms), exponential with these means in hours."""
     draws, hour, faults = rng(seed, "faults"), 3_600_000, []
     for node in range(cluster.nodes):
-        time = 0
+        time = begin
         while True:
             time += 1 + int(draws.exponential(mtbf) * hour)
             if time >= until:

@@ -93,7 +93,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> Stat
     children = np.bincount(trace.after[trace.after >= 0], minlength=1).max() if n else 0
     counts[LOG_MARGIN] = 256 + 4 * g * per_gpu + 2 * children
     log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
-    faults = scenario.fault_table(m)
+    faults = scenario.fault_table(m, int(clock[w.NOW]))
     for time, node, _, known in faults[::-1]:
         if known:
             nodes[w.OUTAGE, node] = time

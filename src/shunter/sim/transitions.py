@@ -24,10 +24,14 @@ from shunter.sim.state import (
     RESTART_COST,
     SIBLING,
     SINCE,
+    TIME,
     UNFINISHED,
+    WHERE,
     State,
 )
 from shunter.world import I64, World
+
+SLACK = 1e-6  # ms; what sums of floats may be off without an end or a checkpoint moving by a whole step
 
 
 @kernel
@@ -86,7 +90,7 @@ def retime(state: State, job: int) -> None:
         target = min(target, float(state.truth[BASE, job] + state.truth[FAIL_AFTER, job]))
         kind = K_FAILURE
     remaining = max(target - state.world.progress[w.WORK, job], 0.0)
-    end = state.truth[SINCE, job] + math.ceil(remaining / rate)
+    end = state.truth[SINCE, job] + math.ceil(remaining / rate - SLACK)
     if state.world.jobs[w.UNTIL, job] < end:
         end, kind = state.world.jobs[w.UNTIL, job], K_TIMER
     schedule(state.heap, state.counts, job, end, kind)
@@ -214,9 +218,23 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
 
 @kernel
 def pay(state: State, job: int, cost: int) -> None:
-    """The job holds its GPUs for ``cost`` ms without progress."""
-    state.truth[SINCE, job] += cost
-    state.world.jobs[w.LOST, job] += cost * state.world.jobs[w.WORKERS, job]
+    """The job holds its GPUs for ``cost`` ms from now on without progress."""
+    state.truth[SINCE, job] = state.world.clock[w.NOW] + cost
+    state.world.jobs[w.LOST, job] += gpu_time(state.world, job, cost)
+
+
+@kernel
+def refund(state: State, job: int) -> None:
+    """What was to be paid but is cut short by something else was not lost after all."""
+    left = state.truth[SINCE, job] - state.world.clock[w.NOW]
+    if left > 0:
+        state.world.jobs[w.LOST, job] -= gpu_time(state.world, job, left)
+
+
+@kernel
+def gpu_time(world: World, job: int, time: int) -> int:
+    """GPU-ms that a job takes in so long on what it holds."""
+    return int(time * world.jobs[w.WORKERS, job] * world.jobs[w.SHARE, job] // 1000)
 
 
 @kernel
@@ -225,7 +243,7 @@ def account(state: State, job: int) -> None:
     jobs, now = state.world.jobs, state.world.clock[w.NOW]
     ran = now - jobs[w.BEGUN, job]
     jobs[w.EXECUTED, job] += ran
-    jobs[w.ATTAINED, job] += ran * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
+    jobs[w.ATTAINED, job] += gpu_time(state.world, job, ran)
     jobs[w.BEGUN, job] = now
 
 
@@ -233,6 +251,7 @@ def account(state: State, job: int) -> None:
 def leave(state: State, job: int) -> None:
     """A job gives up its GPUs, whatever becomes of it."""
     account(state, job)
+    refund(state, job)
     cancel(state.heap, state.counts, job)
     strike(state.world, w.L_RUNNING, w.N_RUNNING, job)
     release(state, job)
@@ -267,16 +286,16 @@ def finish(state: State, job: int) -> None:
 
 @kernel
 def roll_back(state: State, job: int) -> int:
-    """A job loses what it did since its last checkpoint; returns the lost work in ms."""
+    """A job loses what it did since its last checkpoint; returns the lost work in ms, on the GPUs that it asked for."""
     settle(state, job)
     progress = state.world.progress
     kept, interval = progress[w.SAVED, job], state.truth[INTERVAL, job]
     if interval > 0:
-        kept += math.floor((progress[w.WORK, job] - kept) / interval) * interval
-    lost = int(progress[w.WORK, job] - kept)
+        kept += math.floor((progress[w.WORK, job] - kept + SLACK) / interval) * interval
+    lost = round(progress[w.WORK, job] - kept)
     progress[w.WORK, job] = kept
     progress[w.SAVED, job] = kept
-    state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.WORKERS, job]
+    state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.GPUS, job] * state.world.jobs[w.SHARE, job] // 1000
     return lost
 
 
@@ -335,7 +354,10 @@ def preempt(state: State, job: int, keep: bool, cause: int) -> None:
         return
     world.jobs[w.STATE, job] = w.STOPPING
     world.progress[w.RATE, job] = 0.0
-    world.jobs[w.LOST, job] += cost * world.jobs[w.WORKERS, job]
+    if cause == w.BY_POLICY:
+        world.jobs[w.UNTIL, job] = w.NEVER  # else it says until the end why the job was stopped
+    refund(state, job)
+    pay(state, job, cost)
     record(state, w.STOP, job, cause, cost)
     schedule(state.heap, state.counts, job, world.clock[w.NOW] + cost, K_FINISH)
 
@@ -346,11 +368,11 @@ def move(state: State, job: int, gpu_ids: I64) -> None:
     world = state.world
     settle(state, job)
     account(state, job)
+    refund(state, job)
     world.progress[w.SAVED, job] = world.progress[w.WORK, job]
     record(state, w.MOVE, job, world.jobs[w.WORKERS, job], len(gpu_ids))
     release(state, job)
     take(state, job, gpu_ids)
-    state.truth[SINCE, job] = world.clock[w.NOW]
     pay(state, job, state.truth[CHECKPOINT_COST, job] + state.truth[RESTART_COST, job])
     retime(state, job)
     for i in range(len(gpu_ids)):
@@ -394,8 +416,10 @@ def break_down(state: State, node: int, until: int) -> None:
     """A node fails or goes into maintenance: its jobs are thrown back into the queue."""
     world = state.world
     source = node_source(state, node)
+    if state.heap[WHERE, source] >= 0:  # it is down already, or waking up: it is not back before that is over too
+        until = max(until, state.heap[TIME, source])
     if world.nodes[w.NODE_STATE, node] == w.DOWN:
-        schedule(state.heap, state.counts, source, max(until, state.heap[0, source]), K_REPAIR)
+        schedule(state.heap, state.counts, source, until, K_REPAIR)
         return
     world.nodes[w.NODE_STATE, node] = w.DOWN
     world.nodes[w.FREE, node] = 0
@@ -428,6 +452,7 @@ def power(state: State, node: int, on: bool) -> None:
     if not on:
         world.nodes[w.NODE_STATE, node] = w.ASLEEP
         world.nodes[w.FREE, node] = 0
+        world.clock[w.RELEASES] += 1
         record(state, w.SLEEP, -1, node, 0)
         return
     world.nodes[w.NODE_STATE, node] = w.WAKING
