@@ -17,6 +17,7 @@ A new one is a file in this folder with a class that has a docstring and a ``key
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,6 +49,12 @@ class QueueMemory:
     previous: QueueMemory | None = None
     form: Compiled | None = None
     plan: Decision | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
+        """An independent memory; the compiled functions, which never change, are shared."""
+        form = self.form and self.form._replace(memory=self.form.memory.copy())
+        plan = self.plan and self.plan.copy()
+        return QueueMemory(self.cluster, copy.deepcopy(self.previous, memo), form, plan)
 
 
 @dataclass(frozen=True)
@@ -136,14 +143,14 @@ class Ordering:
 
     def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
         """A fresh memory, or one that goes on with another configuration's estimates and history."""
-        return QueueMemory(cluster, previous)
+        return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
 
     def compiled(self, view: View, memory: QueueMemory) -> Compiled:
         """The compiled form, with its arrays for the jobs of this view."""
         if memory.form is None:
             queue = build_queue(self, view, memory.cluster)
             if memory.previous is not None and memory.previous.form is not None:
-                take_over(queue, memory.previous.form.memory, view)
+                take_over(queue, memory.previous.form.memory)
             key, place = key_pointer(type(self).key), placers.kernel_of(self.placement)
             tools = tools_for(key, place, self.preemptive, self.backfill)
             memory.plan = w.new_decision(memory.cluster.gpus)
@@ -232,7 +239,9 @@ def settings_of(policy: Ordering, world: World, cluster: Cluster) -> I64:
     settings[q.AGEING] = policy.ageing
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
-    settings[q.FROM_LIMIT] = policy.estimate in ("auto", "limit")
+    sources = {"oracle": q.S_ORACLE, "auto": q.S_LIMIT, "limit": q.S_LIMIT, "history": q.S_HISTORY}
+    settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
+    settings[q.FRESH] = 1
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
     settings[q.QUANTUM] = round(policy.quantum() * 1000)
     settings[q.DEPTH] = policy.depth
@@ -302,15 +311,11 @@ def pools_of(world: World, members: I64) -> I64:
     )
 
 
-def take_over(queue: q.Queue, old: q.Queue, view: View) -> None:
-    """Go on with what another configuration learned, and put the jobs that wait now into the queue."""
+def take_over(queue: q.Queue, old: q.Queue) -> None:
+    """Go on with what another configuration learned; with its estimates only if they come from the same source."""
     if queue.users.shape == old.users.shape:
         queue.users[:], queue.sizes[:], queue.total[:] = old.users, old.sizes, old.total
         queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
         queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
-    if view.truth is None:
-        queue.estimate[:] = np.where(old.estimate > 0, old.estimate, queue.estimate)
-    world = view.world
-    waiting = view.pending
-    world.lists[w.L_ARRIVED, : len(waiting)] = waiting  # they are new to this queue
-    world.clock[w.N_ARRIVED] = len(waiting)
+    if queue.settings[q.SOURCE] == old.settings[q.SOURCE] and queue.settings[q.SOURCE] >= q.S_LIMIT:
+        queue.estimate[:] = old.estimate

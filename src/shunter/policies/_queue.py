@@ -15,11 +15,12 @@ from shunter.compiled import kernel
 from shunter.world import I64, Job, World
 
 # -- entries of `settings`: how the queue works ...
-STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, FROM_LIMIT, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
+STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
 # ... and what it has to remember
-KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED = range(11, 20)
-SETTINGS_SIZE = 20
+KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(11, 21)
+SETTINGS_SIZE = 21
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
+S_NONE, S_ORACLE, S_LIMIT, S_HISTORY = range(4)  # where estimates come from
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
 LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
@@ -227,7 +228,7 @@ def learn(world: World, queue: Queue, job: int) -> None:
 @kernel
 def expect(world: World, queue: Queue, job: int) -> int:
     """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms)."""
-    if queue.settings[FROM_LIMIT] == 1 and world.jobs[w.LIMIT, job] > 0:
+    if queue.settings[SOURCE] == S_LIMIT and world.jobs[w.LIMIT, job] > 0:
         return int(world.jobs[w.LIMIT, job])
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
@@ -399,8 +400,16 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
         charge(world, queue)
     for at in range(world.clock[w.N_ENDED]):
         learn(world, queue, world.lists[w.L_ENDED, at])
-    for at in range(world.clock[w.N_ARRIVED]):
-        job = world.lists[w.L_ARRIVED, at]
+    row, length = w.L_ARRIVED, w.N_ARRIVED
+    if settings[FRESH] == 1:  # whoever waits or runs already is new to this queue
+        settings[FRESH] = 0
+        row, length = w.L_PENDING, w.N_PENDING
+        for at in range(world.clock[w.N_RUNNING]):
+            job = world.lists[w.L_RUNNING, at]
+            if queue.estimate[job] == 0:
+                queue.estimate[job] = expect(world, queue, job)
+    for at in range(world.clock[length]):
+        job = world.lists[row, at]
         user = world.jobs[w.USER, job]
         if user >= 0 and queue.users[SEEN, user] == 0:
             queue.users[SEEN, user] = 1
