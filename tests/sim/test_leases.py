@@ -15,7 +15,12 @@ def causes(run):
 
 
 def test_a_lease_that_is_not_renewed_ends_in_a_preemption_at_that_instant():
-    run = play(jobs((0, 1000), (0, 100)), cluster(1), {0: [[Start(0, [0], until=400)]], 400: [[], [Start(1, [0])]]}, greedy=True)
+    run = play(
+        jobs((0, 1000), (0, 100)),
+        cluster(1),
+        {0: [[Start(0, [0], until=400)]], 400: [[], [Start(1, [0])]]},
+        greedy=True,
+    )
     assert causes(run) == [(400, w.BY_LEASE)]
     assert ends(run) == [1100, 500]
     run = play(jobs((0, 1000)), cluster(1), {0: [[Start(0, [0], until=400)]]}, greedy=True)

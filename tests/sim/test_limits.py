@@ -18,7 +18,9 @@ A, B = {"vc": "a"}, {"vc": "b"}
 
 
 def test_speed_goes_by_the_type_of_gpu():
-    run = play(jobs((0, 1000, 1, A), (0, 1000, 1, B)), PARTED, greedy=False, plans={0: [[Start(0, [0]), Start(1, [4])]]})
+    run = play(
+        jobs((0, 1000, 1, A), (0, 1000, 1, B)), PARTED, greedy=False, plans={0: [[Start(0, [0]), Start(1, [4])]]}
+    )
     assert ends(run) == [500, 2000]
 
 
@@ -70,7 +72,11 @@ REFUSED = [
     (f"more than {TIMERS} timers", tuple(Timer(time) for time in range(1, TIMERS + 1)), Timer(1000)),
     ("there is no such virtual cluster", (), Assign(0, 2)),
     ("there is no such virtual cluster", (), Assign(0, -1)),
-    ("the GPU holds as many jobs as it can (Scenario.sharing)", (*RAN, Start(5, [0], shared=True)), Start(6, [0], shared=True)),
+    (
+        "the GPU holds as many jobs as it can (Scenario.sharing)",
+        (*RAN, Start(5, [0], shared=True)),
+        Start(6, [0], shared=True),
+    ),
 ]
 
 
@@ -145,4 +151,7 @@ def test_spread_over_nodes_and_racks_sets_the_speed_of_a_model():
     tiers = Scenario(tier_speed={"bert": (1.0, 0.5, 0.25)})
     for gpus, end in (([0, 1], 1000), ([0, 2], 2000), ([0, 4], 4000)):
         assert ends(play(trace, machines, {0: [[Start(0, gpus)]]}, scenario=tiers, until=9000))[0] == end
-    assert ends(play(trace, machines, {0: [[Start(3, [0]), Start(4, [1, 5])]]}, scenario=tiers, until=9000))[3:] == [1000, 1000]
+    assert ends(play(trace, machines, {0: [[Start(3, [0]), Start(4, [1, 5])]]}, scenario=tiers, until=9000))[3:] == [
+        1000,
+        1000,
+    ]

@@ -191,7 +191,10 @@ def test_a_node_moves_to_another_virtual_cluster_and_what_runs_there_runs_on():
         (210, "the node belongs to another virtual cluster"),
     ]
     assert ends(run) == [1000, 300, 600]
-    assert [(int(t), int(a), int(b)) for t, kind, _, a, b in run.events if kind == w.REASSIGN] == [(200, 0, 1), (300, 1, 0)]
+    assert [(int(t), int(a), int(b)) for t, kind, _, a, b in run.events if kind == w.REASSIGN] == [
+        (200, 0, 1),
+        (300, 1, 0),
+    ]
 
 
 def test_a_lease_is_renewed_on_a_node_that_belongs_to_others_by_now():

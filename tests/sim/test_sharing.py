@@ -23,7 +23,9 @@ def test_a_newcomer_slows_whoever_is_there():
     assert ends(run) == [3500, 2000]
 
 
-@pytest.mark.parametrize(("durations", "expected"), [((300, 600, 900), [900, 1500, 1800]), ((100, 100, 100), [300] * 3)])
+@pytest.mark.parametrize(
+    ("durations", "expected"), [((300, 600, 900), [900, 1500, 1800]), ((100, 100, 100), [300] * 3)]
+)
 def test_three_jobs_share_in_thirds(durations, expected):
     plan = [Start(job, [0], shared=True) for job in range(3)]
     run = play(jobs(*((0, d) for d in durations)), cluster(1), {0: [plan]}, scenario=Scenario(sharing=3))

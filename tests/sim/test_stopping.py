@@ -36,7 +36,13 @@ def test_a_checkpoint_holds_the_gpus_and_a_plan_that_needs_them_is_refused_as_a_
 
 
 def test_a_job_that_is_being_checkpointed_can_not_be_started_stopped_or_moved():
-    plans = {0: [[Start(0, [0])]], 100: [[Preempt(0)]], 200: [[Start(0, [1])]], 210: [[Preempt(0)]], 220: [[Migrate(0, [1])]]}
+    plans = {
+        0: [[Start(0, [0])]],
+        100: [[Preempt(0)]],
+        200: [[Start(0, [1])]],
+        210: [[Preempt(0)]],
+        220: [[Migrate(0, [1])]],
+    }
     run = play(jobs((0, 1000)), cluster(2, checkpoint=0.2), plans, greedy=True)
     assert run.refused == [
         (200, "the job does not wait"),
@@ -154,8 +160,12 @@ def test_a_migration_costs_a_checkpoint_and_a_restart_on_the_new_gpus():
 
 
 def test_a_migration_onto_some_of_its_own_gpus():
-    run = play(jobs((0, 1000, 2)), cluster(3), {0: [[Start(0, [0, 1])]], 400: [[Migrate(0, [1, 2])]], 500: []},
-               look=lambda view: (view.now, view.placement(0), view.nodes.free.tolist()))
+    run = play(
+        jobs((0, 1000, 2)),
+        cluster(3),
+        {0: [[Start(0, [0, 1])]], 400: [[Migrate(0, [1, 2])]], 500: []},
+        look=lambda view: (view.now, view.placement(0), view.nodes.free.tolist()),
+    )
     assert (500, (1, 2), [1]) in run.seen
     assert ends(run) == [1000]
 
