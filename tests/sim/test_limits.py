@@ -99,7 +99,7 @@ def limited():
 @pytest.mark.parametrize(("why", "before", "action"), REFUSED)
 @pytest.mark.parametrize("together", [True, False])
 def test_refusals(why, before, action, together):
-    """An impossible action is refused alike after what came before it, and in one plan with it; then nothing is done."""
+    """An impossible action is refused alike after what came before it, and in one plan with it; nothing is done."""
     simulator = limited()
     next(iter(simulator))
     if together:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from worlds import column, cluster, ends, jobs, play, story
+from worlds import cluster, column, ends, jobs, play, story
 
 from shunter import world as w
 from shunter.errors import InvariantError

@@ -11,8 +11,11 @@ from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, NOTHING, Plan, Start, Timer, Trace
 from shunter.sim import Scenario, Simulator
 
-KINDS = {getattr(w, name): name for name in "ARRIVE START FINISH FAIL PREEMPT STOP MOVE NODE_DOWN NODE_UP".split()}
-KINDS |= {getattr(w, name): name for name in "SLEEP WAKE REASSIGN".split()}
+KINDS = {
+    getattr(w, name): name
+    for name in ["ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE", "NODE_DOWN", "NODE_UP"]
+}
+KINDS |= {getattr(w, name): name for name in ["SLEEP", "WAKE", "REASSIGN"]}
 NAMES = ("user", "vc", "gpu_type", "model")
 
 

@@ -260,7 +260,7 @@ def give_back(state: State, paper: World, plan: Decision, index: int, job: int) 
         count = plan.actions[placed, w.SIZE] % w.SHARED
         for i in range(used, used + count):
             shift(state, paper, job, plan.gpu_ids[i], -1)
-        return count
+        return int(count)
     slot = state.world.jobs[w.HEAD, job]
     while slot >= 0:
         shift(state, paper, job, slot // state.world.clock[w.SLOTS_PER_GPU], -1)
@@ -371,12 +371,10 @@ def is_first_timer(state: State, plan: Decision, index: int) -> bool:
     """Whether a Timer is for a time at which none is set before it."""
     at = plan.actions[index, w.ARG]
     source = timer_source(state, at)
-    if source >= 0 and state.heap[WHERE, source] >= 0:
-        return False
+    first = source < 0 or state.heap[WHERE, source] < 0
     for i in range(index):
-        if plan.actions[i, w.KIND] == w.A_TIMER and plan.actions[i, w.ARG] == at:
-            return False
-    return True
+        first = first and not (plan.actions[i, w.KIND] == w.A_TIMER and plan.actions[i, w.ARG] == at)
+    return bool(first)
 
 
 @kernel

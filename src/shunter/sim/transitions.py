@@ -292,7 +292,7 @@ def roll_back(state: State, job: int) -> int:
     kept, interval = progress[w.SAVED, job], state.truth[INTERVAL, job]
     if interval > 0:
         kept += math.floor((progress[w.WORK, job] - kept + SLACK) / interval) * interval
-    lost = round(progress[w.WORK, job] - kept)
+    lost: int = round(progress[w.WORK, job] - kept)
     progress[w.WORK, job] = kept
     progress[w.SAVED, job] = kept
     state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.GPUS, job] * state.world.jobs[w.SHARE, job] // 1000
