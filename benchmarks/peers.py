@@ -1,7 +1,7 @@
 """What people write when they need a simulator by tonight: plain Python loops, for comparison.
 
-Both take jobs as (submit, duration, gpus) in whole seconds, sorted by submission, and return each job's end.  They follow
-shunter's rules: ends before arrivals, first in first out, best fit, and a job larger than a node takes idle nodes.
+Both take jobs as (submit, duration, gpus) in whole seconds, sorted by submission, and return each job's end.  They
+follow shunter's rules: ends before arrivals, first in first out, best fit, and a job larger than a node takes idle nodes.
 """
 
 from __future__ import annotations
