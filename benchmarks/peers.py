@@ -1,12 +1,13 @@
 """What people write when they need a simulator by tonight: plain Python loops, for comparison.
 
 Both take jobs as (submit, duration, gpus) in whole seconds, sorted by submission, and return each job's end.  They
-follow shunter's rules: ends before arrivals, first in first out, best fit, and a job larger than a node takes idle nodes.
+follow shunter's rules: ends before arrivals, first in first out, best fit; a job larger than a node takes idle nodes.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -36,7 +37,7 @@ def event_loop(jobs: Sequence[Job], nodes: int, size: int, skip: bool) -> list[i
     """Jump from event to event with a heap of ends; ``skip`` passes over jobs that don't fit."""
     free, ends = [size] * nodes, [0] * len(jobs)
     running: list[tuple[int, int, Places]] = []
-    queue: list[int] = []
+    queue: deque[int] = deque()
     arrived = 0
     while arrived < len(jobs) or running:
         now = running[0][0] if running else jobs[arrived][0]
@@ -48,20 +49,21 @@ def event_loop(jobs: Sequence[Job], nodes: int, size: int, skip: bool) -> list[i
         while arrived < len(jobs) and jobs[arrived][0] == now:
             queue.append(arrived)
             arrived += 1
-        waiting: list[int] = []
-        for at, job in enumerate(queue):
+        passed: deque[int] = deque()
+        while queue:
+            job = queue[0]
             places = place(free, size, jobs[job][2])
+            if places is None and not skip:
+                break
+            queue.popleft()
             if places is None:
-                waiting.append(job)
-                if not skip:
-                    waiting += queue[at + 1 :]
-                    break
+                passed.append(job)
                 continue
             for node, count in places:
                 free[node] -= count
             ends[job] = now + jobs[job][1]
             heapq.heappush(running, (ends[job], job, places))
-        queue = waiting
+        queue = passed if skip else queue
     return ends
 
 
@@ -70,7 +72,7 @@ def tick_loop(jobs: Sequence[Job], nodes: int, size: int) -> list[int]:
     free, ends = [size] * nodes, [0] * len(jobs)
     left: dict[int, int] = {}
     held: dict[int, Places] = {}
-    queue: list[int] = []
+    queue: deque[int] = deque()
     arrived, now = 0, jobs[0][0]
     while arrived < len(jobs) or queue or left:
         for job in [job for job, seconds in left.items() if seconds == 0]:
@@ -82,7 +84,7 @@ def tick_loop(jobs: Sequence[Job], nodes: int, size: int) -> list[int]:
             queue.append(arrived)
             arrived += 1
         while queue and (places := place(free, size, jobs[queue[0]][2])) is not None:
-            job = queue.pop(0)
+            job = queue.popleft()
             left[job], held[job] = jobs[job][1], places
             for node, count in places:
                 free[node] -= count

@@ -29,9 +29,9 @@ def jobs(count: int = PHILLY_JOBS) -> tuple[Trace, str]:
     return made_up(count), "a synthetic trace (SHUNTER_DATA names no folder with the Philly file)"
 
 
-def made_up(count: int) -> Trace:
-    """A synthetic trace at the load of the Philly file."""
-    return synthetic(count, gpus=NODES * GPUS_PER_NODE, load=LOAD)
+def made_up(count: int, load: float = LOAD) -> Trace:
+    """A synthetic trace, by default at the load of the Philly file."""
+    return synthetic(count, gpus=NODES * GPUS_PER_NODE, load=load)
 
 
 def philly(path: Path) -> Trace:
