@@ -157,7 +157,7 @@ def plain_python(trace: Trace, size: Size) -> Iterator[Row]:
 
 
 def growth(size: Size) -> Iterator[Row]:
-    """Time for ten times the jobs at the same load: that of the table, where strict queues go on growing, and a lower one.
+    """Time for ten times the jobs at the same load: the table's, at which strict queues go on growing, and a lower one.
 
     A longer queue is more work for the same number of jobs, so the row says how the mean wait changed.
     """
