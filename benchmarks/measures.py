@@ -219,7 +219,7 @@ def starts(size: Size) -> Iterator[Row]:
 
 
 def _process(arguments: list[str], cache: str) -> Timing:
-    environment = {**os.environ, "XDG_CACHE_HOME": cache}
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "SHUNTER_KERNELS": ""}
     wall, before = time.perf_counter(), os.times()
     subprocess.run([sys.executable, "-m", "shunter", *arguments], env=environment, capture_output=True, check=True)
     after = os.times()
