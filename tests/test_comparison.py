@@ -173,3 +173,14 @@ def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
     before = comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path)
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY + "# changed\n")
     assert comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path) != before
+
+
+@pytest.mark.parametrize(("compiled", "jobs"), [([], [1]), (["queue.nbi"], [])])
+def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_path, monkeypatch):
+    for name in compiled:
+        (tmp_path / name).touch()
+    seen = []
+    monkeypatch.setattr(comparison, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(comparison, "run", lambda scene, policy: seen.append(len(scene.trace)))
+    comparison._compile_once(runs.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
+    assert seen == jobs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import multiprocessing
@@ -233,6 +234,7 @@ def _run_all(scene: Scene, tasks: Sequence[Task], workers: int, progress: Progre
             before = number * len(scene.trace)
             _run_task(scene, task, lambda ended, before=before: progress(before + ended, total))  # type: ignore[misc]
         return
+    _compile_once(scene, tasks[0].policy)
     processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
     ended = processes.Array("q", len(tasks) + 1)  # jobs ended per task; the last entry says: stop
     pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (scene, ended))
@@ -254,6 +256,12 @@ def _run_all(scene: Scene, tasks: Sequence[Task], workers: int, progress: Progre
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _compile_once(scene: Scene, policy: Any) -> None:
+    """Compile what all policies share, if nothing is compiled yet; else every worker would, at the same time."""
+    if not any(cache_folder().rglob("*.nbi")):
+        run(dataclasses.replace(scene, trace=scene.trace.select(np.arange(1))), policy)
 
 
 _scene: Scene

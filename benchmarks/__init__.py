@@ -1,0 +1,1 @@
+"""Measures every number that shunter aims for: ``./scripts/bench``."""

@@ -1,0 +1,278 @@
+"""One function per line of the table of aims; each returns the rows that it fills."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import equality, peers, workload
+from benchmarks.plain_policy import PlainFifo
+from shunter import registry
+from shunter import world as w
+from shunter.model import GPU, Trace
+from shunter.report.metrics import jct_ms
+from shunter.sim import Simulator
+
+STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
+          ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
+VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wfp3:backfill=easy"]
+PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las"]
+GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
+CARRIED_LOAD = 0.6  # strict queues are short at this one
+GIB, HOUR_MS = 2**30, 3_600_000
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    jobs: int = workload.PHILLY_JOBS
+    repeats: int = 3  # the best of so many
+    growth: int = 30_000  # jobs, and ten times as many
+    memory: int = 1_000_000  # jobs
+    event_peer: int = 10_000  # jobs of the skipping event loop, which is slow
+    tick_peer: int = 1_000
+    cases: int = 50  # schedules per policy against the reference
+    starts: bool = True  # whether starting with an empty cache is measured
+
+
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the outcome."""
+
+    what: str
+    measure: str
+    measured: float
+    unit: str
+    aim: float | None = None
+    at_most: bool = False
+    remark: str = ""
+
+    @property
+    def met(self) -> bool:
+        """Whether the aim, if there is one, is reached."""
+        if self.aim is None:
+            return True
+        return self.measured <= self.aim if self.at_most else self.measured >= self.aim
+
+    @property
+    def verdict(self) -> str:
+        """Met, or by how much not."""
+        if self.aim is None or self.met:
+            return "; ".join(filter(None, ["met" if self.aim is not None else "", self.remark]))
+        ratio = self.measured / self.aim
+        short = f"is {100 * (ratio - 1):.0f} % above" if self.at_most else f"falls short by {100 * (1 - ratio):.0f} %"
+        return "; ".join(filter(None, [short, self.remark]))
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Stay on one core, where the system lets us."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+class Timing(NamedTuple):
+    """Seconds that something took, and how many of them it had the processor."""
+
+    wall: float
+    cpu: float
+
+    @property
+    def remark(self) -> str:
+        """A word on a machine that was busy with something else, so that nobody blames the code."""
+        return f"busy machine: {self.cpu:.2g} s of CPU in {self.wall:.2g} s" if self.cpu < 0.85 * self.wall else ""
+
+
+def best_of(repeats: int, work: Callable[[], object]) -> Timing:
+    """The fastest of some repetitions on one core."""
+    found = []
+    with one_core():
+        for _ in range(repeats):
+            wall, cpu = time.perf_counter(), time.process_time()
+            work()
+            found.append(Timing(time.perf_counter() - wall, time.process_time() - cpu))
+    return min(found)
+
+
+def simulated(trace: Trace, policy: str, nodes: int = workload.NODES) -> Simulator:
+    """One whole run, from arrays to the last event."""
+    simulator = Simulator(trace, workload.cluster(nodes))
+    simulator.run(registry.policy(policy))
+    return simulator
+
+
+def warm(trace: Trace, policy: str) -> None:
+    """Have the policy's kernels compiled."""
+    simulated(trace.select(np.arange(min(200, len(trace)))), policy)
+
+
+# ------------------------------------------------------------------------------------------- the rows
+
+
+def speeds(trace: Trace, size: Size) -> Iterator[Row]:
+    """Jobs per second of the compiled policies."""
+    groups = [("static order", STATIC, 500_000), ("varies with time, or EASY", VARYING, 50_000)]
+    for what, policies, aim in [*groups, ("preemptive", PREEMPTIVE, 20_000)]:
+        for policy in policies:
+            warm(trace, policy)
+            took = best_of(size.repeats, lambda policy=policy: simulated(trace, policy))  # type: ignore[misc]
+            yield Row(f"{what}: {policy}", "jobs/s", len(trace) / took.wall, "jobs/s", aim, remark=took.remark)
+
+
+def plain_python(trace: Trace, size: Size) -> Iterator[Row]:
+    """Events per second of a plain Python policy through ``drive``, on a cluster large enough for a short queue."""
+    some, cluster = trace.select(np.arange(min(20_000, len(trace)))), workload.cluster(2 * workload.NODES)
+    simulators: list[Simulator] = []
+
+    def run() -> None:
+        simulators.append(Simulator(some, cluster))
+        simulators[-1].run(PlainFifo())
+
+    took = best_of(size.repeats, run)
+    count = int(np.isin(simulators[-1].events[:, 1], (w.ARRIVE, w.FINISH)).sum())
+    what, measure = "plain Python policy through drive", f"arrivals and ends/s, {cluster.nodes} nodes"
+    yield Row(what, measure, count / took.wall, "events/s", 20_000, remark=took.remark)
+
+
+def growth(size: Size) -> Iterator[Row]:
+    """Time for ten times the jobs at the same load: the table's, at which strict queues go on growing, and a lower one.
+
+    A longer queue is more work for the same number of jobs, so the row says how the mean wait changed.
+    """
+    for load in (workload.LOAD, CARRIED_LOAD):
+        small, large = workload.made_up(size.growth, load), workload.made_up(10 * size.growth, load)
+        for policy in GROWING:
+            warm(small, policy)
+            once = best_of(size.repeats, lambda p=policy, t=small: simulated(t, p))  # type: ignore[misc]
+            tenfold = best_of(min(size.repeats, 2), lambda p=policy, t=large: simulated(t, p))  # type: ignore[misc]
+            waits = [simulated(trace, policy).world.jobs[w.WAITED].mean() / HOUR_MS for trace in (small, large)]
+            remark = f"mean wait {waits[0]:.1f} h, then {waits[1]:.1f} h"
+            remark = "; ".join(filter(None, [remark, once.remark or tenfold.remark]))
+            measure = f"time of {10 * size.growth:,} over {size.growth:,} synthetic jobs"
+            what = f"growth at load {load}: {policy}"
+            yield Row(what, measure, tenfold.wall / once.wall, "x", 12, at_most=True, remark=remark)
+
+
+PEAK = """
+import json, sys
+from benchmarks import workload
+from benchmarks.measures import peak_bytes, simulated
+simulated(workload.made_up(100), "fifo")
+before = peak_bytes()
+simulated(workload.made_up(int(sys.argv[1])), "fifo")
+print(json.dumps(peak_bytes() - before))
+"""
+
+
+def peak_bytes() -> int:
+    """The most memory that this process ever had."""
+    try:
+        with open("/proc/self/status", encoding="ascii") as status:
+            return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def memory(size: Size) -> Iterator[Row]:
+    """Peak memory of making and simulating many jobs, over that of a process that has imported everything."""
+    told = subprocess.run([sys.executable, "-c", PEAK, str(size.memory)], capture_output=True, text=True, check=True)
+    per_million = json.loads(told.stdout) / GIB * 1e6 / size.memory
+    yield Row("memory", "peak per million jobs, trace included", per_million, "GiB", 1, at_most=True)
+
+
+def starts(size: Size) -> Iterator[Row]:
+    """Whole processes: the first on a fresh machine, and later ones."""
+    if not size.starts:
+        return
+    for policy in ("fifo", "saf:backfill=easy", "srtf:estimate=oracle"):
+        command = ["simulate", "synthetic:jobs=1000,gpus=128", "-c", "16x8", "-p", policy, "--json"]
+        with tempfile.TemporaryDirectory() as cache:
+            first, later = _process(command, cache), _process(command, cache)
+        yield _seconds(f"first run, nothing compiled: {policy}", first, 30)
+        yield _seconds(f"every later start: {policy}", later, 2)
+    with tempfile.TemporaryDirectory() as cache:
+        yield _seconds("shunter demo, nothing compiled", _process(["demo"], cache), 60)
+
+
+def _process(arguments: list[str], cache: str) -> Timing:
+    environment = {**os.environ, "XDG_CACHE_HOME": cache, "SHUNTER_KERNELS": ""}
+    wall, before = time.perf_counter(), os.times()
+    subprocess.run([sys.executable, "-m", "shunter", *arguments], env=environment, capture_output=True, check=True)
+    after = os.times()
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return Timing(time.perf_counter() - wall, cpu)
+
+
+def _seconds(what: str, took: Timing, aim: float) -> Row:
+    return Row(what, "seconds of the whole process", took.wall, "s", aim, at_most=True, remark=took.remark)
+
+
+def correctness(size: Size) -> Iterator[Row]:
+    """Schedules that are those of the reference."""
+    compared, same = equality.equal(size.cases)
+    remark = "a sample; tests/test_against_reference.py is the whole"
+    yield Row("correctness", "schedules equal to the reference's", same, f"of {compared:,}", compared, remark=remark)
+
+
+# ------------------------------------------------------------------------------------------- the peers
+
+
+def peer_rows(trace: Trace, size: Size) -> Iterator[Row]:
+    """The loops that people write, on jobs of the same trace, and how many times faster the engine is on them."""
+    middle = len(trace) // 3
+    short = np.flatnonzero(trace.duration[middle:] <= 4 * 3600_000)[: size.tick_peer] + middle
+    slices = [
+        ("heapq loop, strict FIFO", "fifo", np.arange(len(trace))),
+        ("heapq loop, skipping FIFO", "fifo:blocking=skip", np.arange(middle, middle + size.event_peer)),
+        ("one-second tick loop, strict FIFO", "fifo", short),
+    ]
+    for what, policy, rows in slices:
+        yield _peer(what, policy, whole_seconds(trace.select(rows)), size)
+
+
+def whole_seconds(trace: Trace) -> Trace:
+    """The trace in whole seconds, which is what a tick loop can do."""
+    submit, duration = (np.rint(column / 1000).astype(np.int64) * 1000 for column in (trace.submit, trace.duration))
+    return dataclasses.replace(trace, submit=submit, duration=duration)
+
+
+def _peer(what: str, policy: str, trace: Trace, size: Size) -> Row:
+    columns = (trace.submit // 1000, trace.duration // 1000, trace.gpus // GPU)
+    jobs = list(zip(*(column.tolist() for column in columns), strict=True))
+    ends: list[list[int]] = []
+    shape = (workload.NODES, workload.GPUS_PER_NODE)
+
+    def run() -> None:
+        ticks = what.startswith("one-second")
+        ends.append(peers.tick_loop(jobs, *shape) if ticks else peers.event_loop(jobs, *shape, "skip" in policy))
+
+    peer, engine = best_of(1, run), best_of(size.repeats, lambda: simulated(trace, policy))
+    theirs = np.mean(np.array(ends[0]) - columns[0])
+    ours = jct_ms(simulated(trace, policy).world.jobs).mean() / 1000
+    same = f"same mean JCT, {ours:,.1f} s" if abs(theirs - ours) < 1e-6 * ours else f"OTHER MEAN JCT: {theirs}, {ours}"
+    remark = f"shunter is {peer.wall / engine.wall:,.0f} times faster on these {len(trace):,} jobs; {same}"
+    return Row(f"peer: {what}", "jobs/s", len(trace) / peer.wall, "jobs/s", remark=remark)

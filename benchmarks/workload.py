@@ -1,0 +1,48 @@
+"""What is measured on: the Philly file where it is there, else a made-up trace of the same size."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from shunter.cluster import Cluster, NodeGroup
+from shunter.model import GPU, Trace
+from shunter.traces.synthetic import synthetic
+
+PHILLY_JOBS = 70_783
+NODES, GPUS_PER_NODE, LOAD = 36, 8, 0.85
+PHILLY = Path("philly", "philly_jobs.csv.gz")
+
+
+def cluster(nodes: int = NODES) -> Cluster:
+    """Equal nodes of 8 GPUs."""
+    return Cluster(f"{nodes}x{GPUS_PER_NODE}", (NodeGroup(nodes, GPUS_PER_NODE),))
+
+
+def jobs(count: int = PHILLY_JOBS) -> tuple[Trace, str]:
+    """The first ``count`` jobs to measure on, and what they are in words."""
+    folder = Path(os.environ.get("SHUNTER_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    if (folder / PHILLY).is_file():
+        return philly(folder / PHILLY).select(np.arange(count)), "the Philly file"
+    return made_up(count), "a synthetic trace (SHUNTER_DATA names no folder with the Philly file)"
+
+
+def made_up(count: int, load: float = LOAD) -> Trace:
+    """A synthetic trace, by default at the load of the Philly file."""
+    return synthetic(count, gpus=NODES * GPUS_PER_NODE, load=load)
+
+
+def philly(path: Path) -> Trace:
+    """The published Philly jobs, sorted by time."""
+    import polars as pl
+
+    table = pl.read_csv(path, columns=["timestamp", "duration", "num_gpus"])
+    return Trace.of(
+        "philly",
+        [str(row) for row in range(len(table))],
+        submit=table["timestamp"].str.to_datetime().dt.epoch("ms").to_numpy(),
+        duration=np.rint(table["duration"].to_numpy() * 1000).astype(np.int64),
+        gpus=table["num_gpus"].to_numpy() * GPU,
+    )

@@ -1,0 +1,214 @@
+"""The documents say what the code says: columns, policies, summary keys, cluster fields, and commands that run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import shunter
+from shunter import registry
+from shunter.cli.main import app
+from shunter.cli.policies import _written
+from shunter.model import Trace
+from shunter.params import declared
+from shunter.policies._ordering import Ordering
+from shunter.traces.csv_table import REQUIRED
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def rows_of(page: str, heading: str) -> list[str]:
+    """The rows of the first table after a line that begins so."""
+    lines = (REFERENCE / page).read_text().splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith(heading))
+    table = next(i for i in range(begin, len(lines)) if lines[i].startswith("|---"))
+    end = next((i for i in range(table, len(lines)) if not lines[i].startswith("|")), len(lines))
+    return lines[table + 1 : end]
+
+
+def cells(row: str) -> list[str]:
+    """The cells of a table row; an escaped bar does not end one."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def row(*values: object) -> str:
+    return "| " + " | ".join(str(value).replace("|", r"\|") for value in values) + " |"
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def column_rows() -> list[str]:
+    """What the table of trace columns must say."""
+    rows = [row("`job_id`", "name", "required", "", "what the job is called")]
+    for name, about in Trace.columns().items():
+        needed = name in REQUIRED
+        default = "required" if needed else about.default / about.scale if about.scale else None
+        low, high = (f"{bound:g}" for bound in (about.low, about.high))
+        written = default if needed else "none" if default is None else f"{default:g}"
+        allowed = f"{low} .. {high}" if about.scale else ""
+        rows.append(row(f"`{name}`", about.unit or "name", written, allowed, about.doc))
+    return rows
+
+
+def policy_rows() -> list[str]:
+    """What the table of policies must say."""
+    docs = {name: (registry.policy_class(name).__doc__ or "").partition("\n")[0] for name in ours()}
+    return [row(f"`{name}`", doc) for name, doc in docs.items()]
+
+
+def ours() -> list[str]:
+    return [name for name in registry.names() if registry.policy_class(name).__module__.startswith("shunter.")]
+
+
+def parameter_rows(cls: type, but: set[str], *first: str) -> list[str]:
+    about = {key: value for key, value in declared(cls).items() if key not in but}
+    return [
+        row(*first, f"`{key}`", _written(default), p.range_text(kind), p.doc)
+        for key, (kind, default, p) in about.items()
+    ]
+
+
+def shared_parameter_rows() -> list[str]:
+    """What the table of the parameters of all policies must say."""
+    return parameter_rows(Ordering, set())
+
+
+def own_parameter_rows() -> list[str]:
+    """What the table of the other parameters must say."""
+    shared = set(declared(Ordering))
+    return [line for name in ours() for line in parameter_rows(registry.policy_class(name), shared, f"`{name}`")]
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "expected"),
+    [
+        ("trace.md", "## Columns", column_rows),
+        ("policies.md", "# Policies", policy_rows),
+        ("policies.md", "## What can be set for all", shared_parameter_rows),
+        ("policies.md", "## What can be set besides", own_parameter_rows),
+    ],
+)
+def test_a_table_says_what_the_code_says(page, heading, expected):
+    assert rows_of(page, heading) == expected()
+
+
+def test_every_placement_is_described():
+    described = [cells(line)[0].strip("`") for line in rows_of("policies.md", "## Placements")]
+    assert sorted(described) == sorted(declared(Ordering)["placement"][2].choices)
+
+
+# ------------------------------------------------------------------------------------------- the summary
+
+
+def flat(tree, prefix=""):
+    """Every key of a summary as the page writes it."""
+    if not isinstance(tree, dict):
+        return [prefix]
+    if "p50" in tree:
+        assert list(tree) == ["mean", "p50", "p90", "p95", "p99", "max"]
+        return [f"{prefix}.…"]
+    names = {"by_size": "N", "by_vc": "VC"}.get(prefix)
+    inner = [(names or key, value) for key, value in tree.items()]
+    return [key for name, value in inner for key in flat(value, f"{prefix}.{name}" if prefix else name)]
+
+
+def test_every_key_of_the_summary_is_defined_and_no_other():
+    trace = Trace.of(
+        "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",)
+    )  # fmt: skip
+    cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),))
+    summary = shunter.simulate(trace, cluster, "fifo").summary
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "# The summary")]
+    assert told == list(dict.fromkeys(flat(summary)))
+
+
+def test_every_file_of_a_run_is_described(tmp_path):
+    shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").save(tmp_path / "run")
+    told = {cells(line)[0].strip("`") for line in rows_of("summary.md", "## The folder")}
+    assert told == {file.name for file in (tmp_path / "run").iterdir()}
+
+
+# ------------------------------------------------------------------------------------------- clusters
+
+
+def test_every_field_of_a_cluster_file_is_described():
+    from shunter.clusters.reading import ClusterForm, NodesForm, OverheadsForm, TierForm
+
+    told = [cells(line)[1].strip("`") for line in rows_of("cluster.md", "## The file")]
+    forms = [*NodesForm.model_fields, *TierForm.model_fields, *OverheadsForm.model_fields]
+    assert sorted(told) == sorted(["name", *forms, "a GPU type", "a virtual cluster"])
+    tables = [cells(line)[0].strip("`[]") for line in rows_of("cluster.md", "## The file") if cells(line)[0]]
+    assert sorted(["name", *tables]) == sorted(ClusterForm.model_fields)
+
+
+def test_the_example_of_a_cluster_is_one(tmp_path):
+    text = re.search(r"```toml\n(.*?)```", (REFERENCE / "cluster.md").read_text(), re.DOTALL)[1]
+    (tmp_path / "example.toml").write_text(text)
+    from shunter import clusters
+
+    found = clusters.load(str(tmp_path / "example.toml"))
+    assert (found.nodes, found.vcs, found.speeds) == (21, ("research", "teaching"), {"p100": 0.5})
+
+
+def test_every_ready_made_cluster_is_named():
+    from shunter import clusters
+
+    text = (REFERENCE / "cluster.md").read_text()
+    assert all(f"`{name}`" in text for name in clusters.names())
+
+
+# ------------------------------------------------------------------------------------------- examples that run
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_the_commands_of_the_readme_run():
+    (block,) = blocks(ROOT / "README.md", "bash")
+    commands = [shlex.split(line) for line in block.splitlines()]
+    assert len(commands) >= 5
+    for program, *arguments in commands:
+        assert program == "shunter"
+        done = CliRunner().invoke(app, arguments, prog_name="shunter")
+        assert done.exit_code == 0, (arguments, done.stderr)
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_the_python_of_the_readme_runs(capsys):
+    (block,) = blocks(ROOT / "README.md", "python")
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+    assert "las" in capsys.readouterr().out
+
+
+def test_the_example_of_a_csv_is_one(tmp_path):
+    (block,) = blocks(REFERENCE / "trace.md", "csv")
+    (tmp_path / "jobs.csv").write_text(block)
+    trace = shunter.read_trace(tmp_path / "jobs.csv")
+    assert (trace.duration.tolist(), trace.limit.tolist()) == ([3600_000, 1800_500], [7200_000, 0])
+
+
+def test_links_between_pages_lead_somewhere():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#]+)\)", page.read_text())]
+    assert len(links) > 5
+    missing = [(page.name, link) for page, link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nversion: {project}\n" in (ROOT / "CITATION.cff").read_text()
