@@ -149,6 +149,7 @@ class Ordering:
             memory.plan = w.new_decision(memory.cluster.gpus)
             memory.form = Compiled(decide_pointer(tools), queue, tools)
             memory.previous = None
+            q.take_stock(view.world, queue, tools.parts, np.setdiff1d(view.pending, view.arrived))
         return memory.form
 
     def decide(self, view: View, memory: QueueMemory) -> Plan:
@@ -303,14 +304,10 @@ def pools_of(world: World, members: I64) -> I64:
 
 
 def take_over(queue: q.Queue, old: q.Queue, view: View) -> None:
-    """Go on with what another configuration learned, and put the jobs that wait now into the queue."""
+    """Go on with what another configuration learned."""
     if queue.users.shape == old.users.shape:
         queue.users[:], queue.sizes[:], queue.total[:] = old.users, old.sizes, old.total
         queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
         queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
     if view.truth is None:
         queue.estimate[:] = np.where(old.estimate > 0, old.estimate, queue.estimate)
-    world = view.world
-    waiting = view.pending
-    world.lists[w.L_ARRIVED, : len(waiting)] = waiting  # they are new to this queue
-    world.clock[w.N_ARRIVED] = len(waiting)

@@ -392,6 +392,35 @@ def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float
 
 
 @kernel
+def meet(world: World, queue: Queue, job: int) -> None:
+    """See a job for the first time: count its user, estimate its run time."""
+    user = world.jobs[w.USER, job]
+    if user >= 0 and queue.users[SEEN, user] == 0:
+        queue.users[SEEN, user] = 1
+        queue.settings[USERS_SEEN] += 1
+    if queue.estimate[job] == 0:
+        queue.estimate[job] = expect(world, queue, job)
+
+
+@kernel
+def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """Put a job into the queue."""
+    meet(world, queue, job)
+    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
+    insert(queue, job)
+    queue.head[queue.pool_of[queue.class_of[job]]] = -1
+
+
+@kernel
+def take_stock(world: World, queue: Queue, parts: Parts, waiting: I64) -> None:
+    """Take in what was there before this queue was made: jobs that run, and these that wait."""
+    for at in range(world.clock[w.N_RUNNING]):
+        meet(world, queue, world.lists[w.L_RUNNING, at])
+    for i in range(len(waiting)):
+        welcome(world, queue, parts, waiting[i])
+
+
+@kernel
 def take_in(world: World, queue: Queue, parts: Parts) -> None:
     """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
     settings, now = queue.settings, world.clock[w.NOW]
@@ -400,16 +429,7 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
     for at in range(world.clock[w.N_ENDED]):
         learn(world, queue, world.lists[w.L_ENDED, at])
     for at in range(world.clock[w.N_ARRIVED]):
-        job = world.lists[w.L_ARRIVED, at]
-        user = world.jobs[w.USER, job]
-        if user >= 0 and queue.users[SEEN, user] == 0:
-            queue.users[SEEN, user] = 1
-            settings[USERS_SEEN] += 1
-        if queue.estimate[job] == 0:
-            queue.estimate[job] = expect(world, queue, job)
-        queue.key[job] = key_at(world, queue, parts, job, max(now, settings[HORIZON]))
-        insert(queue, job)
-        queue.head[queue.pool_of[queue.class_of[job]]] = -1
+        welcome(world, queue, parts, world.lists[w.L_ARRIVED, at])
     if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:
         settings[SEEN_RELEASES] = world.clock[w.RELEASES]
         queue.blocked[:] = 0
