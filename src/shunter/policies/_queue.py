@@ -255,11 +255,11 @@ def charge(world: World, queue: Queue) -> None:
     for user in range(queue.users.shape[1]):
         queue.users[USAGE, user] *= kept
         total += queue.users[USAGE, user]
-    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED)):
+    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED), (w.L_ARRIVED, w.N_ARRIVED)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
             user = world.jobs[w.USER, job]
-            ran = world.jobs[w.EXECUTED, job] if row == w.L_ENDED else now - world.jobs[w.BEGUN, job]
+            ran = now - world.jobs[w.BEGUN, job] if row == w.L_RUNNING else world.jobs[w.EXECUTED, job]
             if user >= 0:
                 gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
                 queue.users[USAGE, user] += gpus * min(elapsed, ran)
