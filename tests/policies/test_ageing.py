@@ -38,7 +38,9 @@ def test_a_key_never_rises_while_a_job_waits_and_its_user_uses_no_more(cls, know
     less, more = sorted(usages)
 
     def key(wait, usage):
-        return cls.key(Job(**(dict.fromkeys(Job._fields, 0.0) | known | {"wait": wait, "usage": usage})), policy.key_params())
+        return cls.key(
+            Job(**(dict.fromkeys(Job._fields, 0.0) | known | {"wait": wait, "usage": usage})), policy.key_params()
+        )
 
     assert key(later, less) <= key(now, more)
 
@@ -76,7 +78,9 @@ def crowd(seed, users, jobs=250, spread=100_000):
     )
 
 
-@pytest.mark.parametrize("mode", [{}, {"blocking": "skip"}, {"backfill": "easy"}, {"backfill": "conservative"}], ids=str)
+@pytest.mark.parametrize(
+    "mode", [{}, {"blocking": "skip"}, {"backfill": "easy"}, {"backfill": "conservative"}], ids=str
+)
 @pytest.mark.parametrize(
     ("bounded", "exact", "more"),
     [

@@ -46,7 +46,9 @@ def test_no_order_is_forgotten():
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize(("w", "r", "n", "s"), [(0, 1, 1, 0), (10, 2.5, 1, 7), (3600, 60, 8, 100_000), (5, 7200, 48, 0.5)])
+@pytest.mark.parametrize(
+    ("w", "r", "n", "s"), [(0, 1, 1, 0), (10, 2.5, 1, 7), (3600, 60, 8, 100_000), (5, 7200, 48, 0.5)]
+)
 def test_key_is_the_formula(name, w, r, n, s):
     assert key(name, wait=w, estimate=r, gpus=n, submit=s) == pytest.approx(FORMULAS[name](w, r, n, s), rel=1e-12)
 

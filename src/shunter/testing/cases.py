@@ -82,7 +82,9 @@ def _shares() -> Case:
 def _cpus() -> Case:
     draw = rng(0, "cpus")
     more = {"cpus": draw.integers(0, 5, JOBS) * 1000, "mem_gib": draw.integers(0, 17, JOBS) * 1024}
-    return Case("CPU and memory", _trace("CPU and memory", [1, 1, 2], **more), _cluster(NodeGroup(3, 4, cpus=6, mem_gib=20)))
+    return Case(
+        "CPU and memory", _trace("CPU and memory", [1, 1, 2], **more), _cluster(NodeGroup(3, 4, cpus=6, mem_gib=20))
+    )
 
 
 def _after() -> Case:
@@ -112,6 +114,4 @@ def _costs() -> Case:
     return Case("costly stops", _trace("costly stops", [1, 2, 4, 6]), _cluster(NodeGroup(3, 4), overheads=costs))
 
 
-CASES = tuple(
-    make() for make in (_plain, _uneven, _vcs, _types, _shares, _cpus, _after, _failures, _faults, _costs)
-)
+CASES = tuple(make() for make in (_plain, _uneven, _vcs, _types, _shares, _cpus, _after, _failures, _faults, _costs))

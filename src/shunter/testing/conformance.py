@@ -1,14 +1,14 @@
 """Test suites that others inherit: what every policy and every backend must hold to.
 
-    class TestMine(PolicyConformance):
-        @pytest.fixture
-        def policy(self):
-            return Mine(alpha=2)          # or "mylab.sched.Mine:alpha=2"
+class TestMine(PolicyConformance):
+    @pytest.fixture
+    def policy(self):
+        return Mine(alpha=2)          # or "mylab.sched.Mine:alpha=2"
 
-    class TestMyBackend(BackendConformance):
-        @pytest.fixture
-        def backend(self):
-            return MyBackend(...)         # fresh, with jobs still to come, some larger than others
+class TestMyBackend(BackendConformance):
+    @pytest.fixture
+    def backend(self):
+        return MyBackend(...)         # fresh, with jobs still to come, some larger than others
 """
 
 from __future__ import annotations
