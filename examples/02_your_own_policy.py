@@ -25,7 +25,7 @@ class Patient(Ordering):
     @staticmethod
     def key(job: Job, p: F64) -> float:
         """Smaller first."""
-        return job.gpus - job.wait / p[0]
+        return job.gpus - job.wait / float(p[0])
 
     def key_params(self) -> F64:
         """What ``key`` gets as ``p``."""

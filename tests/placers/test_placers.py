@@ -98,7 +98,8 @@ def test_random_reaches_every_node_that_suffices():
 
 def busy(placement, seed):
     rng = np.random.default_rng(0)
-    trace = Trace.of("t", [str(i) for i in range(60)], submit=np.arange(60), duration=rng.integers(1, 99, 60), gpus=rng.integers(1, 5, 60) * GPU)  # fmt: skip
+    names, submit, duration = [str(i) for i in range(60)], np.arange(60), rng.integers(1, 99, 60)
+    trace = Trace.of("t", names, submit=submit, duration=duration, gpus=rng.integers(1, 5, 60) * GPU)
     simulator = Simulator(trace, Cluster("c", (NodeGroup(6, 8),)), seed=seed)
     simulator.run(registry.policy(f"fifo:placement={placement}"))
     return simulator.digest

@@ -52,7 +52,7 @@ def test_age_counts_up_to_max_age(max_age, expected):
 
 
 def test_fair_share_halves_past_usage():
-    """Ann used 80 GPU s from 0 to 10, bob 80 GPU s from 10 to 30; by then a third of a half-life has passed for ann's."""
+    """Ann used 80 GPU s from 0 to 10, bob 80 GPU s from 10 to 30; by then ann's count 2^(-1/3)."""
     rows = [(0, 10, 8, ANN), (0, 20, 4, BOB), (0, 5, 8, BOB), (0, 5, 8, ANN)]
     policy = multifactor(fairshare=1, decay=60)
     assert order(policy, trace_of(rows)) == [0, 1, 3, 2]

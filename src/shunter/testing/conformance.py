@@ -239,8 +239,7 @@ class BackendConformance:
 
     def test_nobody_takes_what_another_has(self, backend: Backend, views: Iterator[View]) -> None:
         """Two jobs on the same GPUs in one plan are refused, and so is the second one later."""
-        view = next(view for view in views if _alike(view))
-        first, second = _alike(view)
+        view, (first, second) = next((view, pair) for view in views if (pair := _alike(view)))
         gpus = _room(view, first)
         assert backend.apply(Plan((Start(first, gpus), Start(second, gpus))))
         assert not backend.apply(Plan((Start(first, gpus),)))

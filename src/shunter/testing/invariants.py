@@ -10,16 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import InvariantError
 from shunter.model import Trace
 from shunter.world import I64
 
-NAMES = {
-    getattr(w, name): name
-    for name in "ARRIVE START FINISH FAIL PREEMPT STOP MOVE NODE_DOWN NODE_UP SLEEP WAKE REASSIGN".split()
-}
+NAMES = {getattr(w, name): name for name in ("ARRIVE", "START", "FINISH", "FAIL", "PREEMPT", "STOP", "MOVE")}
 SLACK = 1e-3  # ms of work, for sums of fractions
 
 
@@ -61,13 +60,13 @@ class _Replay:
         self.trace, self.cluster, self.tenants = trace, cluster, tenants
         self.jobs = [_Job() for _ in range(len(trace))]
         columns = (cluster.node_gpus, cluster.node_vc, cluster.node_type, cluster.node_cpu, cluster.node_mem)
-        self.nodes = [_Node(*map(int, row)) for row in zip(*columns, strict=True)]
+        self.nodes = [_Node(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
         whole = [max(int(gpus) // 1000, 1) for gpus in trace.gpus]
         self.demand = [int(gpus) if gpus < 1000 else 1000 * whole[job] for job, gpus in enumerate(trace.gpus)]
         self.cpu = [math.ceil(int(cpu) / gpus) for cpu, gpus in zip(trace.cpus, whole, strict=True)]
         self.mem = [math.ceil(int(mem) / gpus) for mem, gpus in zip(trace.mem_gib, whole, strict=True)]
-        self.restart = [int(cost) for cost in cluster.overheads.of(cluster.overheads.restart, _array(whole))]
-        self.checkpoint = [int(cost) for cost in cluster.overheads.of(cluster.overheads.checkpoint, _array(whole))]
+        self.restart = [int(cost) for cost in cluster.overheads.of(cluster.overheads.restart, np.array(whole))]
+        self.checkpoint = [int(cost) for cost in cluster.overheads.of(cluster.overheads.checkpoint, np.array(whole))]
         self.now = -(2**62)
         self.moving = -1  # the job whose START rows are being read
         self.wanted = 0  # thousandths that it still has to be given
@@ -293,15 +292,9 @@ def _must(holds: bool, otherwise: str) -> None:
         raise _BrokenError(otherwise)
 
 
-def _array(values: list[int]) -> I64:
-    import numpy as np
-
-    return np.array(values, np.int64)
-
-
 def _story(rows: Sequence[Sequence[int]], trace: Trace, job: int) -> str:
     if job < 0:
         return ""
     title = f"job '{trace.job_id[job]}' (row {job}): {trace.gpus[job] / 1000:g} GPUs, {trace.duration[job]} ms"
-    lines = [f"  {time} ms {NAMES.get(kind, kind)} {a} {b}" for time, kind, who, a, b in rows if who == job]
+    lines = [f"  {time} ms {NAMES[kind]} {a} {b}" for time, kind, who, a, b in rows if who == job]
     return "\n".join([title, *lines])
