@@ -63,10 +63,14 @@ def kernel(function: F) -> F:
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:
-    """``function`` as a first-class function of ``signature``, to be passed to a kernel."""
+    """``function`` as a first-class function of ``signature``, to be passed to a kernel.
+
+    Only ours are kept on disk: what others write may use things of theirs whose change numba would not notice.
+    """
     plain = getattr(function, "py_func", function)
+    ours = plain.__module__.partition(".")[0] == __name__.partition(".")[0]
     with _our_cache():
-        return numba.cfunc(signature, nopython=True, **OPTIONS)(plain)
+        return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -18,6 +19,9 @@ class Compiled(NamedTuple):
     decide: Any
     memory: Any  # arrays
     parts: Any  # pointers to its parts: key, placement
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        return self._replace(memory=copy.deepcopy(self.memory, memo))
 
 
 @runtime_checkable

@@ -1,1 +1,17 @@
-"""One file per policy, found by its name: no registration."""
+"""One file per policy, found by its name: no registration.  ``Ordering`` is what most are made of, and others can use."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shunter.policies._ordering import Ordering
+
+__all__ = ["Ordering"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``Ordering`` when it is first used: names are listed without NumPy."""
+    if name != "Ordering":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from shunter.policies._ordering import Ordering
+
+    return Ordering

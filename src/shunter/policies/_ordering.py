@@ -52,9 +52,8 @@ class QueueMemory:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
         """An independent memory; the compiled functions, which never change, are shared."""
-        form = self.form and self.form._replace(memory=self.form.memory.copy())
-        plan = self.plan and self.plan.copy()
-        return QueueMemory(self.cluster, copy.deepcopy(self.previous, memo), form, plan)
+        previous, form = copy.deepcopy(self.previous, memo), copy.deepcopy(self.form, memo)
+        return QueueMemory(self.cluster, previous, form, copy.deepcopy(self.plan, memo))
 
 
 @dataclass(frozen=True)

@@ -256,11 +256,11 @@ def charge(world: World, queue: Queue) -> None:
     for user in range(queue.users.shape[1]):
         queue.users[USAGE, user] *= kept
         total += queue.users[USAGE, user]
-    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED)):
+    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED), (w.L_ARRIVED, w.N_ARRIVED)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
             user = world.jobs[w.USER, job]
-            ran = world.jobs[w.EXECUTED, job] if row == w.L_ENDED else now - world.jobs[w.BEGUN, job]
+            ran = now - world.jobs[w.BEGUN, job] if row == w.L_RUNNING else world.jobs[w.EXECUTED, job]
             if user >= 0:
                 gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
                 queue.users[USAGE, user] += gpus * min(elapsed, ran)
@@ -393,6 +393,26 @@ def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float
 
 
 @kernel
+def meet(world: World, queue: Queue, job: int) -> None:
+    """See a job for the first time: count its user, estimate its run time."""
+    user = world.jobs[w.USER, job]
+    if user >= 0 and queue.users[SEEN, user] == 0:
+        queue.users[SEEN, user] = 1
+        queue.settings[USERS_SEEN] += 1
+    if queue.estimate[job] == 0:
+        queue.estimate[job] = expect(world, queue, job)
+
+
+@kernel
+def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """Put a job into the queue."""
+    meet(world, queue, job)
+    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
+    insert(queue, job)
+    queue.head[queue.pool_of[queue.class_of[job]]] = -1
+
+
+@kernel
 def take_in(world: World, queue: Queue, parts: Parts) -> None:
     """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
     settings, now = queue.settings, world.clock[w.NOW]
@@ -405,20 +425,9 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
         settings[FRESH] = 0
         row, length = w.L_PENDING, w.N_PENDING
         for at in range(world.clock[w.N_RUNNING]):
-            job = world.lists[w.L_RUNNING, at]
-            if queue.estimate[job] == 0:
-                queue.estimate[job] = expect(world, queue, job)
+            meet(world, queue, world.lists[w.L_RUNNING, at])
     for at in range(world.clock[length]):
-        job = world.lists[row, at]
-        user = world.jobs[w.USER, job]
-        if user >= 0 and queue.users[SEEN, user] == 0:
-            queue.users[SEEN, user] = 1
-            settings[USERS_SEEN] += 1
-        if queue.estimate[job] == 0:
-            queue.estimate[job] = expect(world, queue, job)
-        queue.key[job] = key_at(world, queue, parts, job, max(now, settings[HORIZON]))
-        insert(queue, job)
-        queue.head[queue.pool_of[queue.class_of[job]]] = -1
+        welcome(world, queue, parts, world.lists[row, at])
     if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:
         settings[SEEN_RELEASES] = world.clock[w.RELEASES]
         queue.blocked[:] = 0

@@ -186,6 +186,8 @@ class Simulator:
         self.prepare(policy.needs)
         if memory is None:
             memory = policy.start(self.cluster)
+        if self._state.counts[state.MORE] == 0:  # the next view tells what is new since; none of this is
+            self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         form: Compiled = policy.compiled(View(self.world, self._truth), memory)
         arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
         loop.run(*arguments, 0)  # compiles, if need be, before the clock is started

@@ -1,0 +1,47 @@
+"""A policy in plain Python: what it is told, what it answers, and where it keeps what it remembers.
+
+Slower than an ``Ordering``, but free to do anything: this one lets users take turns.
+"""
+
+from dataclasses import dataclass, field
+
+import shunter
+from shunter.cluster import Cluster
+from shunter.model import Plan, Start, View
+
+
+@dataclass
+class Turns:
+    """What is remembered: how often each user had a turn."""
+
+    taken: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoundRobin:
+    """The user who had the fewest turns is next; whoever doesn't fit is passed over."""
+
+    needs: frozenset[str] = frozenset()  # {"duration"} would make it an oracle
+
+    def start(self, cluster: Cluster, previous: Turns | None = None) -> Turns:
+        """A fresh memory, or that of the configuration before."""
+        return previous or Turns()
+
+    def decide(self, view: View, memory: Turns) -> Plan:
+        """Start one job; asked again at the same instant until the plan is empty."""
+        free = [gpu for node in range(len(view.nodes.total)) for gpu in view.free_gpus(node).tolist()]
+        turns = {job: memory.taken.get(int(view.jobs.user[job]), 0) for job in view.pending.tolist()}
+        for job in sorted(turns, key=lambda job: (turns[job], job)):
+            wanted = int(view.jobs.gpus[job])
+            if wanted <= len(free):
+                memory.taken[int(view.jobs.user[job])] = turns[job] + 1
+                return Plan([Start(job, free[:wanted])])
+        return Plan()
+
+
+if __name__ == "__main__":
+    for policy in ("fifo:blocking=skip,placement=count", RoundRobin()):
+        summary = shunter.simulate("synthetic:jobs=500,gpus=64,load=1.2", "8x8", policy).summary
+        print(
+            f"{summary['policy']}: mean wait {summary['wait_s']['mean']:,.0f} s, fairness {summary['fairness']['jain']:.2f}"
+        )

@@ -1,0 +1,138 @@
+"""What backfilling promises when estimates are exact, checked on the engine itself."""
+
+import importlib
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter import registry
+from shunter.cluster import Cluster, NodeGroup
+from shunter.model import GPU, Plan, Start, Trace
+from shunter.sim.engine import Simulator
+from shunter.world import RANK, STARTED
+
+EXACT = "estimate=oracle"
+WHOLE_NODES = ["consolidate", "first-fit", "count"]
+CLUSTERS = [
+    Cluster("even", (NodeGroup(3, 4),)),
+    Cluster("uneven", (NodeGroup(1, 2), NodeGroup(1, 8), NodeGroup(2, 4))),
+]
+
+
+@st.composite
+def traces(draw):
+    """Crowded little traces; every job fits either cluster under any placement."""
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 30), st.integers(1, 25), st.sampled_from([1, 1, 2, 3, 4, 8])),
+            min_size=3,
+            max_size=30,
+        )
+    )
+    submit, duration, gpus = zip(*sorted(rows, key=lambda row: row[0]), strict=True)
+    return Trace.of(
+        "t",
+        [str(i) for i in range(len(rows))],
+        submit=np.array(submit) * 1000,
+        duration=np.array(duration) * 1000,
+        gpus=np.array(gpus) * GPU,
+    )
+
+
+@dataclass(frozen=True)
+class OnlyOne:
+    """Starts one job as soon as its placement lets it, and nothing else."""
+
+    job: int
+    placement: str
+    needs: frozenset = frozenset()
+
+    def start(self, cluster, previous=None):
+        return None
+
+    def decide(self, view, memory):
+        if self.job not in view.pending:
+            return Plan()
+        place = importlib.import_module(f"shunter.placers.{self.placement.replace('-', '_')}").place
+        nodes, counts = np.zeros(64, np.int64), np.zeros(64, np.int64)
+        free, total, order = (view.nodes.free.copy(), view.nodes.total.copy(), view.world.nodes[RANK])
+        used = place(free, total, order, int(view.jobs.gpus[self.job]), 0, nodes, counts)
+        gpus = [gpu for i in range(used) for gpu in view.free_gpus(int(nodes[i]))[: counts[i]].tolist()]
+        return Plan((Start(self.job, gpus),)) if gpus else Plan()
+
+
+def start_if_nobody_else_did(simulator, job, placement):
+    """When a job starts in a copy of this simulation in which nothing else does."""
+    twin = simulator.fork()
+    twin.run(OnlyOne(job, placement), until=10**9)
+    return int(twin.world.jobs[STARTED, job])
+
+
+def run_watching_heads(trace, cluster, placement):
+    """Run FIFO with EASY; returns what each job, once it was the head, was promised, and the simulation."""
+    policy = registry.policy(f"fifo:backfill=easy,placement={placement},{EXACT}")
+    simulator, promised = Simulator(trace, cluster), {}
+    simulator.prepare(policy.needs)
+    memory = policy.start(cluster)
+    for view in simulator:
+        while True:
+            plan = policy.decide(view, memory)
+            head = int(memory.form.memory.head[0])
+            if head >= 0 and head not in promised:
+                promised[head] = start_if_nobody_else_did(simulator, head, placement)
+            if not plan.actions:
+                break
+            assert not simulator.apply(plan)
+    return promised, simulator
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("placement", WHOLE_NODES)
+@settings(max_examples=60, deadline=None)
+@given(trace=traces())
+def test_easy_never_delays_the_head(trace, placement, cluster):
+    promised, simulator = run_watching_heads(trace, cluster, placement)
+    for job, latest in promised.items():
+        assert simulator.world.jobs[STARTED, job] <= latest, (
+            f"job {job} was promised {latest} ms\n{simulator.story(job)}"
+        )
+
+
+def test_easy_does_backfill():
+    """Job 1 wants the whole cluster at 10 s; job 2 is done by then and passes it, job 3 isn't and waits."""
+    trace = Trace.of(
+        "t", list("abcd"), submit=[0, 1, 2, 3], duration=[10_000, 5_000, 9_000, 9_999], gpus=[GPU, 12 * GPU, GPU, GPU]
+    )
+    promised, simulator = run_watching_heads(trace, CLUSTERS[0], "consolidate")
+    assert promised[1] == 10_000
+    assert simulator.world.jobs[STARTED].tolist() == [0, 10_000, 2, 15_000]
+
+
+def starts(trace, policy, cluster):
+    simulator = Simulator(trace, cluster)
+    simulator.run(policy)
+    return simulator.world.jobs[STARTED]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("placement", [*WHOLE_NODES, "spread"])
+@settings(max_examples=30, deadline=None)
+@given(trace=traces())
+def test_conservative_never_delays_anybody(trace, placement, cluster):
+    """Every job starts when it would if nobody had come after it."""
+    policy = registry.policy(f"fifo:backfill=conservative,placement={placement},{EXACT}")
+    full = starts(trace, policy, cluster)
+    for count in range(1, len(trace)):
+        alone = starts(trace.select(np.arange(count)), policy, cluster)
+        assert full[:count].tolist() == alone.tolist(), f"the jobs from {count} on changed something"
+
+
+def test_conservative_does_backfill():
+    trace = Trace.of(
+        "t", list("abcd"), submit=[0, 1, 2, 3], duration=[10_000, 5_000, 9_000, 9_999], gpus=[GPU, 12 * GPU, GPU, GPU]
+    )
+    policy = registry.policy(f"fifo:backfill=conservative,{EXACT}")
+    assert starts(trace, policy, CLUSTERS[0]).tolist() == [0, 10_000, 2, 15_000]

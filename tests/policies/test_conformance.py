@@ -1,0 +1,57 @@
+"""Every built-in policy in every mode, and the simulator, pass the suites that are shipped for others."""
+
+from itertools import product
+
+import pytest
+
+from shunter import placers, registry
+from shunter.errors import PolicyError
+from shunter.sim.engine import Simulator
+from shunter.testing.cases import CASES
+from shunter.testing.conformance import BackendConformance, PolicyConformance
+
+MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conservative")
+PREEMPTIVE = ("las", "srtf")
+
+
+def combinations() -> list[str]:
+    """Every policy in every mode; the placements take turns so that each meets every policy and mode; some oracles."""
+    chosen = []
+    for (row, name), (column, mode) in product(enumerate(registry.names()), enumerate(MODES)):
+        if not (name in PREEMPTIVE and mode == "backfill=conservative"):
+            placement = placers.names()[(row + column + row // 5) % len(placers.names())]
+            oracle = ",estimate=oracle" if (row + column) % 3 == 0 else ""
+            chosen.append(f"{name}:{mode},placement={placement}{oracle}")
+    return chosen
+
+
+class TestBuiltIn(PolicyConformance):
+    @pytest.fixture(params=combinations())
+    def policy(self, request):
+        return request.param
+
+
+class TestSimulator(BackendConformance):
+    @pytest.fixture(params=[case for case in CASES if case.name not in ("shares of a GPU",)], ids=str)
+    def backend(self, request):
+        return Simulator(request.param.trace, request.param.cluster, scenario=request.param.scenario)
+
+
+def test_every_mode_meets_every_placement():
+    pairs = {
+        (text.split(",")[0].partition(":")[2], text.split("placement=")[1].split(",")[0]) for text in combinations()
+    }
+    assert pairs == set(product(MODES, placers.names()))
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@pytest.mark.parametrize("name", registry.names())
+def test_skipping_contradicts_backfilling(name, backfill):
+    with pytest.raises(PolicyError, match="blocking=skip contradicts backfill"):
+        registry.policy(f"{name}:blocking=skip,backfill={backfill}")
+
+
+@pytest.mark.parametrize("name", PREEMPTIVE)
+def test_promises_contradict_preemption(name):
+    with pytest.raises(PolicyError, match="promises start times that a preemptive policy breaks"):
+        registry.policy(f"{name}:backfill=conservative")

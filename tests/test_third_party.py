@@ -1,0 +1,113 @@
+"""Policies from outside the package: by object, by dotted path, by entry point; and their keys are compiled anew."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import shunter
+
+SOURCE = """
+    from dataclasses import dataclass
+
+    from shunter.params import param
+    from shunter.policies import Ordering
+    {extra}
+
+    @dataclass(frozen=True)
+    class Mine(Ordering):
+        '''Somebody's own order.'''
+
+        alpha: float = param(1.0, 'does nothing', low=0, high=9)
+
+        @staticmethod
+        def key(job, p):
+            return {key}
+"""
+RUN = """
+    import shunter, sys
+    policy = eval(sys.argv[1], {{'shunter': shunter}}) if {object} else sys.argv[1]
+    result = shunter.simulate('synthetic:jobs=200,gpus=16,load=1.3', '2x8', policy)
+    print(result.summary['policy'], result.digest)
+"""
+
+
+def write(folder: Path, key: str, extra: str = "") -> None:
+    (folder / "mylab.py").write_text(textwrap.dedent(SOURCE).format(key=key, extra=extra))
+
+
+def python(folder: Path, code: str, *arguments: str) -> str:
+    """What a new process prints that has the folder on its path."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", textwrap.dedent(code), *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def simulate(folder: Path, policy: str) -> list[str]:
+    return python(folder, RUN.format(object=False), policy).split()
+
+
+@pytest.fixture(scope="module")
+def digests() -> dict[str, str]:
+    return {
+        name: shunter.simulate("synthetic:jobs=200,gpus=16,load=1.3", "2x8", name).digest
+        for name in ("fifo", "lifo", "smallest")
+    }
+
+
+def test_by_dotted_path(tmp_path, digests):
+    write(tmp_path, "job.gpus")
+    assert simulate(tmp_path, "mylab.Mine:alpha=2") == ["mylab.Mine:alpha=2", digests["smallest"]]
+
+
+def test_by_object(tmp_path, digests):
+    write(tmp_path, "-job.submit")
+    printed = python(tmp_path, RUN.format(object=True), "__import__('mylab').Mine(alpha=3.0)")
+    assert printed.split() == ["mylab.Mine:alpha=3", digests["lifo"]]
+
+
+def test_by_entry_point(tmp_path, digests):
+    write(tmp_path, "-job.submit")
+    about = tmp_path / "mylab-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mylab\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[shunter.policies]\nmine = mylab:Mine\n")
+    assert simulate(tmp_path, "mine")[1] == digests["lifo"]
+    assert "mine" in python(tmp_path, "from shunter import registry; print(registry.names())")
+
+
+def test_a_changed_key_counts_in_the_next_process(tmp_path, digests):
+    """Also when the file has the same length and the same time as before."""
+    write(tmp_path, "+job.submit")
+    assert simulate(tmp_path, "mylab.Mine")[1] == digests["fifo"]
+    before = (tmp_path / "mylab.py").stat()
+    write(tmp_path, "-job.submit")
+    os.utime(tmp_path / "mylab.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert simulate(tmp_path, "mylab.Mine")[1] == digests["lifo"]
+
+
+def test_a_change_in_what_a_key_uses_counts_too(tmp_path, digests):
+    (tmp_path / "weights.py").write_text("SIGN = 1.0\n")
+    write(tmp_path, "SIGN * job.submit", "from weights import SIGN")
+    assert simulate(tmp_path, "mylab.Mine")[1] == digests["fifo"]
+    (tmp_path / "weights.py").write_text("SIGN = -1.0\n")
+    assert simulate(tmp_path, "mylab.Mine")[1] == digests["lifo"]
+
+
+def test_a_class_without_a_file(tmp_path, digests):
+    """As typed at a prompt."""
+    write(tmp_path, "-job.submit")
+    typed = (tmp_path / "mylab.py").read_text()
+    code = typed + textwrap.dedent(RUN.format(object=False)).replace("sys.argv[1]\n", "Mine()\n", 1)
+    assert python(tmp_path, code).split()[1] == digests["lifo"]
