@@ -42,6 +42,5 @@ class RoundRobin:
 if __name__ == "__main__":
     for policy in ("fifo:blocking=skip,placement=count", RoundRobin()):
         summary = shunter.simulate("synthetic:jobs=500,gpus=64,load=1.2", "8x8", policy).summary
-        print(
-            f"{summary['policy']}: mean wait {summary['wait_s']['mean']:,.0f} s, fairness {summary['fairness']['jain']:.2f}"
-        )
+        wait, fairness = summary["wait_s"]["mean"], summary["fairness"]["jain"]
+        print(f"{summary['policy']}: mean wait {wait:,.0f} s, fairness {fairness:.2f}")

@@ -1,4 +1,4 @@
-"""One file per policy, found by its name: no registration.  ``Ordering`` is what most are made of, and others can use."""
+"""One file per policy, found by its name: no registration. ``Ordering`` is what most are made of, for others to use."""
 
 from typing import TYPE_CHECKING, Any
 

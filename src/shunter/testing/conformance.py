@@ -50,7 +50,7 @@ class _Refusals:
 class PolicyConformance:
     """Inherit it and give it a fixture ``policy``: an object, or the text that names one.
 
-    A policy may refuse a case that it can't handle with a ``PolicyError``, before anything is done; that test is skipped.
+    A policy may refuse a case it can't handle with a ``PolicyError``, before anything is done; the test is skipped.
     """
 
     tenants: ClassVar[int] = 1  # jobs that the policy puts on one GPU at most, beyond shares that add up to one
@@ -66,7 +66,7 @@ class PolicyConformance:
         try:
             simulator.run(policy, **how)
         except PolicyError as refusal:
-            assert case.name not in self.must_handle, f"{policy} refuses the case '{case}': {refusal}"
+            assert case.name not in self.must_handle, f"{policy} refuses the case '{case}': {refusal}"  # noqa: PT017
             assert not (simulator.events[:, 1] == w.START).any(), f"{policy} refuses the case '{case}' too late"
             pytest.skip(f"the policy refuses this case: {refusal}")
         return simulator
