@@ -1,6 +1,6 @@
 """What a third party needs to test against shunter.
 
 ``conformance`` holds the suites to inherit (``PolicyConformance``, ``BackendConformance``), ``invariants.check``
-replays an event log and finds what no schedule may do, ``cases`` are little clusters full of jobs, ``reference`` is a slow and
-obvious simulator, ``strategies`` draw random inputs for hypothesis.
+replays an event log and finds what no schedule may do, ``cases`` are little clusters full of jobs, ``reference`` is a
+slow and obvious simulator, ``strategies`` draw random inputs for hypothesis.
 """
