@@ -75,11 +75,11 @@ def test_a_fork_of_ten_thousand_jobs_is_cheap():
     trace = busy(10_000)
     simulator = Simulator(trace, PLAIN)
     simulator.run(registry.policy("fifo"), until=int(trace.submit[5000]))
-    took = []
+    took = []  # of this thread: whoever else is busy on the machine does not count
     for _ in range(15):
-        begun = time.perf_counter()
+        begun = time.thread_time()
         simulator.fork()
-        took.append(time.perf_counter() - begun)
+        took.append(time.thread_time() - begun)
     assert statistics.median(took) < 0.005
 
 
