@@ -80,6 +80,7 @@ class _State:
     begun: dict[int, int] = field(default_factory=dict)  # running job -> begin of its present run
     held: dict[int, Places] = field(default_factory=dict)  # running job -> where it runs
     ended: set[int] = field(default_factory=set)
+    expected: dict[int, int] = field(default_factory=dict)  # conservative: running job -> its end, as last planned with
     reserved: dict[int, tuple[int, Places]] = field(default_factory=dict)  # conservative: waiting job -> (start, where)
     off_plan: set[int] = field(default_factory=set)  # conservative: pools in which something went other than expected
 
@@ -166,7 +167,7 @@ def end_finished(state: _State) -> None:
     """Rule 1: jobs whose work is done end and release their GPUs."""
     for index in list(state.begun):
         if true_end(state, index) == state.now:
-            if planned_end(state, index) != state.now:
+            if state.expected[index] != state.now:
                 state.off_plan.add(state.jobs[index].pool)
             _leave(state, index)
             state.ended.add(index)
@@ -182,6 +183,7 @@ def start(state: _State, index: int, where: Places) -> None:
     state.waiting.remove(index)
     state.begun[index] = state.now
     state.held[index] = where
+    state.expected[index] = planned_end(state, index)
     state.free = taken(state.free, where)
 
 
@@ -340,6 +342,9 @@ def decide_conservative(state: _State) -> bool:
     for index in list(state.reserved):
         if state.jobs[index].pool in state.off_plan:
             del state.reserved[index]
+    for index in state.begun:
+        if state.jobs[index].pool in state.off_plan:
+            state.expected[index] = expected_end(state, index)
     state.off_plan.clear()
     for index in in_order(state, state.waiting):
         if index not in state.reserved:
