@@ -154,7 +154,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["simulate", SMALL, "-c", "2x8"], "no policy; give one"),
         (["simulate", SMALL, "-p", "fifo"], "no cluster; give one"),
         (["simulate", SMALL, "-c", "1x8", "-p", "fifo"], "--drop-unfit"),
-        (["simulate", SMALL, "-c", "philly", "-p", "fifo"], "names no virtual cluster"),
+        (["simulate", SMALL, "-c", "philly", "-p", "fifo"], "does not name one of the virtual clusters"),
         (["simulate", SMALL, "-c", "philly", "-p", "fifo", "--drop-unfit"], "no job names one"),
         (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blocking=skip,backfill=easy"], "contradicts"),
         (["simulate", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
