@@ -23,6 +23,7 @@ def rows(size: Size) -> Iterator[Row]:
     trace, _ = workload.jobs(size.jobs)
     yield from measures.speeds(trace, size)
     yield from measures.plain_python(trace, size)
+    yield from measures.threads(trace, size)
     yield from measures.growth(size)
     yield from measures.memory(size)
     yield from measures.starts(size)

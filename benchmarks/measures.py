@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -154,6 +155,19 @@ def plain_python(trace: Trace, size: Size) -> Iterator[Row]:
     count = int(np.isin(simulators[-1].events[:, 1], (w.ARRIVE, w.FINISH)).sum())
     what, measure = "plain Python policy through drive", f"arrivals and ends/s, {cluster.nodes} nodes"
     yield Row(what, measure, count / took.wall, "events/s", 20_000, remark=took.remark)
+
+
+def threads(trace: Trace, size: Size) -> Iterator[Row]:
+    """How much faster two threads run two simulations than one does: the compiled loop holds no lock."""
+
+    def both(workers: int) -> float:
+        with ThreadPoolExecutor(workers) as pool:
+            begun = time.perf_counter()
+            list(pool.map(lambda _: simulated(trace, "wfp3"), range(2)))
+            return time.perf_counter() - begun
+
+    ratio = max(both(1) / both(2) for _ in range(size.repeats))
+    yield Row("two simulations on two threads", "speed-up over one thread", ratio, "x", 1.3)
 
 
 def growth(size: Size) -> Iterator[Row]:

@@ -1,5 +1,7 @@
 """Slurm's priority: each factor alone decides as Slurm says, and settings that do nothing are named."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -51,15 +53,20 @@ def test_age_counts_up_to_max_age(max_age, expected):
     assert order(multifactor(age=1000, qos=1, max_age=max_age), trace) == expected
 
 
+def decayed(seconds):
+    """What a GPU in use so long, up to now, counts at a half-life of 60 s: the integral of 2^(-t/60), in ms."""
+    return 1000 * 60 / math.log(2) * (1 - 2 ** (-seconds / 60))
+
+
 def test_fair_share_halves_past_usage():
-    """Ann used 80 GPU s from 0 to 10, bob 80 GPU s from 10 to 30; by then ann's count 2^(-1/3)."""
+    """Ann used 8 GPUs from 0 to 10, bob 4 from 10 to 30; each moment of it has been decaying since."""
     rows = [(0, 10, 8, ANN), (0, 20, 4, BOB), (0, 5, 8, BOB), (0, 5, 8, ANN)]
     policy = multifactor(fairshare=1, decay=60)
     assert order(policy, trace_of(rows)) == [0, 1, 3, 2]
     simulator = Simulator(trace_of(rows), ONE)
     memory = simulator.run(policy, until=30_000)
     queue = memory.form.memory
-    ann, bob = 80_000 * 2 ** (-20 / 60), 80_000
+    ann, bob = 8 * decayed(10) * 2 ** (-20 / 60), 4 * decayed(20)
     assert queue.users[q.USAGE].tolist() == pytest.approx([ann, bob])
     assert queue.total[0] == pytest.approx(ann + bob)
     job = q.describe.py_func(simulator.world, queue, 2, queue.total[0], 30_000)
@@ -71,7 +78,7 @@ def test_a_failed_attempt_is_usage_too():
     """Ann's job fails after 10 s on 8 GPUs: she has used them, whether it worked or not."""
     trace = trace_of([(0, 20, 8, ANN)], failures=[1], fail_after=[10_000])
     memory = Simulator(trace, ONE).run(multifactor(fairshare=1, decay=60), until=10_000)
-    assert memory.form.memory.users[q.USAGE].tolist() == [80_000]
+    assert memory.form.memory.users[q.USAGE].tolist() == pytest.approx([8 * decayed(10)])
 
 
 def test_without_fair_share_the_submission_decides():

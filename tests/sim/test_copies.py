@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -95,36 +94,6 @@ def test_threads_give_what_one_after_another_gives():
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(digest, traces)) == expected
     assert len(set(expected)) == 8
-
-
-def speed_up(work):
-    """How much faster two threads do this twice than one does."""
-    begun = time.perf_counter()
-    work(0), work(1)
-    alone = time.perf_counter() - begun
-    with ThreadPoolExecutor(2) as pool:
-        begun = time.perf_counter()
-        list(pool.map(work, range(2)))
-        return alone / (time.perf_counter() - begun)
-
-
-def test_two_threads_are_faster_than_one():
-    trace, block = busy(30_000), bytes(2**28)
-
-    def run(_):
-        Simulator(trace, PLAIN).run(registry.policy("wfp3"))
-
-    run(0)
-    possible = (
-        0.0  # what hashing, which needs no lock either, gains at the same time: a machine may have no second core free
-    )
-    for _ in range(8):
-        possible = max(possible, control := speed_up(lambda _: hashlib.sha1(block).digest()))
-        if control >= 1.6 and speed_up(run) >= 1.3:
-            return
-    if possible < 1.6:
-        pytest.skip(f"no second core is free: two threads that hash gain a factor of {possible:.2f} only")
-    pytest.fail("two simulations on two threads are not 1.3 times as fast as one after another")
 
 
 def test_others_go_on_while_a_simulation_runs():

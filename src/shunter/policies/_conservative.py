@@ -160,13 +160,20 @@ def length_of(world: World, queue: Queue, job: int) -> int:
 
 
 @kernel
-def reserve(world: World, queue: Queue, parts: Parts, job: int) -> bool:
-    """Reserve the first hole in which a job fits for as long as it should take; false if there is none."""
+def reserve(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """Reserve the first hole in which a job fits for as long as it should take.
+
+    Where there is none (its nodes are down) it is noted as never, and tried again when something changes in its pool.
+    """
     scratch, profile = queue.scratch, queue.profile
     nodes, gpus, length = world.nodes.shape[1], world.jobs[w.GPUS, job], length_of(world, queue, job)
     for node in range(nodes):
         scratch.total[node] = world.nodes[w.TOTAL, node] if may_use(world, job, node) else 0
     usable, total, order = scratch.usable[:nodes], scratch.total[:nodes], world.nodes[w.RANK]
+    index = queue.settings[RESERVED]
+    queue.settings[RESERVED] += 1
+    profile.job[index], profile.start[index] = job, w.NEVER
+    profile.counts[index] = 0
     for row in range(queue.settings[PROFILE_ROWS]):
         room = 0
         for node in range(nodes):
@@ -178,15 +185,11 @@ def reserve(world: World, queue: Queue, parts: Parts, job: int) -> bool:
             continue
         used = parts.place(usable, total, order, gpus, draw_for(world, job), scratch.nodes, scratch.counts)
         if used > 0:
-            index = queue.settings[RESERVED]
-            profile.job[index], profile.start[index] = job, profile.times[row]
-            profile.counts[index] = 0
+            profile.start[index] = profile.times[row]
             for i in range(used):
                 profile.counts[index, scratch.nodes[i]] = scratch.counts[i]
-            queue.settings[RESERVED] += 1
             occupy(world, queue, index)
-            return True
-    return False
+            return
 
 
 @kernel
@@ -211,6 +214,8 @@ def least_free(world: World, queue: Queue, job: int, node: int, row: int, end: i
 def occupy(world: World, queue: Queue, index: int) -> None:
     """Take what a reservation needs out of the table."""
     profile, job = queue.profile, queue.profile.job[index]
+    if profile.start[index] == w.NEVER:
+        return
     first = split(queue, profile.start[index])
     last = split(queue, profile.start[index] + length_of(world, queue, job))
     for node in range(world.nodes.shape[1]):
@@ -268,7 +273,6 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         job = next_unreserved(world, queue, parts)
         if job < 0:
             break
-        if not reserve(world, queue, parts, job):
-            break
         remove(queue, job)
+        reserve(world, queue, parts, job)
     return start_reserved(world, queue, plan)

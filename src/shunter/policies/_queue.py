@@ -253,6 +253,7 @@ def charge(world: World, queue: Queue) -> None:
         return
     queue.settings[USAGE_AT] = now
     kept, total = 2.0 ** (-elapsed / queue.settings[FAIR]), 0.0
+    gain = queue.settings[FAIR] / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
     for user in range(queue.users.shape[1]):
         queue.users[USAGE, user] *= kept
         total += queue.users[USAGE, user]
@@ -260,11 +261,11 @@ def charge(world: World, queue: Queue) -> None:
         for at in range(world.clock[length]):
             job = world.lists[row, at]
             user = world.jobs[w.USER, job]
-            ran = now - world.jobs[w.BEGUN, job] if row == w.L_RUNNING else world.jobs[w.EXECUTED, job]
-            if user >= 0:
+            ran = row == w.L_RUNNING or world.jobs[w.EXECUTED, job] > 0  # since before: starts are decisions too
+            if user >= 0 and ran:
                 gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
-                queue.users[USAGE, user] += gpus * min(elapsed, ran)
-                total += gpus * min(elapsed, ran)
+                queue.users[USAGE, user] += gpus * gain
+                total += gpus * gain
     queue.total[0] = total
 
 
