@@ -141,9 +141,9 @@ def _check(
 
 
 def next_instant(state: _State) -> int:
-    """When something happens next: an arrival or an end."""
+    """When something happens next: an end or a submission, even of a job that must wait for another."""
     outside = [i for i in range(len(state.jobs)) if i not in state.entered]
-    coming = [i for i in outside if _may_enter(state, i)]
+    coming = [i for i in outside if state.jobs[i].submit > state.now or _may_enter(state, i)]
     instants = [state.jobs[i].submit for i in coming] + [true_end(state, i) for i in state.begun]
     if not instants:
         raise TraceError(f"jobs {outside} wait for each other (after)")
