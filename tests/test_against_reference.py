@@ -15,17 +15,23 @@ from shunter.sim import Simulator
 from shunter.testing import reference, strategies
 from shunter.testing.reference import RefJob, RefNode, RefRun
 
-# the engine's order -> the same order in the reference's terms: (index, job, now, executed)
+# the engine's order -> the same order in the reference's terms; seconds where rounding counts
 KEYS = {
     "fifo": lambda i, job, now, executed: job.submit,
     "lifo": lambda i, job, now, executed: -job.submit,
     "sjf": lambda i, job, now, executed: max(job.estimate, 1),
-    "saf": lambda i, job, now, executed: max(job.estimate, 1) * job.gpus,
+    "saf": lambda i, job, now, executed: job.gpus * (max(job.estimate, 1) / 1000),
     "largest": lambda i, job, now, executed: -job.gpus,
-    "wfp3": lambda i, job, now, executed: -(((now - job.submit) / max(job.estimate, 1)) ** 3) * job.gpus,
+    "wfp3": lambda i, job, now, executed: (
+        -cubed(((now - job.submit) / 1000) / (max(job.estimate, 1) / 1000)) * job.gpus
+    ),
     "srtf": lambda i, job, now, executed: max(job.estimate, 1) - executed,
     "las": lambda i, job, now, executed: executed * job.gpus,
 }
+
+
+def cubed(number: float) -> float:
+    return number * number * number
 
 
 def as_trace(jobs: list[RefJob], pools: bool) -> Trace:

@@ -69,6 +69,7 @@ def present(world: World, queue: Queue) -> None:
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
         end = expected_end(world, queue, job)
+        queue.due[job] = end
         for i in range(held(world, job, scratch.gpu_ids)):
             gpu = scratch.gpu_ids[i]
             freed[gpu] = max(freed[gpu], end)
@@ -102,26 +103,44 @@ def drop_started(world: World, queue: Queue) -> None:
 @kernel
 def upset_pools(world: World, queue: Queue) -> bool:
     """Mark the pools in which something went other than planned, and say whether there are any."""
-    profile, now, any_upset = queue.profile, world.clock[w.NOW], False
     queue.upset[:] = 1 if queue.settings[PROFILE_ROWS] == 0 else 0
+    upset_by_jobs(world, queue)
+    if queue.settings[PROFILE_ROWS] > 0:
+        upset_by_nodes(world, queue)
+    any_upset = False
+    for pool in range(len(queue.upset)):
+        any_upset = any_upset or queue.upset[pool] == 1
+    return any_upset
+
+
+@kernel
+def upset_by_jobs(world: World, queue: Queue) -> None:
+    """Mark the pools of jobs that are overdue, ended at another time than planned, or missed their start."""
+    profile, now = queue.profile, world.clock[w.NOW]
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
         if planned_end(world, queue, job) <= now:
             queue.upset[queue.pool_of[queue.class_of[job]]] = 1
+    for at in range(world.clock[w.N_ENDED]):
+        job = world.lists[w.L_ENDED, at]
+        if queue.due[job] != now:
+            queue.upset[queue.pool_of[queue.class_of[job]]] = 1
     for i in range(queue.settings[RESERVED]):
         if profile.start[i] < now:
             queue.upset[queue.pool_of[queue.class_of[profile.job[i]]]] = 1
-    if queue.settings[PROFILE_ROWS] > 0:
-        for node in range(world.nodes.shape[1]):
-            due = 0
-            for i in range(queue.settings[RESERVED]):
-                if profile.start[i] == now:
-                    due += profile.counts[i, node]
-            if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
-                upset_users_of(world, queue, node)
-    for pool in range(len(queue.upset)):
-        any_upset = any_upset or queue.upset[pool] == 1
-    return any_upset
+
+
+@kernel
+def upset_by_nodes(world: World, queue: Queue) -> None:
+    """Mark the pools that use a node on which other GPUs are free than planned."""
+    profile, now = queue.profile, world.clock[w.NOW]
+    for node in range(world.nodes.shape[1]):
+        due = 0
+        for i in range(queue.settings[RESERVED]):
+            if profile.start[i] == now:
+                due += profile.counts[i, node]
+        if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
+            upset_users_of(world, queue, node)
 
 
 @kernel
@@ -256,6 +275,7 @@ def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
                 found += 1
                 wanted -= 1
             gpu += 1
+    queue.due[profile.job[best]] = world.clock[w.NOW] + length_of(world, queue, profile.job[best])
     add_start(plan, profile.job[best], queue.scratch.gpu_ids[:found])
     return True
 

@@ -210,6 +210,7 @@ def build_queue(policy: Ordering, view: View, cluster: Cluster) -> q.Queue:
         key=np.zeros(n),
         exact=np.zeros(n),
         estimate=estimate,
+        due=np.zeros(n, np.int64),
         class_of=class_of,
         members=np.zeros(n, np.int64),
         at=np.full(n, -1, np.int64),

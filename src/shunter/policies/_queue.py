@@ -80,6 +80,7 @@ class Queue(Arrays):
     key: F1  # (jobs,) smaller first, ties by job; of an order that varies with time, a lower bound up to HORIZON
     exact: F1  # (jobs,) the key of a job at present, once asked for
     estimate: I1  # (jobs,) ms, 0: not made yet
+    due: I1  # (jobs,) when a running job should end, as conservative backfilling last planned with
     class_of: I1  # (jobs,)
     members: I1  # (jobs,) the classes' heaps, one after another
     at: I1  # (jobs,) position of a job in its heap, -1: not there
@@ -287,17 +288,17 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     if user >= 0 and total > 0:
         usage = queue.users[USAGE, user] / total * queue.settings[USERS_SEEN]
     return Job(
-        (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) * 1e-3,
-        waited * 1e-3,
+        (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
+        waited / 1000.0,
         gpus,
-        queue.estimate[job] * 1e-3,
-        executed * 1e-3,
-        (queue.estimate[job] - executed) * 1e-3,
-        attained * 1e-3,
+        queue.estimate[job] / 1000.0,
+        executed / 1000.0,
+        (queue.estimate[job] - executed) / 1000.0,
+        attained / 1000.0,
         gpus / world.gpus.shape[1],
         usage,
         queue.factors[jobs[w.VC, job]],
-        jobs[w.QOS, job] * 1e-3,
+        jobs[w.QOS, job] / 1000.0,
     )
 
 
