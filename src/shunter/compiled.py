@@ -6,6 +6,7 @@ fixed signature, so that it can be handed to a kernel as an argument: one loop s
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import tempfile
@@ -71,6 +72,18 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     ours = plain.__module__.partition(".")[0] == __name__.partition(".")[0]
     with _our_cache():
         return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile in here what may need it: without the garbage collector, which otherwise goes through the compiler's heap."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @kernel

@@ -12,6 +12,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.cluster import Cluster
+from shunter.compiled import compiling
 from shunter.drive import drive
 from shunter.errors import ClusterError, InvariantError, PolicyError
 from shunter.model import (
@@ -188,9 +189,10 @@ class Simulator:
             memory = policy.start(self.cluster)
         if self._state.counts[state.MORE] == 0:  # the next view tells what is new since; none of this is
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
-        form: Compiled = policy.compiled(View(self.world, self._truth), memory)
-        arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
-        loop.run(*arguments, 0)  # compiles, if need be, before the clock is started
+        with compiling():  # before the clock is started
+            form: Compiled = policy.compiled(View(self.world, self._truth), memory)
+            arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
+            loop.run(*arguments, 0)
         begun = time.perf_counter()
         while True:
             status = loop.run(*arguments, STEP)
