@@ -76,7 +76,7 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Compile in here what may need it: without the garbage collector, which otherwise goes through the compiler's heap."""
+    """Compile in here: without the garbage collector, which would go through the compiler's heap again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

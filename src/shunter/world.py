@@ -107,9 +107,9 @@ A_START, A_PREEMPT, A_MIGRATE, A_RESIZE, A_POWER, A_TIMER, A_ASSIGN = range(7)
 SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
 
 
-def new_decision(gpus: int) -> Decision:
-    """An empty plan that has room for any plan of a cluster of ``gpus`` GPUs."""
-    room = max(64, 2 * gpus)
+def new_decision(world: World) -> Decision:
+    """An empty plan that has room to stop every job and to fill every GPU."""
+    room = 64 + 2 * world.slots.shape[1]
     actions, refusals = np.zeros((room, ACTION_COLUMNS), np.int64), np.zeros(room, np.int64)
     return Decision(actions, np.zeros(room, np.int64), np.zeros(2, np.int64), refusals)
 

@@ -152,7 +152,7 @@ class Ordering:
                 take_over(queue, memory.previous.form.memory)
             key, place = key_pointer(type(self).key), placers.kernel_of(self.placement)
             tools = tools_for(key, place, self.preemptive, self.backfill)
-            memory.plan = w.new_decision(memory.cluster.gpus)
+            memory.plan = w.new_decision(view.world)
             memory.form = Compiled(decide_pointer(tools), queue, tools)
             memory.previous = None
         return memory.form

@@ -69,7 +69,7 @@ class Simulator:
         self._until = w.NEVER - 1
         self._state = state.build(trace, cluster, seed, scenario or Scenario())
         self._chunks: tuple[I64, ...] = ()
-        self._plan = w.new_decision(cluster.gpus)
+        self._plan = w.new_decision(self.world)
         self._truth: Any = None
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
@@ -231,7 +231,7 @@ class Simulator:
         """A cheap, independent copy: the two then go their own ways. Copy a policy's memory with ``copy.deepcopy``."""
         twin = copy.copy(self)
         twin._state = state.copy(self._state)  # noqa: SLF001
-        twin._plan = w.new_decision(self.cluster.gpus)  # noqa: SLF001
+        twin._plan = w.new_decision(self.world)  # noqa: SLF001
         return twin
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
