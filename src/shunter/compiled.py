@@ -9,7 +9,9 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +21,7 @@ from typing import Any, TypeVar, cast
 import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
+MONTH = 30 * 86_400
 
 # `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which
 # otherwise costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
@@ -39,11 +42,21 @@ def cache_folder() -> Path:
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(os.environ.get("SHUNTER_KERNELS") or caches / "shunter" / "kernels") / digest.hexdigest()
     try:
+        if not folder.exists():
+            _forget_old(folder.parent)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         folder = Path(tempfile.gettempdir()) / f"shunter-kernels-{os.getuid()}" / digest.hexdigest()
         folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _forget_old(folder: Path) -> None:
+    """Delete what sources of more than a month ago were compiled to."""
+    if folder.exists():
+        for old in folder.iterdir():
+            if time.time() - old.stat().st_mtime > MONTH:
+                shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from shunter.world import signatures
 
 def names() -> tuple[str, ...]:
     """Every placement rule."""
-    return tuple(sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__)))
+    modules = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    return tuple(sorted(name.replace("_", "-") for name in modules))
 
 
 @cache

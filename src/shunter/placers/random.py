@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shunter.compiled import kernel
+from shunter.placers._nodes import is_taken
 from shunter.world import I64
 
 
@@ -14,10 +15,7 @@ def pick(usable: I64, nodes: I64, used: int, at_least: int, draw: int) -> int:
         wanted = draw % fitting if turn == 1 else -1
         seen = 0
         for node in range(len(usable)):
-            taken = False
-            for i in range(used):
-                taken = taken or nodes[i] == node
-            if usable[node] >= at_least and not taken:
+            if usable[node] >= at_least and not is_taken(nodes, used, node):
                 if seen == wanted:
                     return node
                 seen += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shunter.compiled import kernel
+from shunter.placers._nodes import freest
 from shunter.world import I64
 
 
@@ -16,14 +17,7 @@ def place(usable: I64, total: I64, order: I64, gpus: int, draw: int, nodes: I64,
         return 0
     used, need = 0, gpus
     while need > 0:
-        best = -1
-        for node in range(len(usable)):
-            if usable[node] > 0 and (best < 0 or usable[node] > usable[best]):
-                taken = False
-                for i in range(used):
-                    taken = taken or nodes[i] == node
-                if not taken:
-                    best = node
+        best = freest(usable, nodes, used)
         nodes[used], counts[used] = best, min(need, usable[best])
         need -= counts[used]
         used += 1
