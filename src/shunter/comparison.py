@@ -29,6 +29,7 @@ from shunter.compiled import cache_folder
 from shunter.errors import RunError
 from shunter.report.bootstrap import mean_difference
 from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, describe, new_folder, run, scene
+from shunter.seeding import check_seed
 from shunter.world import F64
 
 Progress: TypeAlias = Callable[[int, int], None]  # told how many jobs have ended, of how many in all
@@ -104,6 +105,9 @@ def compare_scene(
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare policies on a scene that has been read; ``progress`` is told how far it is."""
+    if isinstance(policies, str):
+        policies = [policies]
+    seed = check_seed(seed)
     if repeat < 1:
         raise RunError(f"repeat must be >= 1, got {repeat}")
     if workers is not None and workers < 1:

@@ -11,6 +11,14 @@ from shunter.protocols import Backend, Memory, Observer, Policy
 PATIENCE = 100  # plans refused in a row before the policy is called broken
 
 
+def asked(policy: Policy, view: View, memory: Memory) -> Plan:
+    """The policy's plan, if it is one."""
+    plan = policy.decide(view, memory)
+    if not isinstance(plan, Plan):
+        raise PolicyError(f"{type(policy).__name__}.decide must return a Plan (NOTHING for none), got {plan!r}")
+    return plan
+
+
 def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), memory: Memory | None = None) -> Memory:
     """Ask the policy at every decision point and do what it plans; returns the policy's memory at the end.
 
@@ -22,7 +30,7 @@ def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), 
         memory = policy.start(backend.cluster)
     refused = 0
     for view in backend:
-        while (plan := policy.decide(view, memory)).actions:
+        while (plan := asked(policy, view, memory)).actions:
             refusals = backend.apply(plan)
             for observer in observers:
                 observer.decided(view, plan, refusals)

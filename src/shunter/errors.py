@@ -46,6 +46,6 @@ class InvariantError(ShunterError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known name, if any is near, and lists them all."""
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}known: {', '.join(names)}"

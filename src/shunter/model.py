@@ -54,7 +54,7 @@ class Trace:
     vc: I64 = column("virtual cluster (partition) whose nodes it may use", default=-1)
     gpu_type: I64 = column("the only GPU type it may use", default=-1)
     model: I64 = column("workload, where known", default=-1)
-    limit: I64 = column("run time that the user requested", "s", scale=1000, high=1e9)
+    limit: I64 = column("run time that the user requested, taken at speed 1", "s", scale=1000, high=1e9)
     cpus: I64 = column("CPU cores in all", "cores", scale=1000, high=1e6)
     mem_gib: I64 = column("memory in all (MiB inside)", "GiB", scale=1024, high=1e6)
     after: I64 = column("job that must have ended before (row index inside)", "job_id", default=-1)

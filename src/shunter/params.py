@@ -46,9 +46,9 @@ def param(default: Any, doc: str, **limits: Any) -> Any:
 
 
 def declared(cls: type) -> dict[str, tuple[type, Any, Param]]:
-    """Every declared parameter of a dataclass: name -> (type, default, declaration)."""
-    fields = dataclasses.fields(cls)
-    return {f.name: (type(f.default), f.default, f.metadata["param"]) for f in fields if "param" in f.metadata}
+    """Every parameter of a dataclass: name -> (type, default, declaration); a plain field is one without range."""
+    plain = [f for f in dataclasses.fields(cls) if f.init and type(f.default) in (bool, int, float, str)]
+    return {f.name: (type(f.default), f.default, f.metadata.get("param", Param("not described"))) for f in plain}
 
 
 def build(cls: type[T], name: str, values: Mapping[str, Any]) -> T:

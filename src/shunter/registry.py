@@ -45,9 +45,11 @@ def _by_path(path: str) -> type[Any]:
     module_name, _, class_name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except SyntaxError as error:
+        raise PolicyError(f"policy '{path}': {error.filename} line {error.lineno}: {error.msg}; correct it") from None
+    except (ImportError, TypeError, ValueError) as error:
         raise PolicyError(
-            f"policy '{path}': can't import '{module_name}' ({error}); is it on the Python path?"
+            f"policy '{path}': can't import '{module_name}' ({error}); is its folder the present one or on PYTHONPATH?"
         ) from None
     found = getattr(module, class_name, None)
     if not isinstance(found, type) or not hasattr(found, "decide"):
@@ -59,6 +61,8 @@ def policy(wanted: str | Policy) -> Policy:
     """The policy that a text names; an object is taken as it is."""
     from shunter.protocols import Policy  # here, so that names can be listed and completed without NumPy
 
+    if isinstance(wanted, type):
+        raise PolicyError(f"a policy is an object, not a class; pass {wanted.__name__}() with its parameters")
     if not isinstance(wanted, str):
         if not isinstance(wanted, Policy):
             raise PolicyError(f"a policy needs 'needs', 'start' and 'decide'; {wanted!r} lacks some")

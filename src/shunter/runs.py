@@ -26,7 +26,7 @@ from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
-from shunter.seeding import rng
+from shunter.seeding import check_seed, rng
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Pro
     from shunter.sim import Simulator
     from shunter.sim.fitting import check_fit
 
-    chosen = registry.policy(policy)
+    chosen, seed = registry.policy(policy), check_seed(seed)
     trace = scene.repeat(seed, repeat)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
     check_fit(trace, scene.cluster, chosen)

@@ -28,12 +28,13 @@ UP, DOWN, ASLEEP, WAKING = range(4)
 SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES = range(14)
 # ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
-# list; LOST: GPU-ms of work lost or spent on checkpoints and restarts)
+# list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
+# what starting again costs, ms)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(14, 24)
-PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST = range(24, 30)
-JOB_COLUMNS = 30
+PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(24, 32)
+JOB_COLUMNS = 32
 
-# -- columns of `progress` (float): work done, work safe in a checkpoint, present speed (1 = as in the trace)
+# -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's)
 WORK, SAVED, RATE = range(3)
 PROGRESS_COLUMNS = 3
 
@@ -82,7 +83,7 @@ class Job(NamedTuple):
     gpus: float
     estimate: float  # of the run time, never 0
     executed: float  # run time so far
-    remaining: float  # estimate - executed
+    remaining: float  # of the estimate, at speed 1
     attained: float  # GPU time so far
     size: float  # gpus / GPUs of the cluster
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair

@@ -13,7 +13,18 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.policies._easy import expected_end, planned_end
 from shunter.policies._placing import add_start, draw_for, held, may_use
-from shunter.policies._queue import DEPTH, PROFILE_ROWS, RESERVED, Parts, Queue, ahead, first_of, insert, remove
+from shunter.policies._queue import (
+    DEPTH,
+    PROFILE_ROWS,
+    RESERVED,
+    Parts,
+    Queue,
+    ahead,
+    first_of,
+    insert,
+    remove,
+    run_time,
+)
 from shunter.world import Decision, World
 
 
@@ -175,7 +186,7 @@ def length_of(world: World, queue: Queue, job: int) -> int:
     for node in range(world.nodes.shape[1]):
         if may_use(world, job, node):
             slowest = min(slowest, world.nodes[w.SPEED, node] * 1e-6)
-    return int(max(np.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / slowest), 1))
+    return run_time(world, queue, job, slowest)
 
 
 @kernel

@@ -13,7 +13,7 @@ from shunter.policies._placing import (
     copy_to_paper,
     find_gpus,
     held,
-    may_use,
+    in_the_way,
     on_paper,
     put_on_paper,
 )
@@ -26,8 +26,8 @@ def planned_end(world: World, queue: Queue, job: int) -> int:
     """When a running job should end by its estimate, or should have."""
     if world.jobs[w.STATE, job] == w.STOPPING:
         return 0
-    left = queue.estimate[job] - world.progress[w.SAVED, job]
-    return int(world.jobs[w.BEGUN, job] + np.ceil(left / world.progress[w.RATE, job]))
+    left = queue.estimate[job] - world.progress[w.WORK, job]
+    return int(world.jobs[w.SINCE, job] + np.ceil(left / world.progress[w.RATE, job]))
 
 
 @kernel
@@ -46,7 +46,7 @@ def slowest(world: World, gpu_ids: I64) -> float:
 
 
 @kernel
-def sink(ends: I64, jobs: I64, at: int, count: int) -> None:
+def sink_end(ends: I64, jobs: I64, at: int, count: int) -> None:
     """Restore the heap of ends (and their jobs) below a position."""
     end, job = ends[at], jobs[at]
     while True:
@@ -68,13 +68,12 @@ def heap_of_ends(world: World, queue: Queue, job: int) -> int:
     scratch, count = queue.scratch, 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
-        node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
-        if may_use(world, job, node):
+        if in_the_way(world, job, other):
             scratch.ends[count] = expected_end(world, queue, other)
             scratch.jobs[count] = other
             count += 1
     for at in range(count // 2 - 1, -1, -1):
-        sink(scratch.ends, scratch.jobs, at, count)
+        sink_end(scratch.ends, scratch.jobs, at, count)
     return count
 
 
@@ -100,7 +99,7 @@ def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
             put_on_paper(world, on_paper(scratch), jobs[0], scratch.gpu_ids[:gpus], -1)
             count -= 1
             ends[0], jobs[0] = ends[count], jobs[count]
-            sink(ends, jobs, 0, count)
+            sink_end(ends, jobs, 0, count)
         if fits_on_paper(world, queue, parts, head):
             return int(time)
     return w.NEVER

@@ -84,17 +84,16 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
             rekey(world, queue, parts)
         tools.backfill(world, queue, parts, 0, plan)
         return
-    if not anything_to_try(world, queue):
-        return
-    if settings[KEYED_AT] != world.clock[w.NOW]:
-        rekey(world, queue, parts)
-    if start_next(world, queue, tools, plan):
-        return
-    if settings[BACKFILL] == B_EASY:
-        for pool in range(len(queue.head)):
-            if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
-                return
-    if settings[QUANTUM] > 0:
+    if anything_to_try(world, queue):
+        if settings[KEYED_AT] != world.clock[w.NOW]:
+            rekey(world, queue, parts)
+        if start_next(world, queue, tools, plan):
+            return
+        if settings[BACKFILL] == B_EASY:
+            for pool in range(len(queue.head)):
+                if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
+                    return
+    if settings[QUANTUM] > 0 and world.clock[w.N_PENDING] > 0:
         quantum = settings[QUANTUM]
         add_other(plan, w.A_TIMER, 0, (world.clock[w.NOW] // quantum + 1) * quantum)
 

@@ -69,6 +69,17 @@ def may_use(world: World, job: int, node: int) -> bool:
 
 
 @kernel
+def in_the_way(world: World, job: int, other: int) -> bool:
+    """Whether a running job holds a GPU on a node that ``job`` may use."""
+    slot = world.jobs[w.HEAD, other]
+    while slot >= 0:
+        if may_use(world, job, world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]):
+            return True
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return False
+
+
+@kernel
 def within_limits(world: World, paper: Paper, job: int, node: int) -> int:
     """How many of a node's free GPUs the job can use, given the CPU and memory that it wants beside each."""
     usable = paper.free[node]
@@ -83,10 +94,13 @@ def within_limits(world: World, paper: Paper, job: int, node: int) -> int:
 @kernel
 def draw_for(world: World, job: int) -> int:
     """A random number that depends on seed, job and how often it was stopped, and on nothing else (splitmix64)."""
-    mixed = (world.clock[w.SEED] << 40) ^ (job << 8) ^ world.jobs[w.PREEMPTIONS, job]
-    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
-    mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
-    return int((mixed ^ (mixed >> 31)) & 0x7FFFFFFFFFFFFFFF)
+    mixed = 0
+    for value in (world.clock[w.SEED], job, world.jobs[w.PREEMPTIONS, job]):
+        mixed = (mixed ^ value) - 7046029254386353131
+        mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+        mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
+        mixed = mixed ^ (mixed >> 31)
+    return int(mixed & 0x7FFFFFFFFFFFFFFF)
 
 
 @kernel

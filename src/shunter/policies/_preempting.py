@@ -10,7 +10,7 @@ from shunter.policies._placing import (
     copy_to_paper,
     find_gpus,
     held,
-    may_use,
+    in_the_way,
     on_paper,
     put_on_paper,
 )
@@ -24,11 +24,10 @@ def candidates(world: World, queue: Queue, job: int) -> int:
     count = 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
-        if world.jobs[w.STATE, other] == w.RUNNING and queue.exact[other] > queue.exact[job]:
-            node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
-            if may_use(world, job, node):
-                queue.scratch.jobs[count] = other
-                count += 1
+        later = world.jobs[w.STATE, other] == w.RUNNING and queue.exact[other] > queue.exact[job]
+        if later and in_the_way(world, job, other):
+            queue.scratch.jobs[count] = other
+            count += 1
     return count
 
 

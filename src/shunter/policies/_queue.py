@@ -215,6 +215,8 @@ def size_class(gpus: int) -> int:
 def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     took = float(world.jobs[w.EXECUTED, job])
+    if world.jobs[w.STATE, job] == w.DONE:
+        took = world.progress[w.WORK, job]  # what it would have taken at speed 1, as all estimates
     user = world.jobs[w.USER, job]
     if user >= 0:
         queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
@@ -278,9 +280,11 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     """A job as its order's key sees it, or would at a later time."""
     jobs = world.jobs
     executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
+    work = world.progress[w.WORK, job]
     if jobs[w.STATE, job] == w.PENDING:
         waited += now - jobs[w.WAITING_SINCE, job]
     else:
+        work += max(now - jobs[w.SINCE, job], 0) * world.progress[w.RATE, job]
         executed += now - jobs[w.BEGUN, job]
         attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
     gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
@@ -293,7 +297,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         gpus,
         queue.estimate[job] / 1000.0,
         executed / 1000.0,
-        (queue.estimate[job] - executed) / 1000.0,
+        (queue.estimate[job] - work) / 1000.0,
         attained / 1000.0,
         gpus / world.gpus.shape[1],
         usage,
@@ -324,8 +328,7 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
     if settings[PREEMPTIVE] == 1:
         for at in range(world.clock[w.N_RUNNING]):
             job = world.lists[w.L_RUNNING, at]
-            queue.key[job] = key_at(world, queue, parts, job, now)
-            queue.exact[job] = queue.key[job]
+            queue.exact[job] = key_at(world, queue, parts, job, now)  # its key may still order the heap that it left
     if settings[VARYING] == 0:
         return
     too_loose = settings[VISITS] > world.clock[w.N_PENDING] // 2
@@ -389,9 +392,14 @@ def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, long
 @kernel
 def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float) -> bool:
     """Whether a job should take no longer than ``longest`` ms at this speed."""
-    if longest == w.NEVER:
-        return True
-    return bool(max(math.ceil((queue.estimate[job] - world.progress[w.SAVED, job]) / speed), 1) <= longest)
+    return bool(longest == w.NEVER or run_time(world, queue, job, speed) <= longest)
+
+
+@kernel
+def run_time(world: World, queue: Queue, job: int, speed: float) -> int:
+    """How long a waiting job should take at this speed, its restart included if it ran before (ms)."""
+    restart = world.jobs[w.RESTART, job] if world.jobs[w.STARTED, job] >= 0 else 0
+    return int(restart + max(math.ceil((queue.estimate[job] - world.progress[w.WORK, job]) / speed), 1))
 
 
 @kernel

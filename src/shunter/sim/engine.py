@@ -71,6 +71,7 @@ class Simulator:
         self._chunks: tuple[I64, ...] = ()
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
+        self._refused = ""
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
 
@@ -128,7 +129,9 @@ class Simulator:
         """Check the whole plan and do it; if anything is refused, nothing is done."""
         decision = self._encode(plan.actions)
         if loop.check(self._state, decision):
-            return [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
+            refused = [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
+            self._refused = f" Its last refused plan, at {self.now} ms: {refused[0].action}: {refused[0].why}."
+            return refused
         counts = self._state.counts
         rows = max(int(counts[state.LOG_MARGIN]), int(decision.counts.sum()))  # at most one per action and GPU
         if counts[state.LOG_ROWS] + rows > len(self._state.log):
@@ -209,7 +212,7 @@ class Simulator:
     def _stuck(self, policy: Policy) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))
         return (
-            f"{policy} left {len(waiting)} jobs waiting although nothing more will happen; the first:\n"
+            f"{policy} left {len(waiting)} jobs waiting although nothing more will happen.{self._refused} The first:\n"
             + self.story(int(waiting[0]))
         )
 

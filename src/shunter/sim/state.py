@@ -16,10 +16,10 @@ UNLIMITED = 2**60
 
 # -- columns of `truth`: what no policy may see ...
 DURATION, FAILURES, FAIL_AFTER = range(3)
-# ... what stopping and starting costs; SINCE: work is counted from here on (after a restart); BASE: work when the
-# present attempt began; CHILD and SIBLING: the jobs that wait for this one, as a linked list
-INTERVAL, CHECKPOINT_COST, RESTART_COST, SINCE, BASE, CHILD, SIBLING = range(3, 10)
-TRUTH_COLUMNS = 10
+# ... what stopping costs, and how often a job checkpoints by itself; BASE: work when the present attempt began; CHILD
+# and SIBLING: the jobs that wait for this one, as a linked list
+INTERVAL, CHECKPOINT_COST, BASE, CHILD, SIBLING = range(3, 8)
+TRUTH_COLUMNS = 8
 
 # -- columns of `faults`, in order of time
 FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN = range(4)
@@ -130,7 +130,7 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     truth[DURATION], truth[FAILURES], truth[FAIL_AFTER] = trace.duration, trace.failures, trace.fail_after
     truth[INTERVAL] = trace.checkpoint
     truth[CHECKPOINT_COST] = cluster.overheads.of(cluster.overheads.checkpoint, jobs[w.GPUS])
-    truth[RESTART_COST] = cluster.overheads.of(cluster.overheads.restart, jobs[w.GPUS])
+    jobs[w.RESTART] = cluster.overheads.of(cluster.overheads.restart, jobs[w.GPUS])
     truth[[CHILD, SIBLING]] = -1
     for job in np.flatnonzero(trace.after >= 0)[::-1]:
         parent = trace.after[job]
@@ -151,14 +151,16 @@ def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
     vc = codes(trace.vc, trace.vcs, cluster.vcs)
     kind = codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
     for bad, what, known in (
-        (vc == -2, "asks for none of the virtual clusters", cluster.vcs),
-        (kind == -2, "asks for none of the GPU types", cluster.gpu_types),
+        (vc == -2, "asks for '{vc}', none of the virtual clusters", cluster.vcs),
+        (kind == -2, "asks for '{kind}', none of the GPU types", cluster.gpu_types),
         ((vc == -1) & bool(cluster.vcs), "does not name one of the virtual clusters", cluster.vcs),
     ):
         if bad.any():
+            job = int(np.argmax(bad))
+            names = {"vc": (*trace.vcs, "")[trace.vc[job]], "kind": (*trace.gpu_types, "")[trace.gpu_type[job]]}
             raise ClusterError(
-                f"job '{trace.job_id[np.argmax(bad)]}' {what} that cluster '{cluster.name}' has ({bad.sum()} jobs); "
-                f"it has {', '.join(known)}. Choose another cluster, or leave those jobs out (--drop-unfit)"
+                f"job '{trace.job_id[job]}' {what.format(**names)} that cluster '{cluster.name}' has "
+                f"({bad.sum()} such jobs); it has {', '.join(known)}. Choose another cluster, or leave those jobs out (--drop-unfit)"
             )
     return vc, kind
 

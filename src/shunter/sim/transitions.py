@@ -21,9 +21,7 @@ from shunter.sim.state import (
     INTERVAL,
     LOG_ROWS,
     NEXT_FAULT,
-    RESTART_COST,
     SIBLING,
-    SINCE,
     TIME,
     UNFINISHED,
     WHERE,
@@ -73,10 +71,10 @@ def strike(world: World, row: int, length: int, job: int) -> None:
 def settle(state: State, job: int) -> None:
     """Count the work done up to now at the speed so far."""
     now = state.world.clock[w.NOW]
-    if now > state.truth[SINCE, job]:
-        elapsed = now - state.truth[SINCE, job]
+    if now > state.world.jobs[w.SINCE, job]:
+        elapsed = now - state.world.jobs[w.SINCE, job]
         state.world.progress[w.WORK, job] += elapsed * state.world.progress[w.RATE, job]
-        state.truth[SINCE, job] = now
+        state.world.jobs[w.SINCE, job] = now
 
 
 @kernel
@@ -90,7 +88,7 @@ def retime(state: State, job: int) -> None:
         target = min(target, float(state.truth[BASE, job] + state.truth[FAIL_AFTER, job]))
         kind = K_FAILURE
     remaining = max(target - state.world.progress[w.WORK, job], 0.0)
-    end = state.truth[SINCE, job] + math.ceil(remaining / rate - SLACK)
+    end = state.world.jobs[w.SINCE, job] + math.ceil(remaining / rate - SLACK)
     if state.world.jobs[w.UNTIL, job] < end:
         end, kind = state.world.jobs[w.UNTIL, job], K_TIMER
     schedule(state.heap, state.counts, job, end, kind)
@@ -203,13 +201,13 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
     jobs[w.STATE, job] = w.RUNNING
     jobs[w.BEGUN, job] = now
     jobs[w.UNTIL, job] = until
-    state.truth[SINCE, job] = now
+    state.world.jobs[w.SINCE, job] = now
     take(state, job, gpu_ids)
     if jobs[w.STARTED, job] < 0:
         jobs[w.STARTED, job] = now
         jobs[w.ATTEMPTS, job] = 1
     else:
-        pay(state, job, state.truth[RESTART_COST, job])
+        pay(state, job, state.world.jobs[w.RESTART, job])
     retime(state, job)
     for i in range(len(gpu_ids)):
         if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
@@ -219,14 +217,14 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
 @kernel
 def pay(state: State, job: int, cost: int) -> None:
     """The job holds its GPUs for ``cost`` ms from now on without progress."""
-    state.truth[SINCE, job] = state.world.clock[w.NOW] + cost
+    state.world.jobs[w.SINCE, job] = state.world.clock[w.NOW] + cost
     state.world.jobs[w.LOST, job] += gpu_time(state.world, job, cost)
 
 
 @kernel
 def refund(state: State, job: int) -> None:
     """What was to be paid but is cut short by something else was not lost after all."""
-    left = state.truth[SINCE, job] - state.world.clock[w.NOW]
+    left = state.world.jobs[w.SINCE, job] - state.world.clock[w.NOW]
     if left > 0:
         state.world.jobs[w.LOST, job] -= gpu_time(state.world, job, left)
 
@@ -286,7 +284,7 @@ def finish(state: State, job: int) -> None:
 
 @kernel
 def roll_back(state: State, job: int) -> int:
-    """A job loses what it did since its last checkpoint; returns the lost work in ms, on the GPUs that it asked for."""
+    """A job loses what it did since its last checkpoint; returns the lost work in ms."""
     settle(state, job)
     progress = state.world.progress
     kept, interval = progress[w.SAVED, job], state.truth[INTERVAL, job]
@@ -295,7 +293,8 @@ def roll_back(state: State, job: int) -> int:
     lost: int = round(progress[w.WORK, job] - kept)
     progress[w.WORK, job] = kept
     progress[w.SAVED, job] = kept
-    state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.GPUS, job] * state.world.jobs[w.SHARE, job] // 1000
+    rate = progress[w.RATE, job] if progress[w.RATE, job] > 0 else 1.0
+    state.world.jobs[w.LOST, job] += gpu_time(state.world, job, round(lost / rate))
     return lost
 
 
@@ -373,7 +372,7 @@ def move(state: State, job: int, gpu_ids: I64) -> None:
     record(state, w.MOVE, job, world.jobs[w.WORKERS, job], len(gpu_ids))
     release(state, job)
     take(state, job, gpu_ids)
-    pay(state, job, state.truth[CHECKPOINT_COST, job] + state.truth[RESTART_COST, job])
+    pay(state, job, state.truth[CHECKPOINT_COST, job] + state.world.jobs[w.RESTART, job])
     retime(state, job)
     for i in range(len(gpu_ids)):
         if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
