@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shunter.errors import InvariantError
-from shunter.model import Timer
+from shunter.errors import InvariantError, PolicyError
+from shunter.model import Plan, Timer, View
 from shunter.protocols import Backend, Memory, Observer, Policy
 
 PATIENCE = 100  # plans refused in a row before the policy is called broken

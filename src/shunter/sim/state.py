@@ -160,7 +160,8 @@ def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
             names = {"vc": (*trace.vcs, "")[trace.vc[job]], "kind": (*trace.gpu_types, "")[trace.gpu_type[job]]}
             raise ClusterError(
                 f"job '{trace.job_id[job]}' {what.format(**names)} that cluster '{cluster.name}' has "
-                f"({bad.sum()} such jobs); it has {', '.join(known)}. Choose another cluster, or leave those jobs out (--drop-unfit)"
+                f"({bad.sum()} such jobs); it has {', '.join(known)}. Choose another cluster, or leave those jobs "
+                "out (--drop-unfit)"
             )
     return vc, kind
 

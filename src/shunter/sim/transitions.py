@@ -284,7 +284,7 @@ def finish(state: State, job: int) -> None:
 
 @kernel
 def roll_back(state: State, job: int) -> int:
-    """A job loses what it did since its last checkpoint; returns the lost work in ms."""
+    """A job loses what it did since its last checkpoint; returns the lost work in ms, on the GPUs that it asked for."""
     settle(state, job)
     progress = state.world.progress
     kept, interval = progress[w.SAVED, job], state.truth[INTERVAL, job]
@@ -293,8 +293,7 @@ def roll_back(state: State, job: int) -> int:
     lost: int = round(progress[w.WORK, job] - kept)
     progress[w.WORK, job] = kept
     progress[w.SAVED, job] = kept
-    rate = progress[w.RATE, job] if progress[w.RATE, job] > 0 else 1.0
-    state.world.jobs[w.LOST, job] += gpu_time(state.world, job, round(lost / rate))
+    state.world.jobs[w.LOST, job] += lost * state.world.jobs[w.GPUS, job] * state.world.jobs[w.SHARE, job] // 1000
     return lost
 
 
