@@ -199,3 +199,9 @@ def test_a_recorded_scene_needs_a_trace_and_a_policy():
         record = runs.scene("synthetic:jobs=5", "16x8").experiment("fifo", 0)
         with pytest.raises(RunError, match=says):
             runs.rerun(override(record, [setting]))
+
+
+def test_a_job_that_never_fits_is_named_with_file_and_line(tmp_path):
+    (tmp_path / "jobs.csv").write_text("job_id,submit,duration,gpus\nsmall,5,1,1\nhuge,0,1,99\n")
+    with pytest.raises(TraceError, match=r"jobs\.csv line 3: job 'huge' \(99 GPUs\) can never run"):
+        shunter.simulate(tmp_path / "jobs.csv", "1x8", "fifo")

@@ -22,6 +22,8 @@ class ShunterError(Exception):
 class InputError(ShunterError):
     """What the user gave cannot be used; the message says where, what, and what to do."""
 
+    job_id: str | None = None  # the job it is about, so that whoever knows the file can say the line
+
 
 class TraceError(InputError):
     """A trace file, or a job in it, is wrong."""

@@ -21,7 +21,7 @@ import numpy as np
 from shunter import __version__, clusters, experiment, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import RunError, TraceError
+from shunter.errors import InputError, RunError, TraceError
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
 from shunter.report import metrics
@@ -93,8 +93,11 @@ def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Pro
 
     chosen, seed = registry.policy(policy), check_seed(seed)
     trace = scene.repeat(seed, repeat)
-    simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
-    check_fit(trace, scene.cluster, chosen)
+    try:
+        simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
+        check_fit(trace, scene.cluster, chosen)
+    except InputError as error:
+        raise type(error)(_where(scene.trace_source.path, error.job_id) + str(error)) from None
     simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
@@ -299,6 +302,16 @@ def _trace(given: TraceLike) -> tuple[Trace, TraceSource]:
         given.write_csv(Path(folder) / "frame.csv")
         trace = traces.read(Path(folder) / "frame.csv")
     return trace, TraceSource("", trace.digest)
+
+
+def _where(path: str, job_id: str | None) -> str:
+    """The file, and the line where it has lines, that a message about a job begins with."""
+    if not path or _is_synthetic(path) or job_id is None:
+        return ""
+    from shunter.traces.csv_table import line_of
+
+    line = line_of(Path(path), job_id) if path.endswith((".csv", ".csv.gz")) else None
+    return f"{path} line {line}: " if line else f"{path}: "
 
 
 def _is_synthetic(text: str) -> bool:

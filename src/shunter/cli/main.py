@@ -28,6 +28,9 @@ class Commands(TyperGroup):
         except ShunterError as error:
             note(f"{error}\nThis is a defect in shunter or in a policy.", "error", "bold red")
             raise typer.Exit(1) from None
+        except OSError as error:
+            note(f"{error.filename or 'output'}: {error.strerror}; check the path and the disk", "error", "bold red")
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             note("stopped", "interrupted", "bold red")
             raise typer.Exit(130) from None

@@ -40,11 +40,13 @@ def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:
             wants += [f"{what} '{names[code]}'"] if code >= 0 else []
         wants += [f"{trace.cpus[job] / 1000:g} cores"] if trace.cpus[job] else []
         wants += [f"{trace.mem_gib[job] / 1024:g} GiB"] if trace.mem_gib[job] else []
-        raise TraceError(
+        error = TraceError(
             f"job '{trace.job_id[job]}' ({', '.join(wants)}) can never run on cluster '{cluster.name}' of"
             f" {cluster.gpus:,} GPUs ({len(misfits):,} of {len(trace):,} jobs can't); choose another cluster or leave"
             " them out with --drop-unfit"
         )
+        error.job_id = trace.job_id[job]
+        raise error
 
 
 def _fits(cluster: Cluster, placement: str, gpus: int, vc: int, kind: int, cpu: int, mem: int) -> bool:

@@ -158,11 +158,13 @@ def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
         if bad.any():
             job = int(np.argmax(bad))
             names = {"vc": (*trace.vcs, "")[trace.vc[job]], "kind": (*trace.gpu_types, "")[trace.gpu_type[job]]}
-            raise ClusterError(
+            error = ClusterError(
                 f"job '{trace.job_id[job]}' {what.format(**names)} that cluster '{cluster.name}' has "
                 f"({bad.sum()} such jobs); it has {', '.join(known)}. Choose another cluster, or leave those jobs "
                 "out (--drop-unfit)"
             )
+            error.job_id = trace.job_id[job]
+            raise error
     return vc, kind
 
 

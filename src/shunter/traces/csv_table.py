@@ -191,3 +191,11 @@ def _codes(texts: pl.Series) -> tuple[I64, tuple[str, ...]]:
     encoded = texts.to_arrow().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def line_of(path: Path, job_id: str) -> int | None:
+    """The line of a job in a file that was read before, for messages."""
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as text:
+        rows = csv.reader(text)
+        column = [name.strip() for name in next(rows)].index("job_id")
+        return next((rows.line_num for row in rows if len(row) > column and row[column].strip() == job_id), None)

@@ -34,11 +34,11 @@ HOUR_MS = 3_600_000
 
 def synthetic(jobs: int = 5000, seed: int = 0, gpus: int = 128, load: float = 0.9) -> Trace:
     """A trace whose GPU time is ``load`` times what ``gpus`` GPUs offer between its first and last submission."""
-    for name, value in (("jobs", jobs), ("gpus", gpus), ("load", load)):
-        if not (value > 0 and np.isfinite(value)):
-            raise TraceError(f"synthetic trace: {name} must be above 0, got {value}")
-    if seed < 0:
-        raise TraceError(f"synthetic trace: seed must not be negative, got {seed}")
+    for name, value, low, high in (("jobs", jobs, 1, 1e8), ("gpus", gpus, 1, 1e7), ("load", load, 1e-4, 1e4)):
+        if not low <= value <= high:
+            raise TraceError(f"synthetic trace: {name} must be above 0 ({low:g} to {high:g}), got {value}")
+    if not 0 <= seed < 2**31:
+        raise TraceError(f"synthetic trace: seed must not be negative, nor above {2**31 - 1}, got {seed}")
     user = _users(jobs, seed)
     size, duration = _works(user, seed, gpus)
     span = round(int((size * duration).sum()) / (gpus * load))
