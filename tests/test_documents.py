@@ -49,9 +49,9 @@ def column_rows() -> list[str]:
     rows = [row("`job_id`", "name", "required", "", "what the job is called")]
     for name, about in Trace.columns().items():
         needed = name in REQUIRED
-        default = "required" if needed else about.default / about.scale if about.scale else None
+        default = about.default / about.scale if about.scale and about.default >= 0 else None
         low, high = (f"{bound:g}" for bound in (about.low, about.high))
-        written = default if needed else "none" if default is None else f"{default:g}"
+        written = "required" if needed else "none" if default is None else f"{default:g}"
         allowed = f"{low} .. {high}" if about.scale else ""
         rows.append(row(f"`{name}`", about.unit or "name", written, allowed, about.doc))
     return rows

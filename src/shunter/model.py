@@ -66,10 +66,21 @@ class Trace:
         "failed attempts after which it is tried again", "attempts", scale=1, default=1_000_000, high=1e6
     )
     checkpoint: I64 = column("interval of its own checkpoints; 0: none", "s", scale=1000, high=1e9)
+    account: I64 = column("group or project that it is charged to", default=-1)
+    job_name: I64 = column("what its user called it", default=-1)
+    iterations: I64 = column("training iterations in all", "iterations", scale=1, high=1e15)
+    recorded_wait: I64 = column(
+        "time in the queue as recorded, for comparison; empty: not recorded", "s", scale=1000, default=-1, high=1e9
+    )
+    outcome: I64 = column("how it ended as recorded: completed, failed, cancelled, timeout ...", default=-1)
     users: tuple[str, ...] = ()
     vcs: tuple[str, ...] = ()
     gpu_types: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    job_names: tuple[str, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # what its reader left out or took for granted, in words
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -113,12 +124,18 @@ class Trace:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the whole content: equal traces, equal digests."""
+        """A hash of the whole content: equal traces, equal digests.
+
+        Columns in which nothing stands are left out, so that columns to come don't change it.
+        """
         digest = hashlib.blake2b(digest_size=8)
         digest.update("\x00".join(self.job_id.tolist()).encode())
-        for key in self.columns():
-            digest.update(getattr(self, key).tobytes())
-        digest.update(repr((self.users, self.vcs, self.gpu_types, self.models)).encode())
+        for key, about in self.columns().items():
+            values = getattr(self, key)
+            if (values != about.default).any():
+                digest.update(key.encode() + values.tobytes())
+                if not about.scale and key != "after":
+                    digest.update(repr(getattr(self, self.names_of(key))).encode())
         return digest.hexdigest()
 
 

@@ -13,6 +13,7 @@ from shunter.errors import TraceError
 from shunter.model import GPU, Column
 from shunter.world import F64, I64
 
+REQUIRED = ("job_id", "submit", "duration", "gpus")
 SHOWN = 5  # problems told in full; the rest are counted
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
 
@@ -86,6 +87,7 @@ def check_stored(problems: Problems, name: str, about: Column, values: I64) -> N
     wrong = (values < low * about.scale) | (values > high * about.scale)
     if name == "gpus":
         wrong |= (values > GPU) & (values % GPU != 0)
+    wrong &= (values != about.default) | (name in REQUIRED)
     must = requirement(name, about)
     problems.add(wrong, lambda row: f"{name} {must}, got {values[row] / about.scale:g}")
 

@@ -16,13 +16,20 @@ import numpy as np
 
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Column, Trace
-from shunter.traces.checks import REMEDIES, SHOWN, Problems, check_ids, number_is_wrong, requirement, rows_of_after
+from shunter.traces.checks import (
+    REMEDIES,
+    REQUIRED,
+    SHOWN,
+    Problems,
+    check_ids,
+    number_is_wrong,
+    requirement,
+    rows_of_after,
+)
 from shunter.world import I64
 
 if TYPE_CHECKING:
     import polars as pl
-
-REQUIRED = ("job_id", "submit", "duration", "gpus")
 
 
 def read(path: Path) -> Trace:

@@ -17,7 +17,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
-from shunter.traces.checks import Problems, check_ids, check_stored, rows_of_after
+from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.world import I64
 
 VERSION = 1
@@ -75,11 +75,10 @@ def read(path: Path) -> Trace:
     """Read a trace that ``write`` wrote."""
     table, metadata = _load(path)
     fields = set(table.column_names)
-    wanted = {"job_id", *Trace.columns()}
-    if fields != wanted:
-        parts = (("missing", wanted - fields), ("unknown", fields - wanted))
-        told = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in parts if names)
-        raise TraceError(f"{path}: must have exactly the columns of a trace, but {told}; {REMEDY}")
+    parts = (("missing", set(REQUIRED) - fields), ("unknown", fields - {"job_id", *Trace.columns()}))
+    told = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in parts if names)
+    if told:
+        raise TraceError(f"{path}: must have the columns of a trace, but {told}; {REMEDY}")
     if not table.num_rows:
         raise TraceError(f"{path}: there is no job in it; {REMEDY}")
     problems = Problems(path, lambda row: row + 1, "row")
@@ -87,6 +86,8 @@ def read(path: Path) -> Trace:
     row_of = check_ids(problems, ids)
     given: dict[str, Any] = {}
     for name, about in Trace.columns().items():
+        if name not in fields:
+            continue  # written before there was such a column
         if name == "after":
             given[name] = rows_of_after(problems, _strings(path, table, name), row_of)
         elif about.scale:
