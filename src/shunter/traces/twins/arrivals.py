@@ -35,7 +35,7 @@ def rhythmic(how: Arrivals, joined: NDArray[np.bool_], span: int, seed: int) -> 
     after = np.append(place[first[1:] - 1], place[-1]) + draw.lognormal(0, how.burst, len(first))
     count = np.diff(np.append(first, jobs))
     within = (place - np.repeat(before, count)) / np.repeat(after - before, count)
-    seconds = np.floor((hour + within) * 3600).astype(np.int64)
+    seconds: I64 = np.floor((hour + within) * 3600).astype(np.int64)
     seconds = np.minimum(seconds, span // 1000)
     seconds[0], seconds[-1] = 0, span // 1000  # so that the load between the first and the last is as wanted
     return how.start + seconds * 1000
@@ -49,7 +49,7 @@ def _hours(how: Arrivals, span: int, draw: np.random.Generator) -> F64:
     if hours[-1]:
         rhythm[-1] *= (span - hours[-1] * HOUR_MS) / HOUR_MS  # the last hour may be cut short
     days = draw.lognormal(0, how.day_surge, hours[-1] // 24 + 1)
-    rate = rhythm * days[hours // 24] * draw.lognormal(0, how.hour_surge, len(hours))
+    rate: F64 = rhythm * days[hours // 24] * draw.lognormal(0, how.hour_surge, len(hours))
     rate[_paused(how, len(hours), draw)] = 0
     for _ in range(8):
         for group in (of_week // 24, of_week % 24):
@@ -64,7 +64,8 @@ def _paused(how: Arrivals, hours: int, draw: np.random.Generator) -> I64:
     begin = ((np.arange(count) + draw.random(count)) * hours / max(count, 1)).astype(np.int64)
     length = np.rint(-how.pause_hours * np.log(draw.permutation(even(count)))).astype(np.int64)
     within = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)
-    return np.minimum(np.repeat(begin, length) + within, hours - 1)
+    paused: I64 = np.minimum(np.repeat(begin, length) + within, hours - 1)
+    return paused
 
 
 def rearranged(trace: Trace, how: str, seed: int = 0) -> Trace:

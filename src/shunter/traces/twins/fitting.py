@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from shunter.errors import TraceError
-from shunter.model import GPU, Trace
+from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.traces.twins.arrivals import HOUR_MS, MONDAY_H, WEEK_H, rhythmic
 from shunter.traces.twins.making import DAY_MS, numbered
@@ -65,7 +65,7 @@ def _quantiles(times: I64) -> Quantiles:
 def _tie(one: I64, other: I64) -> float:
     """The correlation of the normal scores."""
     scores = [normal(ranks(values + rng(0, "fit.ties").random(len(values)))) for values in (one, other)]
-    return float(np.clip(np.corrcoef(*scores)[0, 1], 0, 0.99))
+    return float(np.clip((scores[0] * scores[1]).mean(), 0, 0.99))
 
 
 # ------------------------------------------------------------------------------------------- kinds
@@ -165,9 +165,7 @@ def _rhythm(submit: I64) -> tuple[F64, float, float]:
     count = np.bincount(hour, minlength=len(hours)).astype(float)
     seen = np.bincount(of_week, minlength=WEEK_H)
     rate = np.bincount(of_week, count, minlength=WEEK_H)
-    by_day, by_hour = (
-        _relative(rate.reshape(7, 24).sum(axis), seen.reshape(7, 24).sum(axis)) for axis in (1, 0)
-    )
+    by_day, by_hour = (_relative(rate.reshape(7, 24).sum(axis), seen.reshape(7, 24).sum(axis)) for axis in (1, 0))
     usual = np.outer(by_day, by_hour).ravel() * count.mean()
     week = (rate + usual) / (seen + 1)  # where little was seen, day and hour of the day say most
     strays = []
@@ -200,7 +198,9 @@ def _users(trace: Trace, log_s: F64, score: F64) -> Users:
     count = np.bincount(user[known])
     top = max(len(count) // 20, 1)
     ranked = np.arange(1, len(count) + 1)
-    skew = solve(lambda skew: (ranked[:top] ** -skew).sum() / (ranked**-skew).sum(), count[:top].sum() / count.sum(), 0, 6)
+    skew = solve(
+        lambda skew: (ranked[:top] ** -skew).sum() / (ranked**-skew).sum(), count[:top].sum() / count.sum(), 0, 6
+    )
     apart = np.diff(trace.submit // 1000) > 0
     stays = (np.diff(user) == 0)[apart]
 

@@ -40,20 +40,13 @@ class Cast:
     work: I64
 
 
-def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, gpus: int = 0) -> Trace:
+def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, gpus: int | None = None) -> Trace:
     """A twin of so many jobs.
 
     It comes at the rate of the profile unless a ``load`` is given: then the GPU time between its first and last
-    submission is ``load`` times what ``gpus`` GPUs (of the profile's cluster, if 0) offer.
+    submission is ``load`` times what ``gpus`` GPUs (by default the profile's) offer.
     """
-    size = gpus or profile.gpus
-    check(jobs, seed, load, gpus)
-    if load is not None and not size:
-        raise TraceError("a load needs to know of how many GPUs; give --gpus too, or drop --load")
-    if gpus and profile.kinds.gpus.max() > gpus * GPU:
-        raise TraceError(
-            f"the largest jobs ask for {profile.kinds.gpus.max() // GPU:,} GPUs, so --gpus must not be less, got {gpus:,}"
-        )
+    size = check(jobs, seed, load, profile.gpus if gpus is None else gpus)
     cast = _cast(profile, jobs, seed)
     kind = _kinds(profile.kinds, cast, seed)
     score, duration = _durations(profile, cast, kind, seed)
@@ -73,14 +66,15 @@ def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, 
     return Trace.of(name, ids, submit=submit, duration=duration, gpus=asked, **given)
 
 
-def check(jobs: int, seed: int, load: float | None, gpus: int) -> None:
-    """Refuse settings that no trace can have."""
-    bounds = (("jobs", jobs, 1, 1e8), ("gpus", gpus, 0, 1e7), ("load", 1 if load is None else load, 0.01, 100))
+def check(jobs: int, seed: int, load: float | None, gpus: int) -> int:
+    """Refuse settings that no twin can have; returns the GPUs that a load is of."""
+    bounds = (("jobs", jobs, 1, 1e8), ("load", 1 if load is None else load, 0.01, 100), ("seed", seed, 0, 2**31 - 1))
     for name, value, low, high in bounds:
         if not low <= value <= high:
-            raise TraceError(f"twin: {name} must be from {low:g} to {high:g}, got {value}")
-    if not 0 <= seed < 2**31:
-        raise TraceError(f"twin: seed must be from 0 to {2**31 - 1}, got {seed}")
+            raise TraceError(f"synthetic trace: {name} must be from {low:g} to {high:g}, got {value}")
+    if load is not None and not 1 <= gpus <= 1e7:
+        raise TraceError(f"synthetic trace: a load is that of some number of GPUs, 1 to 1e+07, got {gpus}; give --gpus")
+    return gpus
 
 
 def numbered(prefix: str, count: int, digits: int) -> list[str]:
@@ -95,7 +89,7 @@ def _cast(profile: Profile, jobs: int, seed: int) -> Cast:
     comes = ~joined & (draw.random(jobs) >= users.stay)
     joined[0], comes[0] = False, True
     sessions = int(comes.sum())
-    weights = np.arange(1, max(users.count, 1) + 1) ** -users.skew
+    weights = np.arange(1.0, max(users.count, 1) + 1) ** -users.skew
     user = cut(draw.permutation(even(sessions)), weights)[np.cumsum(comes) - 1]
 
     fresh = draw.random(jobs) >= users.repeat
@@ -185,7 +179,7 @@ def _people(users: Users, cast: Cast) -> dict[str, object]:
         found |= {"job_name": name, "job_names": tuple(numbered("name", len(works), 3))}
     if users.accounts:
         shares = np.array(users.accounts)
-        weights = np.arange(1, users.count + 1) ** -users.skew
+        weights = np.arange(1.0, users.count + 1) ** -users.skew
         middle = np.cumsum(weights) - weights / 2
         account = cut(middle / weights.sum(), shares)[cast.user]
         found |= {"account": account, "accounts": tuple(numbered("account", len(shares), 1))}
@@ -220,6 +214,8 @@ def for_plain_cluster(profile: Profile, gpus: int) -> Profile:
     """The profile for so many GPUs without virtual clusters or types: only jobs that fit, and fewer of them a day."""
     kinds = profile.kinds
     fits = kinds.gpus <= gpus * GPU
+    if not fits.any():
+        raise TraceError(f"synthetic trace: gpus must be at least {kinds.gpus.min() // GPU}, got {gpus}")
     smaller = Kinds.of_sizes(kinds.gpus[fits] // GPU, kinds.share[fits], kinds.score[fits])
     arrivals = dataclasses.replace(profile.arrivals, per_day=profile.arrivals.per_day * gpus / profile.gpus)
     return dataclasses.replace(profile, kinds=smaller, places={}, arrivals=arrivals, gpus=gpus, cluster="auto")

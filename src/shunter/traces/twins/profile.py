@@ -42,7 +42,9 @@ class Kinds:
 
     gpus: I64  # thousandths
     share: F64  # of the jobs
-    score: F64  # (kinds, len(POSITIONS)) among all jobs, the normal score of the run time at these positions in the kind
+    score: (
+        F64  # (kinds, len(POSITIONS)) among all jobs, the normal score of the run time at these positions in the kind
+    )
     vc: I64
     gpu_type: I64
     vcs: tuple[str, ...] = ()
@@ -145,8 +147,9 @@ def _sizes(told: dict[str, Any]) -> tuple[I64, F64]:
     sizes, model = _sizes(published["sizes"])
 
     def tilted(power: float) -> F64:
-        share = model * sizes.astype(float) ** -power
-        return share / share.sum()
+        share: F64 = model * sizes.astype(float) ** -power
+        share /= share.sum()
+        return share
 
     power = solve(lambda power: -float((tilted(power) * sizes).sum()), -told["mean"], -2.0, 4.0)
     return sizes, tilted(power)
