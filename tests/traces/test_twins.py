@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT))
 
 from benchmarks import twins as measured  # noqa: E402
+
 from shunter import clusters  # noqa: E402
 from shunter.errors import TraceError  # noqa: E402
 from shunter.model import GPU, Trace  # noqa: E402
@@ -115,7 +116,7 @@ def test_a_twin_fits_its_ready_made_cluster_and_loads_it_evenly(name):
     cluster, trace = clusters.load(name), twins.twin(name, ENOUGH)
     by_type = name == "pai"
     codes, places = (trace.gpu_type, trace.gpu_types) if by_type else (trace.vc, trace.vcs)
-    has = {place: 0 for place in places}
+    has = dict.fromkeys(places, 0)
     for group in cluster.groups:
         has[group.gpu_type if by_type else group.vc] += group.count * group.gpus
     assert has == rooms(name)
@@ -144,7 +145,9 @@ def offered(trace: Trace, gpus: int) -> float:
     return float((trace.gpus / GPU * trace.duration).sum() / (int(trace.submit[-1] - trace.submit[0]) * gpus))
 
 
-@pytest.mark.parametrize(("name", "gpus", "of"), [("helios-venus", None, 1022), ("philly", 64, 64), ("pai", None, 6742)])
+@pytest.mark.parametrize(
+    ("name", "gpus", "of"), [("helios-venus", None, 1022), ("philly", 64, 64), ("pai", None, 6742)]
+)
 def test_the_load_is_as_asked_and_jobs_stay_the_same(name, gpus, of):
     one, other = (twins.twin(name, 5000, load=load, gpus=gpus) for load in (0.5, 1.5))
     assert (offered(one, of), offered(other, of)) == (pytest.approx(0.5, rel=1e-4), pytest.approx(1.5, rel=1e-4))
