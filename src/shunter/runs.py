@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import platform
-import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import __version__, clusters, experiment, registry, traces
+from shunter import __version__, clusters, folders, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import InputError, RunError, TraceError
 from shunter.experiment import ClusterSource, Experiment, TraceSource
+from shunter.folders import Run
 from shunter.model import GPU, Trace
+from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
 from shunter.seeding import check_seed, rng
@@ -81,28 +77,40 @@ def scene(trace: TraceLike, cluster: ClusterLike, must_fit: Iterable[Any] = ()) 
     return Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs))
 
 
-def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0) -> Result:
+def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line."""
-    return run(scene(trace, cluster), policy, seed)
+    return run(scene(trace, cluster), policy, seed, decisions=decisions)
 
 
-def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Progress | None = None) -> Result:
-    """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then."""
+def run(
+    scene: Scene,
+    policy: Any,
+    seed: int = 0,
+    repeat: int = 0,
+    progress: Progress | None = None,
+    decisions: bool = False,
+) -> Result:
+    """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then.
+
+    With ``decisions`` it is kept why jobs waited.
+    """
     from shunter.sim import Simulator
     from shunter.sim.fitting import check_fit
 
     chosen, seed = registry.policy(policy), check_seed(seed)
     trace = scene.repeat(seed, repeat)
     try:
-        simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
+        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, reasons=decisions)
         check_fit(trace, scene.cluster, chosen)
     except InputError as error:
         raise type(error)(_where(scene.trace_source.path, error.job_id) + str(error)) from None
-    simulator.run(chosen, progress=progress)
+    memory = simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
-    return Result(record, about, trace, scene.cluster, *outcome)
+    return Result(
+        record, about, trace, scene.cluster, *outcome, _told(simulator, chosen, memory) if decisions else None
+    )
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -140,6 +148,28 @@ def recorded_scene(record: Experiment) -> Scene:
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """Why jobs waited, as the policy said, and what groups of jobs it spoke of."""
+
+    decisions: pl.DataFrame  # time (ms), scope, subject, code, a, b, c: see ``shunter.reasons``
+    demand_class: I64  # (jobs,) -1: the policy spoke only of single jobs
+    pool: I64  # (jobs,)
+
+
+def _told(simulator: Any, policy: Any, memory: Any) -> Told:
+    import polars as pl
+
+    rows = simulator.reasons
+    names = {"scope": (SCOPES, rows[:, 1]), "code": (simulator.codes, rows[:, 3])}
+    texts = {name: pl.Series(known, dtype=pl.String).gather(codes) for name, (known, codes) in names.items()}
+    numbers = {name: rows[:, column] for name, column in (("a", 4), ("b", 5), ("c", 6))}
+    frame = {"time": rows[:, 0], "scope": texts["scope"], "subject": rows[:, 2], "code": texts["code"], **numbers}
+    none = np.full(len(simulator.trace), -1, np.int64)
+    groups = policy.groups(memory) if hasattr(policy, "groups") else (none, none)
+    return Told(pl.DataFrame(frame), *groups)
+
+
+@dataclass(frozen=True, eq=False)
 class Result:
     """What came out of one run; tables are made when they are first asked for."""
 
@@ -151,6 +181,7 @@ class Result:
     events: I64  # (rows, 5) the event log
     digest: str
     elapsed_s: float  # in the engine
+    told: Told | None = None
 
     @cached_property
     def replay(self) -> Replay:
@@ -177,6 +208,9 @@ class Result:
                 "job_id": pl.Series(trace.job_id.tolist(), dtype=pl.String),
                 "user": _named(trace.users, trace.user),
                 "vc": _named(trace.vcs, trace.vc),
+                "gpu_type": _named(trace.gpu_types, trace.gpu_type),
+                "job_name": _named(trace.job_names, trace.job_name),
+                "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
@@ -214,71 +248,23 @@ class Result:
             }
         )
 
+    @cached_property
+    def kept(self) -> Run:
+        """What of it a folder keeps."""
+        jobs, decisions = self.jobs, None
+        if self.told:
+            jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
+            decisions = self.told.decisions
+        record = (self.experiment, self.summary, folders.versions(), self.cluster)
+        return Run(*record, jobs, self.series, self.events, decisions)
+
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""
-        with new_folder(Path(folder), force) as made:
-            (made / "experiment.toml").write_text(experiment.to_toml(self.experiment), encoding="utf-8")
-            (made / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
-            (made / "digest").write_text(self.digest + "\n")
-            (made / "versions").write_text(json.dumps(versions(), indent=2) + "\n")
-            self.jobs.write_parquet(made / "jobs.parquet")
-            self.series.write_parquet(made / "series.parquet")
+        folders.save(self.kept, Path(folder), force)
         return Path(folder)
 
 
-def versions() -> dict[str, str]:
-    """The versions of everything that may change numbers."""
-    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
-    return {"shunter": __version__, **packages, "python": platform.python_version(), "platform": platform.platform()}
-
-
-def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write where something is; with ``force`` only a run or a comparison may be replaced."""
-    if not folder.exists():
-        return
-    if not force:
-        raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
-    if not any((folder / name).is_file() for name in ("experiment.toml", "comparison.json")):
-        raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
-
-
-@contextmanager
-def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
-    """A folder to write into, which appears under its name only when it is complete."""
-    check_folder(folder, force)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
-    try:
-        yield made
-        made.chmod(0o777 & ~_umask())
-        put_in_place(made, folder)
-    except OSError as error:
-        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def put_in_place(made: Path, folder: Path) -> None:
-    """Rename a finished folder to its name; what was there goes away afterwards."""
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-        folder.rename(old / "replaced")
-        made.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        made.rename(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _named(names: tuple[str, ...], codes: I64) -> pl.Series:
+def _named(names: Sequence[str], codes: I64) -> pl.Series:
     import polars as pl
 
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
