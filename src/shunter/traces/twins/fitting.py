@@ -19,7 +19,8 @@ FEW = 5  # what fewer jobs than this have in common is not told
 START = 978_307_200_000  # 2001-01-01, a Monday: a twin says the hour and the weekday, not the date
 OUTCOMES = ("completed", "failed", "cancelled", "timeout", "out_of_memory", "node_fail", "preempted")
 ALIKE = 0.7  # jobs of a user, one after the other, of equal size, whose ln(run time) differ by less: a re-run
-LEFT_OUT = ("model", "cpus", "mem_gib", "after", "deadline", "qos", "failures", "checkpoint", "iterations")
+LEFT_OUT = ["model", "cpus", "mem_gib", "after", "deadline", "qos", "failures", "checkpoint"]
+LEFT_OUT += ["iterations", "recorded_wait"]
 SHARES = np.array([0, 0.1, 1, 2.5, *range(5, 96, 5), 92.5, 97.5, 98, 98.5, 99, 99.5, 99.9, 100]) / 100
 
 
@@ -74,13 +75,18 @@ def _tie(one: I64, other: I64) -> float:
 def _kinds(trace: Trace, score: F64) -> Kinds:
     """Sizes by virtual cluster and GPU type; a kind that few jobs have is put to the nearest size that more have."""
     vcs, vc = _by_number(trace.vc)
-    table = np.stack([vc, trace.gpu_type, trace.gpus])
-    found, code, count = np.unique(table, axis=1, return_inverse=True, return_counts=True)
+    sizes, size = np.unique(trace.gpus, return_inverse=True)
+    shape = (len(vcs) + 1, len(trace.gpu_types) + 1, len(sizes))
+    cell = np.ravel_multi_index((vc + 1, trace.gpu_type + 1, size), shape)
+    cells, code, count = np.unique(cell, return_inverse=True, return_counts=True)
+    place, kind_of_gpu, size = np.unravel_index(cells, shape)
+    found = np.stack([place - 1, kind_of_gpu - 1, sizes[size]])
     nearest = _nearest_common(found, count)
-    kept, code = np.unique(nearest[code.ravel()], return_inverse=True)
+    kept, code = np.unique(nearest[code], return_inverse=True)
     found, count = found[:, kept], np.bincount(code)
     at = cumulative_normal(POSITIONS)
-    scores = np.array([np.quantile(score[code == kind], at) for kind in range(len(kept))])
+    by_kind = np.split(score[np.argsort(code, kind="stable")], np.cumsum(count)[:-1])
+    scores = np.array([np.quantile(of_kind, at) for of_kind in by_kind])
     return Kinds(
         gpus=found[2],
         share=count / count.sum(),
@@ -238,9 +244,10 @@ def _outcomes(trace: Trace, score: F64) -> tuple[dict[str, float], float]:
 
 def apart(twin: Trace, original: Trace) -> Trace:
     """The twin with no pair (submission, run time) that the original has: such a job runs a millisecond longer."""
-    taken = set(zip(original.submit.tolist(), original.duration.tolist(), strict=True))
-    duration = twin.duration.copy()
     suspects = np.flatnonzero(np.isin(twin.submit, original.submit))
+    near = np.isin(original.submit, twin.submit[suspects])
+    taken = set(zip(original.submit[near].tolist(), original.duration[near].tolist(), strict=True))
+    duration = twin.duration.copy()
     for job in suspects.tolist():
         while (int(twin.submit[job]), int(duration[job])) in taken:
             duration[job] += 1
