@@ -205,8 +205,8 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
     where = f"in {about['vc']} " if about["vc"] else ""
     first = "head of the queue, " if piece.head else ""
     match piece.code:
-        case "full" if not any(piece.numbers):
-            return f"{first}no GPU was free {where}".rstrip()
+        case "full" if free == 0:
+            return f"{first}no GPU was free {where}".rstrip() + beside
         case "full":
             return f"{first}{needs}, {most}{free} were free {where}({largest} on one node){beside}"
         case "scattered":
