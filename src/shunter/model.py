@@ -143,7 +143,7 @@ class Trace:
 
     @property
     def dated(self) -> bool:
-        """Whether submissions are counted from 1970 (UTC), so that they have a date; else from a beginning of its own."""
+        """Whether submissions are counted from 1970 (UTC), so that they have a date, or from a beginning of its own."""
         return bool(len(self)) and int(self.submit[0]) >= EARLIEST_DATE_MS
 
 

@@ -52,13 +52,10 @@ def read(path: str | os.PathLike[str], format: str | None = None) -> Trace:  # n
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace as shunter's own Parquet; the file appears whole or not at all."""
-    from shunter.traces import parquet
+    """Write a trace in the format of the name's ending; the file appears whole or not at all."""
+    from shunter.traces import writing
 
-    file = Path(path)
-    if file.suffix != ".parquet":
-        raise TraceError(f"{file}: traces are written as Parquet; give a name that ends in .parquet")
-    parquet.write(trace, file)
+    writing.write(trace, Path(path))
 
 
 def _head(file: Path) -> bytes:

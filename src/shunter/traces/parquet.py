@@ -28,12 +28,6 @@ def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` to ``path``: the whole file, or nothing."""
     import pyarrow.parquet as pq
 
-    problems = Problems(path, lambda row: row, "job")
-    check_ids(problems, trace.job_id.tolist())
-    for name, about in Trace.columns().items():
-        if about.scale:
-            check_stored(problems, name, about, getattr(trace, name))
-    problems.raise_if_any()
     table = _table(trace)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
