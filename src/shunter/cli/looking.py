@@ -52,3 +52,31 @@ def describe(
     from shunter.report.trace_view import describe_view
 
     show(describe_view(about))
+
+
+def validate(
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    json: JsonOption = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 on errors and warnings.")] = False,
+) -> None:
+    """Look for what is wrong with a trace: impossible times, cut run times, jobs that never fit, overload ...
+
+    Each finding says how often, where, what it means and what to do. A file that can't be read ends with code 2; all
+    others with 0, whatever is found, unless --strict is given.
+    """
+    from shunter import clusters
+    from shunter.report.quality import validate as validated
+    from shunter.runs import read_trace
+
+    found = read_trace(trace)
+    findings = validated(found, clusters.load(cluster, found) if cluster else None)
+    if json:
+        listed = [finding.as_dict() for finding in findings]
+        print_json({"trace": found.name, "digest": found.digest, "jobs": len(found), "findings": listed})
+    else:
+        from shunter.report.quality_view import validate_view
+
+        show(validate_view(found.name, len(found), findings))
+    if strict and any(finding.severity != "info" for finding in findings):
+        raise typer.Exit(1)

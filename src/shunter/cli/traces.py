@@ -15,6 +15,7 @@ def trace() -> None:
 
 
 app.command("describe", epilog=looking.DESCRIBE_EXAMPLES)(looking.describe)
+app.command("validate", epilog=looking.VALIDATE_EXAMPLES)(looking.validate)
 app.command("convert", epilog=changing.CONVERT_EXAMPLES)(changing.convert)
 app.command("slice", epilog=changing.SLICE_EXAMPLES)(changing.slice_trace)
 app.command("merge", epilog=changing.MERGE_EXAMPLES)(changing.merge)

@@ -67,7 +67,7 @@ def wanted_at_once(trace: Trace) -> dict[str, float]:
     reached = np.cumsum(width[order] / width.sum())
     found = {"mean": float((level * (width / width.sum())).sum()) / GPU}
     for name, point in (("p50", 0.5), ("p95", 0.95)):
-        found[name] = float(level[order][min(np.searchsorted(reached, point), len(level) - 1)]) / GPU
+        found[name] = float(level[order][min(int(np.searchsorted(reached, point)), len(level) - 1)]) / GPU
     return found | {"max": float(level.max()) / GPU}
 
 

@@ -98,7 +98,7 @@ def _arrivals(trace: Trace, local: I64) -> dict[str, Any]:
 
 
 def _per_day(day: I64) -> dict[str, float]:
-    """Jobs of a day: least, mean and most; of the first and the last day, which are cut, only if there are no others."""
+    """Jobs of a day: least, mean, most; the first and last day, which are cut, count only where there are no others."""
     days, counts = np.unique(day, return_counts=True)
     inner = (days > days[0]) & (days < days[-1])
     whole = int(days[-1] - days[0]) - 1  # days without a job are among them
@@ -114,7 +114,7 @@ def _users(trace: Trace, hours: F64) -> dict[str, Any] | None:
     if not named.any():
         return None
     jobs = np.bincount(trace.user[named], minlength=len(trace.users))
-    work: F64 = np.bincount(trace.user[named], hours[named], len(trace.users))
+    work = np.bincount(trace.user[named], hours[named], len(trace.users)).astype(np.float64)
     order = np.argsort(-jobs, kind="stable")[: int((jobs > 0).sum())]
     few = math.ceil(0.05 * len(order))
     return {
@@ -148,7 +148,7 @@ def _groups(trace: Trace, column: str, hours: F64, cluster: Cluster | None) -> l
     codes, names = getattr(trace, column), getattr(trace, Trace.names_of(column))
     named = codes >= 0
     jobs = np.bincount(codes[named], minlength=len(names))
-    work: F64 = np.bincount(codes[named], hours[named], len(names))
+    work = np.bincount(codes[named], hours[named], len(names)).astype(np.float64)
     order = np.lexsort((np.arange(len(names)), -work))
     rows = _rows(names, order[jobs[order] > 0], jobs, work, len(trace), float(hours.sum()))
     if cluster is None or (column == "vc" and not cluster.vcs):

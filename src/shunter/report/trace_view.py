@@ -128,7 +128,7 @@ def _groups(title: str, rows: list[dict[str, Any]]) -> RenderableType:
     loaded = any("load" in row for row in rows)
     found = _with_bars(table(title, "jobs", "of jobs", "of GPU time", *(("GPUs", "load") if loaded else ())))
     for row in rows[:_MOST_ROWS]:
-        cells = [f"{row['jobs']:,}", _part(row["job_share"]), _part(row["gpu_time_share"])]
+        cells: list[RenderableType] = [f"{row['jobs']:,}", _part(row["job_share"]), _part(row["gpu_time_share"])]
         if loaded:
             cells += [f"{row['gpus']:,}", "-" if row["load"] is None else number(row["load"])]
         found.add_row(Text(row["name"]), *cells)
