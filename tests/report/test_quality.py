@@ -1,0 +1,160 @@
+"""Every check finds its defect, and nothing in a trace without defects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shunter import clusters
+from shunter.cluster import Cluster, NodeGroup
+from shunter.model import Trace
+from shunter.report.quality import CHECKS, validate
+from shunter.traces.synthetic import synthetic
+
+MONDAY = 1_599_436_800_000  # 7 September 2020
+NOW = MONDAY + 400 * 86_400_000
+HOUR = 3_600_000
+
+
+def clean() -> Trace:
+    """A trace that has everything and lacks nothing; all jobs wait for ten minutes."""
+    made = synthetic(5000, seed=1, load=0.3)
+    made = made.select(made.duration < made.duration.max())  # made-up run times are cut, too
+    return dataclasses.replace(
+        made,
+        submit=made.submit + MONDAY,
+        limit=made.duration + HOUR,
+        recorded_wait=np.full(len(made), 600_000),
+        outcome=np.zeros(len(made), np.int64),
+        outcomes=("completed",),
+    )
+
+
+CLEAN, CLUSTER = clean(), clusters.load("64x32")
+
+
+def test_nothing_is_found_where_nothing_is_wrong():
+    assert validate(CLEAN, CLUSTER, NOW) == []
+    assert validate(CLEAN, None, NOW) == []
+
+
+def with_(rows: Any = slice(None), **values: Any) -> Callable[[], Trace]:
+    """The clean trace with some values changed in some rows, sorted anew."""
+
+    def make() -> Trace:
+        changes = {}
+        for name, value in values.items():
+            changes[name] = getattr(CLEAN, name).copy()
+            changes[name][rows] = value
+        made = dataclasses.replace(CLEAN, **changes)
+        return made.select(np.argsort(made.submit, kind="stable"))
+
+    return make
+
+
+def every_second(column: str, unit: int) -> Callable[[], Trace]:
+    return with_(**{column: getattr(CLEAN, column) // unit * unit})
+
+
+def twice() -> Trace:
+    rows = np.sort(np.append(np.arange(len(CLEAN)), np.arange(0, 1000, 2)))
+    made = CLEAN.select(rows)
+    return dataclasses.replace(made, job_id=np.array([f"j{i}" for i in range(len(made))], object))
+
+
+DEFECTS: dict[str, tuple[Callable[[], Trace], str, str]] = {
+    "zero": (with_(slice(3, 6), duration=0), "no run time", "warning"),
+    "milliseconds": (with_(slice(0, 2), duration=400 * 86_400_000), "very long run times", "warning"),
+    "hours": (with_(duration=CLEAN.duration // 3600 + 1), "very short run times", "warning"),
+    "years": (with_(slice(0, 1), submit=MONDAY - 500 * 86_400_000), "years between submissions", "error"),
+    "hole": (with_(slice(0, 1), submit=MONDAY - 10 * 86_400_000), "holes", "warning"),
+    "future": (with_(slice(-2, None), submit=NOW + 1000), "submitted in the future", "error"),
+    "clamped": (with_(duration=np.minimum(CLEAN.duration, 2 * HOUR)), "clamped run times", "warning"),
+    "heap": (with_(np.flatnonzero(CLEAN.duration > 6 * HOUR)[:-1], duration=6 * HOUR + 9), "run times heap up", "info"),
+    "minutes": (with_(duration=CLEAN.duration // 60_000 * 60_000 + 60_000), "coarse run times", "warning"),
+    "coarse submit": (every_second("submit", HOUR), "coarse submissions", "warning"),
+    "local": (with_(submit=CLEAN.submit + 9 * HOUR), "quiet by day", "warning"),
+    "utc": (with_(submit=CLEAN.submit - 8 * HOUR), "quiet by day", "info"),
+    "limit": (with_(slice(0, 7), limit=1000, duration=70_000), "longer than their limit", "warning"),
+    "no wait": (with_(recorded_wait=0), "nobody waited", "warning"),
+    "twice": (twice, "duplicates", "warning"),
+    "burst": (with_(slice(100, 200), submit=CLEAN.submit[100]), "bursts", "info"),
+    "batch": (with_(submit=MONDAY), "all at once", "info"),
+    "no user": (with_(user=-1), "no user", "info"),
+    "some users": (with_(slice(0, 9), user=-1), "jobs without a user", "warning"),
+    "no limit": (with_(limit=0), "no limit", "info"),
+    "no waits": (with_(recorded_wait=-1), "no recorded_wait", "info"),
+    "no outcome": (with_(outcome=-1), "no outcome", "info"),
+    "remark": (lambda: dataclasses.replace(CLEAN, remarks=("left out 3",)), "reading", "info"),
+    "too large": (with_(slice(0, 2), gpus=4_096_000), "never fits", "error"),
+}
+
+
+@pytest.mark.parametrize(("make", "check", "severity"), DEFECTS.values(), ids=list(DEFECTS))
+def test_a_planted_defect_is_found(make, check, severity):
+    found = {finding.check: finding for finding in validate(make(), CLUSTER, NOW)}
+    assert check in found
+    assert found[check].severity == severity
+    assert found[check].count > 0
+    assert found[check].as_dict()["examples"] == list(found[check].examples)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "check"),
+    [
+        (clusters.load("1x32"), "load above capacity"),
+        (clusters.load("5x32"), "oversubscribed"),
+        (clusters.load("256x8"), "larger than a node"),
+        (clusters.load("2x24"), "weeks above capacity"),
+    ],
+)
+def test_a_cluster_that_is_too_small_is_told(cluster, check):
+    assert check in {finding.check for finding in validate(CLEAN, cluster, NOW)}
+
+
+def test_virtual_clusters_are_looked_at_one_by_one():
+    trace = dataclasses.replace(CLEAN, vc=np.arange(len(CLEAN)) % 10 // 9, vcs=("large", "small"))
+    cluster = Cluster("divided", (NodeGroup(63, 32, vc="small"), NodeGroup(1, 32, vc="large")))
+    says = [finding.says for finding in validate(trace, cluster, NOW)]
+    assert any("the load in virtual cluster 'large' is" in text for text in says)
+    assert any("GPUs are in use at once in virtual cluster 'large', which has 32" in text for text in says)
+    assert not any("'small'" in text for text in says)
+    other = Cluster("other", (NodeGroup(64, 32, vc="elsewhere"),))
+    (error,) = [finding for finding in validate(trace, other, NOW) if finding.severity == "error"]
+    assert (error.check, error.count) == ("never fits", len(trace))
+
+
+def test_examples_are_the_jobs_meant():
+    (found,) = validate(with_(slice(3, 6), duration=0)(), CLUSTER, NOW)
+    assert found.examples == tuple(CLEAN.job_id[3:6])
+
+
+def test_errors_come_first_and_every_check_stands_a_single_job():
+    made = with_(slice(0, 3), duration=0, gpus=4_096_000)()
+    assert [finding.severity for finding in validate(made, CLUSTER, NOW)] == ["error", "warning", "info"]
+    one = Trace.of("one", ["a"], submit=[0], duration=[0], gpus=[1000])
+    assert {finding.severity for finding in validate(one, CLUSTER, NOW)} == {"warning", "info"}
+    assert len(CHECKS) == len(set(CHECKS))
+
+
+def test_the_known_flaws_of_venus_are_found(data):
+    import gzip
+
+    import polars as pl
+
+    table = pl.read_csv(gzip.decompress((data / "helios" / "venus_gpu_jobs.csv.gz").read_bytes()))
+    submit = table["submit_time"].str.to_datetime().dt.epoch("ms").to_numpy()
+    columns = {
+        "submit": submit,
+        "duration": table["duration"].to_numpy() * 1000,
+        "gpus": table["gpu_num"].to_numpy() * 1000,
+    }
+    trace = Trace.of("venus", [str(job) for job in table["job_id"]], **columns)
+    found = {finding.check: finding for finding in validate(trace)}
+    assert found["clamped run times"].count == table["censored_48h"].sum()
+    assert "exactly 48 hours" in found["clamped run times"].says
+    assert {"no user", "no recorded_wait", "holes"} <= set(found)
