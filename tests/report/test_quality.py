@@ -106,10 +106,10 @@ def test_a_planted_defect_is_found(make, check, severity):
 @pytest.mark.parametrize(
     ("cluster", "check"),
     [
-        (clusters.load("1x32"), "load above capacity"),
+        (clusters.load("1x24"), "load above capacity"),
         (clusters.load("5x32"), "oversubscribed"),
         (clusters.load("256x8"), "larger than a node"),
-        (clusters.load("2x24"), "weeks above capacity"),
+        (clusters.load("1x36"), "weeks above capacity"),
     ],
 )
 def test_a_cluster_that_is_too_small_is_told(cluster, check):
@@ -118,10 +118,10 @@ def test_a_cluster_that_is_too_small_is_told(cluster, check):
 
 def test_virtual_clusters_are_looked_at_one_by_one():
     trace = dataclasses.replace(CLEAN, vc=np.arange(len(CLEAN)) % 10 // 9, vcs=("large", "small"))
-    cluster = Cluster("divided", (NodeGroup(63, 32, vc="small"), NodeGroup(1, 32, vc="large")))
+    cluster = Cluster("divided", (NodeGroup(63, 32, vc="small"), NodeGroup(1, 24, vc="large")))
     says = [finding.says for finding in validate(trace, cluster, NOW)]
     assert any("the load in virtual cluster 'large' is" in text for text in says)
-    assert any("GPUs are in use at once in virtual cluster 'large', which has 32" in text for text in says)
+    assert any("GPUs are in use at once in virtual cluster 'large', which has 24" in text for text in says)
     assert not any("'small'" in text for text in says)
     other = Cluster("other", (NodeGroup(64, 32, vc="elsewhere"),))
     (error,) = [finding for finding in validate(trace, other, NOW) if finding.severity == "error"]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.console import ForceOption, ZoneOption, note
+from shunter.cli.console import ForceOption, ZoneOption, check_free, note
 from shunter.errors import TraceError
 
 CONVERT_EXAMPLES = """Examples:
@@ -44,7 +44,7 @@ def convert(trace: _Trace, out: _Out, force: ForceOption = False) -> None:
     Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
     out, as its first lines say.
     """
-    _check_free(out, force)
+    _check_out(out, force)
 
     from shunter import traces
     from shunter.runs import read_trace
@@ -75,7 +75,7 @@ def slice_trace(
     A time is a date (2020-04-01 or 2020-04-01T12:30), seconds as in the trace, or +7, +7d, +12h from its first
     submission. Names of users and others that no job has any more are not written.
     """
-    _check_free(out, force)
+    _check_out(out, force)
     if not (begin or end or vc or users):
         raise TraceError("nothing says which part; give --from, --to, --vc or --users")
 
@@ -104,7 +104,7 @@ def merge(
     A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
     name are taken for the same.
     """
-    _check_free(out, force)
+    _check_out(out, force)
     if len(files) < 2:
         raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")
 
@@ -118,10 +118,9 @@ def merge(
     note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
 
 
-def _check_free(out: Path, force: bool) -> None:
+def _check_out(out: Path, force: bool) -> None:
     """Refuse a place that can't be written before anything is read."""
-    if out.exists() and not force:
-        raise TraceError(f"{out}: exists already; choose another name, or replace it with --force")
+    check_free(out, force)
 
     from shunter.traces.writing import writer_of
 

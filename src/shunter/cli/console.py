@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+
+from shunter.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -32,6 +36,22 @@ def show(what: RenderableType) -> None:
 def print_json(what: Any) -> None:
     """Print JSON, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(what, indent=2) + "\n")
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse to write over something before any work is done."""
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
+
+
+def write_text(out: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:

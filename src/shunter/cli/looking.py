@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shunter.cli.console import ClusterOption, JsonOption, ZoneOption, print_json, show
+from shunter.cli.console import (
+    ClusterOption,
+    ForceOption,
+    JsonOption,
+    ZoneOption,
+    check_free,
+    note,
+    print_json,
+    show,
+    write_text,
+)
 
 DESCRIBE_EXAMPLES = """Examples:
 
@@ -32,12 +43,17 @@ def describe(
     cluster: ClusterOption = None,
     timezone: ZoneOption = "UTC",
     json: JsonOption = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Show what is in a trace: sizes, run times, arrivals, users, recurrence, load.
 
     The load is GPU time asked for over what the cluster offers. Without --cluster, a cluster is suggested that would
-    have a load of 0.9.
+    have a load of 0.9. The page needs no network, and also has what validate finds.
     """
+    if html is not None:
+        check_free(html, force)
+
     from shunter import clusters
     from shunter.report.describe import describe as described
     from shunter.report.hours import zone_of
@@ -45,7 +61,14 @@ def describe(
 
     zone = zone_of(timezone)
     found = read_trace(trace)
-    about = described(found, clusters.load(cluster, found) if cluster else None, zone)
+    machines = clusters.load(cluster, found) if cluster else None
+    about = described(found, machines, zone)
+    if html is not None:
+        from shunter.report.html.trace_page import trace_page
+        from shunter.report.quality import validate as validated
+
+        write_text(html, trace_page(found, about, validated(found, machines)))
+        note(f"written to {html}")
     if json:
         print_json(about)
         return

@@ -82,13 +82,14 @@ def _arrivals(about: dict[str, Any]) -> Table:
 
 def _facts(about: dict[str, Any]) -> Iterator[RenderableType]:
     grid = Table.grid(padding=(0, 2))
-    for name, text in _lines(about):
+    for name, text in lines_of(about):
         grid.add_row(Text(f" {name}", style="dim"), text)
     yield Text()
     yield grid
 
 
-def _lines(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
+def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What is told in a line each: names and texts."""
     arrivals, users, again = about["arrivals"], about["users"], about["recurrence"]
     day = arrivals["per_day"]
     yield "jobs a day", f"{number(day['mean'])} ({day['min']:,} to {day['max']:,})"
