@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import shunter
-from shunter import runs
+from shunter import folders, runs
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError, TraceError
 from shunter.experiment import override, read
@@ -38,7 +38,8 @@ SUMMARY_KEYS = [
     "elapsed_s",
     "jobs_per_s",
 ]
-FILES = {"experiment.toml", "summary.json", "jobs.parquet", "series.parquet", "digest", "versions"}
+TABLES = {"jobs.parquet", "series.parquet", "events.parquet"}
+FILES = {"experiment.toml", "summary.json", "digest", "versions"} | TABLES
 CSV = "job_id,submit,duration,gpus,user,vc\na,0,100,2,ann,\nb,10,50,2,bob,\nc,20,10,1,ann,\n"
 
 
@@ -65,6 +66,9 @@ def test_a_run_worked_out_by_hand(csv):
         "job_id",
         "user",
         "vc",
+        "gpu_type",
+        "job_name",
+        "after",
         "gpus",
         "submit",
         "start",
@@ -205,3 +209,26 @@ def test_a_job_that_never_fits_is_named_with_file_and_line(tmp_path):
     (tmp_path / "jobs.csv").write_text("job_id,submit,duration,gpus\nsmall,5,1,1\nhuge,0,1,99\n")
     with pytest.raises(TraceError, match=r"jobs\.csv line 3: job 'huge' \(99 GPUs\) can never run"):
         shunter.simulate(tmp_path / "jobs.csv", "1x8", "fifo")
+
+
+def test_a_saved_run_is_read_back(csv, tmp_path):
+    result = shunter.simulate(csv, "1x2", "fifo")
+    result.save(tmp_path / "run")
+    run = folders.load(tmp_path / "run")
+    assert (run.experiment, run.summary, run.cluster) == (result.experiment, result.summary, result.cluster)
+    assert run.jobs.equals(result.jobs)
+    assert run.series.equals(result.series)
+    assert np.array_equal(run.events, result.events)
+
+
+@pytest.mark.parametrize("name", sorted(TABLES | {"summary.json"}))
+def test_a_damaged_run_is_refused(csv, tmp_path, name):
+    shunter.simulate(csv, "1x2", "fifo").save(tmp_path / "run")
+    (tmp_path / "run" / name).write_text("oops")
+    with pytest.raises(RunError, match="is not whole"):
+        folders.load(tmp_path / "run")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(RunError, match="is not the folder of a run"):
+        folders.load(tmp_path)

@@ -27,8 +27,9 @@ import numpy as np
 from shunter import experiment, registry
 from shunter.compiled import cache_folder
 from shunter.errors import RunError
+from shunter.folders import check_folder, new_folder
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import ClusterLike, Scene, TraceLike, check_folder, describe, new_folder, run, scene
+from shunter.runs import ClusterLike, Scene, TraceLike, describe, run, scene
 from shunter.seeding import check_seed
 from shunter.world import F64
 

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import platform
-import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import __version__, clusters, experiment, registry, traces
+from shunter import __version__, clusters, folders, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import InputError, RunError, TraceError
 from shunter.experiment import ClusterSource, Experiment, TraceSource
+from shunter.folders import Run
 from shunter.model import GPU, Trace
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
@@ -177,6 +172,9 @@ class Result:
                 "job_id": pl.Series(trace.job_id.tolist(), dtype=pl.String),
                 "user": _named(trace.users, trace.user),
                 "vc": _named(trace.vcs, trace.vc),
+                "gpu_type": _named(trace.gpu_types, trace.gpu_type),
+                "job_name": _named(trace.job_names, trace.job_name),
+                "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
@@ -214,71 +212,19 @@ class Result:
             }
         )
 
+    @cached_property
+    def kept(self) -> Run:
+        """What of it a folder keeps."""
+        tables = (self.jobs, self.series, self.events)
+        return Run(self.experiment, self.summary, folders.versions(), self.cluster, *tables)
+
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""
-        with new_folder(Path(folder), force) as made:
-            (made / "experiment.toml").write_text(experiment.to_toml(self.experiment), encoding="utf-8")
-            (made / "summary.json").write_text(json.dumps(self.summary, indent=2) + "\n")
-            (made / "digest").write_text(self.digest + "\n")
-            (made / "versions").write_text(json.dumps(versions(), indent=2) + "\n")
-            self.jobs.write_parquet(made / "jobs.parquet")
-            self.series.write_parquet(made / "series.parquet")
+        folders.save(self.kept, Path(folder), force)
         return Path(folder)
 
 
-def versions() -> dict[str, str]:
-    """The versions of everything that may change numbers."""
-    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
-    return {"shunter": __version__, **packages, "python": platform.python_version(), "platform": platform.platform()}
-
-
-def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write where something is; with ``force`` only a run or a comparison may be replaced."""
-    if not folder.exists():
-        return
-    if not force:
-        raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
-    if not any((folder / name).is_file() for name in ("experiment.toml", "comparison.json")):
-        raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
-
-
-@contextmanager
-def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
-    """A folder to write into, which appears under its name only when it is complete."""
-    check_folder(folder, force)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
-    try:
-        yield made
-        made.chmod(0o777 & ~_umask())
-        put_in_place(made, folder)
-    except OSError as error:
-        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-
-
-def put_in_place(made: Path, folder: Path) -> None:
-    """Rename a finished folder to its name; what was there goes away afterwards."""
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-        folder.rename(old / "replaced")
-        made.rename(folder)
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        made.rename(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _named(names: tuple[str, ...], codes: I64) -> pl.Series:
+def _named(names: Sequence[str], codes: I64) -> pl.Series:
     import polars as pl
 
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)

@@ -66,10 +66,10 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if force and out is None:
         raise RunError("--force replaces the folder of --out; give both or neither")
 
-    from shunter import comparison, runs
+    from shunter import comparison, folders, runs
 
     if out is not None:
-        runs.check_folder(out, force)
+        folders.check_folder(out, force)
     scene = runs.scene(trace, cluster, policy if drop_unfit else ())
     say_about(scene, cluster, policy)
     try:

@@ -63,10 +63,10 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     if force and out is None:
         raise RunError("--force replaces the folder of --out; give both or neither")
 
-    from shunter import runs
+    from shunter import folders, runs
 
     if out is not None:
-        runs.check_folder(out, force)
+        folders.check_folder(out, force)
     scene = runs.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
