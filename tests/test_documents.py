@@ -17,7 +17,7 @@ from shunter.cli.policies import _written
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.policies._ordering import Ordering
-from shunter.traces.csv_table import REQUIRED
+from shunter.traces.checks import REQUIRED
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"

@@ -102,6 +102,8 @@ def test_history_knows_only_what_has_ended():
     assert error == {"jobs": 2, "mean_abs_log_error": pytest.approx((np.log(4) + np.log(2.5)) / 2)}
     late = describe(jobs(recorded_wait=[9 * HOUR, 0, 0, 0]))["estimates"]["history"]  # a ends after c came
     assert late == {"jobs": 1, "mean_abs_log_error": pytest.approx(np.log(2.5))}
+    last_two = describe(jobs(recorded_wait=[9 * HOUR, 0, 0, 0]))["estimates"]["last_two"]
+    assert last_two == error
     limit = describe(jobs(limit=[HOUR, 4 * HOUR, 0, 0]))["estimates"]["limit"]
     assert limit == {"jobs": 2, "mean_abs_log_error": pytest.approx(np.log(2) / 2)}
 
@@ -256,7 +258,7 @@ def test_the_description_fits_and_shows_everything():
     )  # fmt: skip
     text = drawn(describe_view(describe(trace, clusters.load("16x8"))))
     assert max(map(len, text.splitlines())) <= 100
-    for part in ("of GPU time", "by weekday", "█", "busiest 5 %", "limit as estimate", "recorded waits", "and 5 more",
+    for part in ("of GPU time", "by weekday", "█", "busiest 5 %", "requested limit", "recorded waits", "and 5 more",
                  "16x8 (128 GPUs)", "remark: something", "outcome", "day 1"):  # fmt: skip
         assert part in text
 

@@ -28,7 +28,7 @@ def traces(draw: st.DrawFn, max_jobs: int = 12, prefix: str = "") -> Trace:
         elif name == "gpus":
             given[name] = random.choice([1, 250, 1000, 8000], jobs)
         elif about.scale:
-            high = int(min(about.high * about.scale, 10**12))
+            high = int(min(about.high * about.scale, 10**9 if name == "duration" else 10**12))
             given[name] = np.where(random.random(jobs) < 0.3, about.default, random.integers(0, high, jobs))
         else:
             given[name] = random.integers(-1, len(NAMES), jobs)

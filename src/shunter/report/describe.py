@@ -49,7 +49,7 @@ def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -
         "arrivals": _arrivals(trace, local),
         "users": _users(trace, hours),
         "recurrence": _recurrence(trace),
-        "estimates": {"history": _history_error(trace), "limit": _limit_error(trace)},
+        "estimates": _estimates(trace),
         "vcs": _groups(trace, "vc", hours, None if suggested else cluster),
         "gpu_types": _groups(trace, "gpu_type", hours, None if suggested else cluster),
         "outcomes": _groups(trace, "outcome", hours, None),
@@ -176,15 +176,27 @@ def _recurrence(trace: Trace) -> dict[str, Any] | None:
     return found
 
 
-def _history_error(trace: Trace) -> dict[str, float] | None:
-    """How well the mean of a user's last two run times says the next one; only runs that had ended count.
+def _estimates(trace: Trace) -> dict[str, Any]:
+    """How well the next run time is said by the mean of its user's last two, and by the limit.
 
-    Where no waiting time was recorded, a job is taken to have started at once.
+    ``history`` knows only runs that had ended when the job came (without a recorded wait: had it started at once), as
+    a scheduler would; ``last_two`` takes the last two submissions, ended or not, as studies often do.
     """
-    begun = trace.submit + np.maximum(trace.recorded_wait, 0)
+    ended = trace.submit + np.maximum(trace.recorded_wait, 0) + trace.duration
+    limited = trace.limit > 0
+    return {
+        "history": _history_error(trace, ended),
+        "last_two": _history_error(trace, None),
+        "limit": _log_error(trace.limit[limited], trace.duration[limited]),
+    }
+
+
+def _history_error(trace: Trace, known_at: I64 | None) -> dict[str, float] | None:
+    """The error of the mean of a user's last two run times; each is known from ``known_at`` on, None: to later jobs."""
     jobs = np.flatnonzero(trace.user >= 0)
     who = np.concatenate((trace.user[jobs], trace.user[jobs]))
-    when = np.concatenate((begun[jobs] + trace.duration[jobs], trace.submit[jobs]))
+    at, known = (trace.submit, known_at) if known_at is not None else (2 * np.arange(len(trace)),) * 2
+    when = np.concatenate((known[jobs] + (known_at is None), at[jobs]))
     ends = np.arange(len(who)) < len(jobs)
     order = np.lexsort((~ends, when, who))  # by user, then time, and what ended is known to who submits at that instant
     ends = ends[order]
@@ -197,11 +209,6 @@ def _history_error(trace: Trace) -> dict[str, float] | None:
     has_second = (before >= 2) & has_last & (trace.user[second] == trace.user[asks])
     mean = (trace.duration[last] + np.where(has_second, trace.duration[second], trace.duration[last])) / 2
     return _log_error(mean[has_last], trace.duration[asks[has_last]])
-
-
-def _limit_error(trace: Trace) -> dict[str, float] | None:
-    rows = trace.limit > 0
-    return _log_error(trace.limit[rows], trace.duration[rows])
 
 
 def _log_error(estimate: I64 | F64, truth: I64) -> dict[str, float] | None:

@@ -18,6 +18,11 @@ _CHART = 4  # lines of a chart
 _MOST_COLUMNS = 90
 _MOST_ROWS = 10
 _COLOUR = "cyan"
+_ESTIMATES = {
+    "history": "the mean of the user's last two ended runs",
+    "last_two": "of the last two, ended or not",
+    "limit": "of the requested limit",
+}
 
 
 def describe_view(about: dict[str, Any]) -> RenderableType:
@@ -114,15 +119,17 @@ def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
         with_name = f"{share(named)} by name, " if named is not None else ""
         by_size = f"{share(again['same_user_and_size'])} by size"
         yield "recurrence", f"jobs that their user had submitted before: {with_name}{by_size}"
-    for name, what in (("history", "mean of the user's last two run times"), ("limit", "requested limit")):
-        found = about["estimates"][name]
-        if found:
-            error = found["mean_abs_log_error"]
-            yield f"{name} as estimate", f"{what}: mean |ln error| {number(error)} over {found['jobs']:,} jobs"
+    told = [
+        f"{what} {number(about['estimates'][key]['mean_abs_log_error'])}"
+        for key, what in _ESTIMATES.items()
+        if about["estimates"][key]
+    ]
+    if told:
+        yield "run-time estimates", f"mean |ln error| of {', '.join(told)}"
     waits = about["recorded_wait_s"]
     if waits:
-        told = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
-        yield "recorded waits", f"{told} ({waits['jobs']:,} jobs)"
+        points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
+        yield "recorded waits", f"{points} ({waits['jobs']:,} jobs)"
 
 
 def _groups(title: str, rows: list[dict[str, Any]]) -> RenderableType:

@@ -24,9 +24,11 @@ SWF_KEPT |= {"recorded_wait", "outcome"}
 
 def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` in the format that the ending of ``path`` names."""
+    import polars as pl
+
     put = writer_of(path)
-    problems = Problems(path, lambda row: row, "job")
-    check_ids(problems, trace.job_id.tolist())
+    problems = Problems(path, np.arange(len(trace)), "job")
+    check_ids(problems, pl.Series(trace.job_id.tolist(), dtype=pl.String))
     for name, about in Trace.columns().items():
         if about.scale:
             check_stored(problems, name, about, getattr(trace, name))
@@ -43,7 +45,7 @@ def writer_of(path: Path) -> Callable[[Trace, Path], None]:
 
 
 def _parquet(trace: Trace, path: Path) -> None:
-    from shunter.traces import parquet
+    from shunter.traces.readers import parquet
 
     parquet.write(trace, path)
 

@@ -189,8 +189,7 @@ def _quality(findings: Sequence[Finding]) -> Section:
     if not findings:
         return Section("Data quality", [page.paragraph("The checks found nothing.")])
     told = [
-        f"{finding.severity.capitalize()}, {finding.check}: {finding.says}. {finding.means[0].upper()}{finding.means[1:]}."
-        f" What to do: {finding.remedy}."
+        f"{finding.severity.capitalize()}, {finding.check}: {finding.says}; {finding.means}. To do: {finding.remedy}."
         for finding in findings
     ]
     return Section("Data quality", [page.points(told)])

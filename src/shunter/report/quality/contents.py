@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from shunter.model import Trace
-from shunter.report.quality.finding import Finding, Subject
+from shunter.report.quality.finding import Finding, Subject, jobs
 from shunter.report.tables import share
 
 GRACE_MS = 60_000  # a job may run so much longer than its limit: killing takes a while
+OFTEN = 0.05  # more jobs that are there twice are no chance
 SHORT_MS = 60_000  # equal jobs that are shorter than this happen by chance
 
 LOST = {
@@ -35,7 +36,7 @@ def missing(subject: Subject) -> Iterator[Finding]:
         elif empty.any() and name == "user":
             yield Finding(
                 "jobs without a user", "warning", int(empty.sum()),
-                f"{empty.sum():,} jobs ({share(empty.mean())}) have no user",
+                f"{jobs(empty)} without a user",
                 "they have no past, and count as nobody's in fairness", "fill it in, or leave these jobs out",
                 subject.examples(empty),
             )  # fmt: skip
@@ -56,10 +57,10 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
     if len(again):
         part = len(again) / len(trace)
         yield Finding(
-            "duplicates", "warning" if part >= 0.01 else "info", len(again),
-            f"{len(again):,} jobs ({share(part)}) equal an earlier one in everything but the id, to the"
+            "duplicates", "warning" if part >= OFTEN else "info", len(again),
+            f"{len(again):,} ({share(part)}) equal an earlier job in everything but the id, to the"
             f" {'second' if not (trace.duration % 1000).any() else 'millisecond'}",
-            "rows may have been written twice; jobs of an array can also end alike",
+            "rows may have been written twice; but jobs of an array often end alike",
             "look at the examples, and remove what is there twice",
             subject.examples(again),
         )  # fmt: skip
@@ -72,7 +73,7 @@ def over_limit(subject: Subject) -> Iterator[Finding]:
     if rows.any():
         yield Finding(
             "longer than their limit", "warning", int(rows.sum()),
-            f"{rows.sum():,} jobs ({share(rows.mean())}) run more than a minute longer than their limit",
+            f"{jobs(rows)} running more than a minute longer than their limit",
             "limits were extended, not enforced, or are in another unit; backfilling that trusts them delays others",
             "check the unit of limit",
             subject.examples(rows),

@@ -9,7 +9,7 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.model import GPU
 from shunter.report import demand
-from shunter.report.quality.finding import Finding, Subject
+from shunter.report.quality.finding import Finding, Subject, jobs
 from shunter.report.tables import number, share
 
 SUSTAINED_DAYS = 7
@@ -26,7 +26,7 @@ def never_fits(subject: Subject) -> Iterator[Finding]:
         divided = " (in a cluster with virtual clusters, a job must name one of them)" if subject.cluster.vcs else ""
         yield Finding(
             "never fits", "error", int(rows.sum()),
-            f"{rows.sum():,} jobs ({share(rows.mean())}) can never run on {subject.cluster.name}{divided}",
+            f"{jobs(rows)} that {subject.cluster.name} can never run{divided}",
             "too many GPUs, cores or GiB, or a GPU type or virtual cluster that it lacks; a simulation refuses them",
             "choose another cluster, or leave them out with --drop-unfit",
             subject.examples(rows),
@@ -42,7 +42,7 @@ def larger_than_a_node(subject: Subject) -> Iterator[Finding]:
     if rows.any():
         yield Finding(
             "larger than a node", "info", int(rows.sum()),
-            f"{rows.sum():,} jobs ({share(rows.mean())}) want more than the {largest} GPUs of the largest node",
+            f"{jobs(rows)} with more GPUs than the {largest} of the largest node",
             "they run across nodes: placement and network matter, and they wait for several nodes at once",
             "nothing, if jobs may span nodes there",
             subject.examples(rows),

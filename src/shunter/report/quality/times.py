@@ -8,15 +8,14 @@ from datetime import UTC
 import numpy as np
 
 from shunter.report.hours import DAY_MS, HOUR_MS, text_of
-from shunter.report.quality.finding import Finding, Subject
-from shunter.report.tables import duration, share
+from shunter.report.quality.finding import Finding, Subject, jobs
+from shunter.report.tables import duration
 
 YEAR_MS = 365 * DAY_MS
 ENOUGH = 20  # jobs that a statement about all of them needs
 LONG_MS, SHORT_MS = 180 * DAY_MS, 10_000
 ROUND_HOURS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 36, 48, 72, 96, 120, 144, 168, 240, 336, 720)
 NIGHT = 4.5  # the middle of the hours in which people submit least, on their own clock
-WORKING_DAY = range(9, 18)
 QUIET_HOURS = 6
 
 
@@ -26,7 +25,7 @@ def never_ran(subject: Subject) -> Iterator[Finding]:
     if rows.any():
         yield Finding(
             "no run time", "warning", int(rows.sum()),
-            f"{rows.sum():,} jobs have a run time of 0",
+            f"{jobs(rows)} with a run time of 0",
             "they take no GPU time but count as jobs, so that means and medians of waiting and slowdown shift",
             "leave them out, unless jobs that fail at once are part of the question",
             subject.examples(rows),
@@ -40,7 +39,7 @@ def wrong_unit(subject: Subject) -> Iterator[Finding]:
     if long.any():
         yield Finding(
             "very long run times", "warning", int(long.sum()),
-            f"{long.sum():,} jobs run for more than {LONG_MS // DAY_MS} days, at most {_length(trace.duration.max())}",
+            f"{jobs(long)} longer than {LONG_MS // DAY_MS} days, at most {_length(trace.duration.max())}",
             "hardly any job does: the unit may be milliseconds, or the end of jobs that never ended was filled in",
             "check the unit of duration, and leave out jobs without an end",
             subject.examples(long),
@@ -49,7 +48,7 @@ def wrong_unit(subject: Subject) -> Iterator[Finding]:
     if len(ran) >= ENOUGH and np.percentile(ran, 95) < SHORT_MS:
         yield Finding(
             "very short run times", "warning", len(ran),
-            f"95 % of the jobs run for less than {SHORT_MS // 1000} s, at most {_length(ran.max())}",
+            f"95 % of the jobs are shorter than {SHORT_MS // 1000} s, all at most {_length(ran.max())}",
             "training takes longer: the unit may be minutes or hours",
             "give seconds",
         )  # fmt: skip
@@ -65,7 +64,7 @@ def holes(subject: Subject) -> Iterator[Finding]:
     if len(years):
         yield Finding(
             "years between submissions", "error", len(years),
-            f"{len(years):,} times, more than a year passes between two submissions, at most {_length(gaps.max())}",
+            f"more than a year passes between two submissions, at most {_length(gaps.max())}",
             "some times are in another unit or have a wrong date; load and span mean nothing",
             "correct these times, or keep one side with 'shunter trace slice'",
             subject.examples(years + 1),
@@ -73,10 +72,11 @@ def holes(subject: Subject) -> Iterator[Finding]:
         return
     days = np.flatnonzero((gaps > 3 * DAY_MS) & (gaps > 100 * gaps.mean()))
     if len(days):
-        told = "; ".join(f"{_length(gaps[row])} after {_when(subject, row)}" for row in days[:3])
+        told = [f"{_length(gaps[row])} after {_when(subject, row)}" for row in days[:3]]
+        told += [f"and {len(days) - 3} more"] if len(days) > 3 else []
         yield Finding(
             "holes", "warning", len(days),
-            f"{len(days):,} times, nothing is submitted for days: {told}",
+            f"nothing is submitted for days: {'; '.join(told)}",
             "the log stood still, or jobs before or after were left out; arrivals and load around it are not typical",
             "keep the part without holes with 'shunter trace slice'",
             subject.examples(days + 1),
@@ -89,7 +89,7 @@ def future(subject: Subject) -> Iterator[Finding]:
     if subject.trace.dated and rows.any():
         yield Finding(
             "submitted in the future", "error", int(rows.sum()),
-            f"{rows.sum():,} jobs are submitted after the present, the last on {_when(subject, len(rows) - 1)}",
+            f"{jobs(rows)} submitted after the present, the last on {_when(subject, len(rows) - 1)}",
             "the unit, the date or the time zone of these times is wrong",
             "correct them",
             subject.examples(rows),
@@ -101,11 +101,11 @@ def clamped(subject: Subject) -> Iterator[Finding]:
     trace = subject.trace
     longest = int(trace.duration.max())
     at_most = trace.duration == longest
-    least = max(3, len(trace) // 500)
+    least = max(5, len(trace) // 2000)
     if longest > 0 and at_most.sum() >= least and len(np.unique(trace.duration)) > ENOUGH:
         yield Finding(
             "clamped run times", "warning", int(at_most.sum()),
-            f"{at_most.sum():,} jobs ({share(at_most.mean())}) run for exactly {_length(longest)}, and none for longer",
+            f"{jobs(at_most)} of exactly {_length(longest)}, and none longer",
             "longer run times were cut there; the mean run time, the load and the tail are too small",
             "say so where you report numbers; if you know the real tail, put it back",
             subject.examples(at_most),
@@ -114,10 +114,10 @@ def clamped(subject: Subject) -> Iterator[Finding]:
         edge = hours * HOUR_MS
         near = (trace.duration >= edge) & (trace.duration < edge + 60_000)
         before = (trace.duration >= edge // 2) & (trace.duration < edge)
-        if edge < longest and near.sum() >= max(ENOUGH, least) and near.sum() > before.sum() / 4:
+        if edge < longest and near.sum() >= max(ENOUGH, len(trace) // 500) and near.sum() > before.sum() / 4:
             yield Finding(
                 "run times heap up", "info", int(near.sum()),
-                f"{near.sum():,} jobs ({share(near.mean())}) end within a minute after {hours} h",
+                f"{jobs(near)} ending within a minute after {hours} h",
                 "a time limit ended them, or their run times were cut; how long they wanted to run is not known",
                 "nothing, if such a limit stays; else their run times are too short",
                 subject.examples(near),
@@ -154,9 +154,8 @@ def shifted_clock(subject: Subject) -> Iterator[Finding]:
     offset = round((NIGHT - middle + 12) % 24 - 12)
     if abs(offset) <= 4:
         return
-    working = int(middle) in WORKING_DAY
     yield Finding(
-        "quiet by day", "warning" if working else "info", int(window[start]),
+        "quiet by day", "info", int(window[start]),
         f"fewest jobs come from {start:02d}:00 to {(start + QUIET_HOURS) % 24:02d}:00 UTC",
         f"people sleep then, so their clocks show about UTC{offset:+d}; or the times are local ones that were taken for"
         " UTC, or shifted",
