@@ -25,7 +25,7 @@ def everything() -> Trace:
     values |= {"job_name": [0, -1, 0], "outcome": [1, 0, -1], "recorded_wait": [-1, 0, 5]}
     names = {"users": ("ü", "unused", "z"), "vcs": ("v",), "gpu_types": ("t",), "models": ("", "m")}
     names |= {"accounts": ("a", "b"), "job_names": ("train",), "outcomes": ("failed", "completed")}
-    return Trace.of("a name, 'quoted' — ü", ["x", "y", "z"], **values, **names)
+    return Trace.of("a name, 'quoted' — ü", ["x", "y", "z"], **values, **names, remarks=("left out 2 jobs",))
 
 
 @pytest.mark.parametrize("trace", [everything(), synthetic(300), everything().select(np.array([0, 2]))])
@@ -33,7 +33,7 @@ def test_round_trip_is_exact(tmp_path: Path, trace: Trace) -> None:
     write(trace, tmp_path / "t.parquet")
     back = read(tmp_path / "t.parquet")
     assert (back.digest, back.name) == (trace.digest, trace.name)
-    assert back.users == trace.users
+    assert (back.users, back.remarks) == (trace.users, trace.remarks)
     assert list(tmp_path.iterdir()) == [tmp_path / "t.parquet"]
 
 
@@ -65,6 +65,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "newer": ({"metadata": {"shunter.version": "2"}}, "must be 1 to 1, got '2'; read it with"),
     "odd version": ({"metadata": {"shunter.version": "one"}}, "got 'one'"),
     "no names": ({"metadata": {"shunter.users": None}}, "shunter.users"),
+    "odd remarks": ({"metadata": {"shunter.remarks": "left out"}}, "shunter.remarks"),
     "odd names": ({"metadata": {"shunter.users": "[1]"}}, "shunter.users"),
     "name not listed": (
         {"metadata": {"shunter.users": '["z"]'}},

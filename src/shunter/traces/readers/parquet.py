@@ -50,6 +50,7 @@ def _table(trace: Trace) -> Any:
 
     columns = {"job_id": pa.array(trace.job_id.tolist(), pa.string())}
     metadata = {"shunter.version": str(VERSION), "shunter.name": trace.name}
+    metadata["shunter.remarks"] = json.dumps(trace.remarks)
     for name, about in Trace.columns().items():
         values = getattr(trace, name)
         if name == "after":
@@ -103,6 +104,8 @@ def read(source: Source) -> Trace:
             given[Trace.names_of(name)] = names
             given[name] = _codes(problems, name, _strings(path, table, name), names)
     problems.raise_if_any()
+    if "shunter.remarks" in metadata:  # else written before there were any
+        given["remarks"] = _names(path, metadata, "remarks")
     return Trace.of(metadata["shunter.name"], ids.to_list(), **given)
 
 
