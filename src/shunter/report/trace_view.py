@@ -19,9 +19,9 @@ _MOST_COLUMNS = 90
 _MOST_ROWS = 10
 _COLOUR = "cyan"
 _ESTIMATES = {
-    "history": "the mean of the user's last two ended runs",
-    "last_two": "of the last two, ended or not",
-    "limit": "of the requested limit",
+    "history": "by the mean of the user's last two ended runs",
+    "last_two": "by the last two, ended or not",
+    "limit": "by the requested limit",
 }
 
 
@@ -120,12 +120,12 @@ def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
         by_size = f"{share(again['same_user_and_size'])} by size"
         yield "recurrence", f"jobs that their user had submitted before: {with_name}{by_size}"
     told = [
-        f"{what} {number(about['estimates'][key]['mean_abs_log_error'])}"
+        f"{number(about['estimates'][key]['mean_abs_log_error'])} {what}"
         for key, what in _ESTIMATES.items()
         if about["estimates"][key]
     ]
     if told:
-        yield "run-time estimates", f"mean |ln error| of {', '.join(told)}"
+        yield "run-time estimates", f"mean |ln error|: {', '.join(told)}"
     waits = about["recorded_wait_s"]
     if waits:
         points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)

@@ -15,7 +15,7 @@ OFTEN = 0.05  # more jobs that are there twice are no chance
 SHORT_MS = 60_000  # equal jobs that are shorter than this happen by chance
 
 LOST = {
-    "user": ("no estimates from a user's past, no fairness between users", "add a column user; made-up names do"),
+    "user": ("no estimates from a user's past, no fairness between users", "add a column user (made-up names do)"),
     "limit": ("no requested run times: backfilling plans with estimates from the past alone", "add a column limit"),
     "recorded_wait": ("simulated waiting can't be compared with what happened", "add a column recorded_wait"),
     "outcome": (
@@ -32,7 +32,7 @@ def missing(subject: Subject) -> Iterator[Finding]:
         default = Trace.columns()[name].default
         empty = getattr(trace, name) == default
         if empty.all():
-            yield Finding(f"no {name}", "info", len(trace), "no job has one", means, f"{remedy}, if you have it")
+            yield Finding(f"no {name}", "info", len(trace), "no job has one", means, f"if it is known, {remedy}")
         elif empty.any() and name == "user":
             yield Finding(
                 "jobs without a user", "warning", int(empty.sum()),
