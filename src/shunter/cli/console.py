@@ -119,12 +119,38 @@ ZoneOption: TypeAlias = Annotated[
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 
+def format_names(incomplete: str) -> list[str]:
+    """The trace formats whose names begin so."""
+    from importlib.resources import files
+
+    readers = files("shunter").joinpath("traces", "readers")  # looked up without importing any: that is slow
+    names = sorted(file.name.removesuffix(".py") for file in readers.iterdir() if file.name.endswith(".py"))
+    return [name for name in names if not name.startswith("_") and name.startswith(incomplete)]
+
+
+FormatOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="F", help="Format of TRACE; found by its content if not given.", autocompletion=format_names
+    ),
+]
+OnBadRowOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--on-bad-row", metavar="fail|skip", help="What to do about rows that can't be read; fail if not given.",
+        autocompletion=lambda incomplete: [word for word in ("fail", "skip") if word.startswith(incomplete)],
+    ),
+]  # fmt: skip
+
+
 def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
     """Tell what was chosen or left out on the user's behalf, and which settings do nothing."""
     from shunter import registry
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
+    for remark in scene.trace.remarks:
+        note(remark)
     if scene.dropped:
         note(f"left out {scene.dropped:,} jobs that can never fit; {len(scene.trace):,} are left")
     for text in policies:

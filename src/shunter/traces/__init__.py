@@ -14,7 +14,7 @@ from shunter.model import Trace
 from shunter.traces import readers
 from shunter.traces.source import PACKED_ENDINGS, Source
 
-__all__ = ["ON_BAD_ROW", "Reader", "formats", "line_of", "read", "reader", "write"]
+__all__ = ["ON_BAD_ROW", "Reader", "formats", "place_of", "read", "reader", "write"]
 
 GROUP = "shunter.readers"  # entry points of third parties
 ON_BAD_ROW = ("fail", "skip")
@@ -83,15 +83,15 @@ def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_ba
     return _read(Source(_file(Path(path)), skip=on_bad_row == "skip"), format)
 
 
-def line_of(path: str | os.PathLike[str], job_id: str, format: str | Reader | None = None) -> int | None:  # noqa: A002
-    """The line of a job in a file that can be read, for messages; None where the format has no lines."""
+def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Where a job stands in a file that was read before, such as ``line 7``; "" where the format has no lines."""
     source = Source(_file(Path(path)), skip=True)
     _read(source, format)
     if source.rows is None:
-        return None
-    ids, lines = source.rows
+        return ""
+    ids, problems = source.rows
     row = ids.index_of(job_id)
-    return None if row is None else int(lines[row])
+    return "" if row is None else problems.line(row)
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> None:

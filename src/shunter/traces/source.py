@@ -19,7 +19,7 @@ from shunter.errors import TraceError
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.world import I64
+    from shunter.traces.checks import Problems
 
 HEAD = 65536  # bytes of a file that are looked at to find out what it is
 BOM = b"\xef\xbb\xbf"
@@ -49,7 +49,7 @@ class Source:
     def __init__(self, path: Path, format: str = "", skip: bool = False) -> None:  # noqa: A002
         self.path, self.format = path, format  # the format's name, for messages
         self.skip = skip  # bad rows are left out instead of refused
-        self.rows: tuple[pl.Series, I64] | None = None  # the jobs' ids and lines, once a table was read
+        self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and who knows their lines, once read
 
     @property
     def name(self) -> str:

@@ -187,7 +187,7 @@ class Table:
         for name, about in Trace.columns().items():
             if name in columns and not about.scale and name != "after":
                 given[name], given[Trace.names_of(name)] = _codes(columns[name].filter(keep))
-        self.source.rows = (job_id, self.problems.lines)
+        self.source.rows = (job_id, self.problems)
         return self._made(job_id, given, keep)
 
     def _made(self, job_id: pl.Series, given: dict[str, Any], keep: NDArray[np.bool_]) -> Trace:
