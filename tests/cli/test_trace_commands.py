@@ -95,6 +95,18 @@ def test_convert_keeps_the_digest(tmp_path):
     assert "; Note: processors are GPUs" in (tmp_path / "d.swf").read_text()
 
 
+def test_bad_rows_can_be_skipped_and_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,5,1\nb,1,x,1\n")
+    assert shunter("describe", "t.csv").exit_code == 2
+    assert "line 3" in ok("convert", "t.csv", "u.csv", "--format", "csv", "--on-bad-row", "skip").stderr
+    assert len(read(tmp_path / "u.csv")) == 1
+    assert "line 3" in ok("validate", "t.csv", "--on-bad-row", "skip", "--json").stdout
+    assert "line 3" in ok("describe", "t.csv", "--on-bad-row", "skip").stdout
+    ok("merge", "t.csv", MADE, "--on-bad-row", "skip", "-o", "v.csv")
+    assert len(read(tmp_path / "v.csv")) == 301
+    assert shunter("convert", "t.csv", "w.csv", "--format", "parket").exit_code == 2
+
+
 def test_slice_by_time_names_and_zone(tmp_path):
     trace = dated()
     write(trace, tmp_path / "t.parquet")

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli.console import ForceOption, ZoneOption, check_free, note
+from shunter.cli.console import (
+    ForceOption,
+    FormatOption,
+    OnBadRowOption,
+    TraceArgument,
+    ZoneOption,
+    check_free,
+    note,
+    read,
+)
 from shunter.errors import TraceError
+
+if TYPE_CHECKING:
+    from shunter.model import Trace
 
 CONVERT_EXAMPLES = """Examples:
 
@@ -34,11 +46,16 @@ shunter trace merge march.csv april.csv --out spring.parquet
 shunter trace merge philly.parquet venus.parquet --align --out both.parquet
 """
 
-_Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")]
 _Out = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")]
 
 
-def convert(trace: _Trace, out: _Out, force: ForceOption = False) -> None:
+def convert(
+    trace: TraceArgument,
+    out: _Out,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
     """Write a trace in another format.
 
     Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
@@ -47,15 +64,14 @@ def convert(trace: _Trace, out: _Out, force: ForceOption = False) -> None:
     _check_out(out, force)
 
     from shunter import traces
-    from shunter.runs import read_trace
 
-    found = read_trace(trace)
+    found = _read(trace, format, on_bad_row)
     traces.write(found, out)
     note(f"{len(found):,} jobs written to {out}")
 
 
-def slice_trace(
-    trace: _Trace,
+def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: TraceArgument,
     out: _Out,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="T", help="Jobs submitted from then on: date, seconds or +days.")
@@ -69,6 +85,8 @@ def slice_trace(
     ] = None,
     timezone: ZoneOption = "UTC",
     force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Keep a part of a trace: a span of time, some virtual clusters, some users.
 
@@ -81,10 +99,10 @@ def slice_trace(
 
     from shunter import traces
     from shunter.report.hours import zone_of
-    from shunter.runs import read_trace
     from shunter.traces.changing import moment, part
 
-    found, zone = read_trace(trace), zone_of(timezone)
+    zone = zone_of(timezone)
+    found = _read(trace, format, on_bad_row)
     first, last = (None if text is None else moment(text, found, zone) for text in (begin, end))
     kept = part(found, first, last, _names(vc), _names(users))
     traces.write(kept, out)
@@ -98,6 +116,8 @@ def merge(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The file to write.")],
     align: Annotated[bool, typer.Option("--align", help="Let all begin when the first one does.")] = False,
     force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Put the jobs of several traces into one.
 
@@ -109,13 +129,20 @@ def merge(
         raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")
 
     from shunter import traces
-    from shunter.runs import read_trace
     from shunter.traces import changing
 
-    parts = [read_trace(file) for file in files]
+    parts = [_read(file, format, on_bad_row) for file in files]
     merged = changing.merge(parts, align)
     traces.write(merged, out)
     note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
+
+
+def _read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
+    """The trace, and a note about each thing that its reader left out or took for granted."""
+    found = read(trace, format, on_bad_row)
+    for remark in found.remarks:
+        note(remark)
+    return found
 
 
 def _check_out(out: Path, force: bool) -> None:

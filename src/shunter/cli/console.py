@@ -18,6 +18,7 @@ from shunter.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from shunter.model import Trace
     from shunter.runs import Scene
 
 PATIENCE_S = 2  # what takes longer gets a progress bar
@@ -141,6 +142,18 @@ OnBadRowOption: TypeAlias = Annotated[
         autocompletion=lambda incomplete: [word for word in ("fail", "skip") if word.startswith(incomplete)],
     ),
 ]  # fmt: skip
+
+
+TraceArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+]
+
+
+def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
+    """The trace that the user named."""
+    from shunter.runs import read_trace
+
+    return read_trace(trace, format, on_bad_row or "fail")
 
 
 def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:

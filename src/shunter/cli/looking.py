@@ -10,11 +10,15 @@ import typer
 from shunter.cli.console import (
     ClusterOption,
     ForceOption,
+    FormatOption,
     JsonOption,
+    OnBadRowOption,
+    TraceArgument,
     ZoneOption,
     check_free,
     note,
     print_json,
+    read,
     show,
     write_text,
 )
@@ -35,8 +39,6 @@ shunter trace validate jobs.csv
 shunter trace validate jobs.csv --cluster philly --strict && shunter simulate jobs.csv -c philly -p fifo
 """
 
-TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")]
-
 
 def describe(
     trace: TraceArgument,
@@ -45,6 +47,8 @@ def describe(
     json: JsonOption = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
     force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Show what is in a trace: sizes, run times, arrivals, users, recurrence, load.
 
@@ -57,10 +61,9 @@ def describe(
     from shunter import clusters
     from shunter.report.describe import describe as described
     from shunter.report.hours import zone_of
-    from shunter.runs import read_trace
 
     zone = zone_of(timezone)
-    found = read_trace(trace)
+    found = read(trace, format, on_bad_row)
     machines = clusters.load(cluster, found) if cluster else None
     about = described(found, machines, zone)
     if html is not None:
@@ -82,6 +85,8 @@ def validate(
     cluster: ClusterOption = None,
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 on errors and warnings.")] = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Look for what is wrong with a trace: impossible times, cut run times, jobs that never fit, overload ...
 
@@ -90,9 +95,8 @@ def validate(
     """
     from shunter import clusters
     from shunter.report.quality import validate as validated
-    from shunter.runs import read_trace
 
-    found = read_trace(trace)
+    found = read(trace, format, on_bad_row)
     findings = validated(found, clusters.load(cluster, found) if cluster else None)
     if json:
         listed = [finding.as_dict() for finding in findings]

@@ -171,7 +171,7 @@ def _recurrence(trace: Trace) -> dict[str, Any] | None:
     for key, column in (("same_user_and_name", trace.job_name), ("same_user_and_size", trace.gpus)):
         rows = named & (column >= 0)
         if rows.any():
-            different = len(np.unique(np.column_stack((trace.user[rows], column[rows])), axis=0))
+            different = len(np.unique(trace.user[rows] * (int(column.max()) + 1) + column[rows]))
             found[key] = _share(int(rows.sum()) - different, int(rows.sum()))
     return found
 
