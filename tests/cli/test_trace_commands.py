@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -157,6 +160,20 @@ def test_bad_input_is_told_with_code_2_and_writes_nothing(tmp_path, arguments, s
     assert says in result.stderr
     assert result.stdout == ""
     assert [path.name for path in tmp_path.iterdir()] == ["there.csv"]
+
+
+def test_the_page_about_these_commands_shows_what_they_print(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "reference" / "trace-commands.md"
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) >= 5
+    for block in blocks:
+        printed = []
+        for line in (line for line in block.splitlines() if line.startswith("$ ")):
+            program, *arguments = shlex.split(line[2:])
+            done = ok(*arguments[1:]) if program == "shunter" else None
+            text = done.stdout + done.stderr if done else (tmp_path / arguments[0]).read_text()
+            printed += [line, *(row.rstrip() for row in text.splitlines())]
+        assert block.splitlines() == printed
 
 
 @pytest.mark.parametrize("command", ["describe", "validate", "convert", "slice", "merge"])

@@ -189,6 +189,12 @@ def test_a_wrong_time_does_not_list_millions_of_days():
     json.dumps(about)
 
 
+def test_times_beyond_all_calendars_are_described():
+    about = describe(jobs(submit=np.arange(4) * DAY + 10**15), zone=ZoneInfo("Europe/Berlin"))
+    assert about["span"]["first"] == "1,000,000,000,000 s"
+    assert about["load"]["by_day"][0]["day"].startswith("day 11,")
+
+
 def test_the_description_of_a_single_job():
     one = Trace.of("one", ["a"], submit=[0], duration=[0], gpus=[1000])
     assert "one" in drawn(describe_view(describe(one)))

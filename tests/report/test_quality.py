@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +116,15 @@ def test_a_planted_defect_is_found(make, check, severity):
 )
 def test_a_cluster_that_is_too_small_is_told(cluster, check):
     assert check in {finding.check for finding in validate(CLEAN, cluster, NOW)}
+
+
+def test_the_page_names_every_finding_with_its_severity():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "trace-commands.md"
+    told = set(re.findall(r"^\| `([^`]+)` \| (error|warning|info) \|", page.read_text(), re.MULTILINE))
+    found = {(check, severity) for _, check, severity in DEFECTS.values()}
+    for cluster in ("1x24", "5x32", "256x8", "1x36"):
+        found |= {(finding.check, finding.severity) for finding in validate(CLEAN, clusters.load(cluster), NOW)}
+    assert told == found
 
 
 def test_virtual_clusters_are_looked_at_one_by_one():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
-from shunter.report.hours import DAY_MS, HOUR_MS
+from shunter.report.hours import DAY_MS, HOUR_MS, LAST_DATE_MS, text_of
 from shunter.world import F64, I64
 
 MOST_DAYS = 20_000  # a trace over more has a wrong time in it; its days are not listed
@@ -89,4 +89,4 @@ def describe(trace: Trace, cluster: Cluster, local: I64) -> dict[str, Any]:
 
 def day_name(day: int, dated: bool) -> str:
     """A day's date, or its number on the trace's own clock."""
-    return f"{datetime.fromtimestamp(day * 86400, UTC):%Y-%m-%d}" if dated else f"day {day + 1}"
+    return text_of(day * DAY_MS, UTC, dated)[:10] if dated and day * DAY_MS < LAST_DATE_MS else f"day {day + 1:,}"

@@ -15,7 +15,7 @@ from shunter.world import I64
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _STEP_MS = 1_800_000  # offsets change only on the half hour
-_LAST_YEAR_MS = 4_102_444_800_000  # 2100: nobody knows the offsets after it
+LAST_DATE_MS = 4_102_444_800_000  # 2100: later times are no dates but mistakes
 _FIXED = re.compile(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
 
 
@@ -39,7 +39,7 @@ def local_ms(trace: Trace, zone: tzinfo) -> I64:
     if not trace.dated:
         return trace.submit
     step, member = np.unique(trace.submit // _STEP_MS, return_inverse=True)
-    times = np.clip(step * _STEP_MS, 0, _LAST_YEAR_MS) // 1000
+    times = np.clip(step * _STEP_MS, 0, LAST_DATE_MS) // 1000
     offsets = [datetime.fromtimestamp(t, UTC).astimezone(zone).utcoffset() or timedelta() for t in times.tolist()]
     shift = np.array([offset // timedelta(milliseconds=1) for offset in offsets], np.int64)
     return trace.submit + shift[member]
@@ -52,6 +52,6 @@ def weekday(local: I64) -> I64:
 
 def text_of(ms: int, zone: tzinfo, dated: bool) -> str:
     """A moment for people: date and time, or the seconds on the trace's own clock."""
-    if not dated or ms > _LAST_YEAR_MS:
+    if not dated or ms > LAST_DATE_MS:
         return f"{ms / 1000:,.0f} s"
     return f"{datetime.fromtimestamp(ms // 1000, zone):%Y-%m-%d %H:%M:%S}"

@@ -7,7 +7,6 @@ import gzip
 import io
 import os
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -176,19 +175,11 @@ def _swf_header(trace: Trace, start: int) -> list[str]:
         f"MaxRecords: {len(trace)}",
     ]
     if trace.dated:
-        began = datetime.fromtimestamp(start // 1000, UTC)
-        lines += [
-            f"UnixStartTime: {start // 1000}",
-            "TimeZoneString: UTC",
-            f"StartTime: {began:%a %b %d %H:%M:%S UTC %Y}",
-        ]
-    lines += [
-        f"MaxProcs: {-(-int(trace.gpus.max()) // GPU)}",
-        "Note: processors are GPUs; this format has none of its own",
-    ]
+        lines += [f"UnixStartTime: {start // 1000}", "TimeZoneString: UTC"]
+    lines.append("Note: processors are GPUs; this format has none of its own")
     if (trace.gpus % GPU != 0).any():
         lines.append("Note: shares of a GPU are rounded up to one")
-    lines.append("Note: times are whole seconds; users, groups and names are numbers in order of appearance")
+    lines.append("Note: times are whole seconds; users, groups and names are numbers")
     lines += [f"Note: left out, having no field here: {', '.join(lost)}"] if lost else []
     lines += [f"Partition: {code} {_one_line(name)}" for code, name in enumerate(trace.vcs, 1)]
     return lines
