@@ -117,6 +117,9 @@ ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace w
 ZoneOption: TypeAlias = Annotated[
     str, typer.Option("--timezone", metavar="TZ", help="Of hours and dates: Europe/Berlin, +08:00.")
 ]
+DecisionsOption: TypeAlias = Annotated[
+    bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 
