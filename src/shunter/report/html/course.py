@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from shunter.folders import Run
 
-BINS = 800  # of every course over time
+BINS = 1000  # of every course over time
+FULL = 0.95  # of the GPUs in use
 MOST_NAMES = 12  # users or virtual clusters beside each other
 TIME = Axis("time since the first submission", "elapsed")
 ZOOM = "time"  # all courses are zoomed together
@@ -37,21 +38,27 @@ def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> 
     samples = {name: _finished(run)[column].to_numpy() for name, run in zip(names, runs, strict=True)}
     halves = {name: float(np.median(values)) if len(values) else 0.0 for name, values in samples.items()}
     tails = {name: float(np.percentile(values, 95)) if len(values) else 0.0 for name, values in samples.items()}
-    what = "are complete" if column == "jct" else "have waited no longer than that"
-    finding = f"{_range(halves, 'Half of the jobs')} {what}; {_range(tails, '95 %').lower()}."
-    return figure(title, finding, cdf(samples, Axis(title.lower(), "duration", log=True)))
+    half, most = _range(halves), _range(tails)
+    finding = (
+        f"Half of the jobs are complete within {half}, 95 % within {most}."
+        if column == "jct"
+        else f"Half of the jobs wait at most {half}, 95 % at most {most}."
+    )
+    return figure(
+        title, finding, cdf(samples, Axis("completion time" if column == "jct" else "wait", "duration", log=True))
+    )
 
 
 def _finished(run: Run) -> pl.DataFrame:
     return run.jobs.filter(run.jobs["state"] == "done")
 
 
-def _range(values: Mapping[str, float], whose: str) -> str:
-    """``Half of the jobs: 12.0 m (las) to 4.00 h (fifo)``."""
+def _range(values: Mapping[str, float]) -> str:
+    """``12.0 m (las) to 4.00 h (fifo)``: the shortest and the longest time."""
     low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     if duration(values[low]) == duration(values[high]):
-        return f"{whose}: {duration(values[low])}"
-    return f"{whose}: {duration(values[low])} ({low}) to {duration(values[high])} ({high})"
+        return duration(values[low])
+    return f"{duration(values[low])} ({low}) to {duration(values[high])} ({high})"
 
 
 def _by_size(names: Sequence[str], rows: Sequence[Row]) -> str:
@@ -116,20 +123,21 @@ def courses(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
     gpus = runs[0].cluster.gpus
     middle = (edges[:-1] + edges[1:]) / 2 - origin
 
-    def drawn(title: str, column: str, y: Axis, scale: float, finding: Callable[[dict[str, F64]], str]) -> str:
-        series = {
-            name: binned(run.series["time"].to_numpy(), run.series[column].to_numpy() / scale, edges)
+    def drawn(title: str, column: str, y: Axis, scale: float, tell: Callable[[F64, F64], str]) -> str:
+        steps = {
+            name: (run.series["time"].to_numpy(), run.series[column].to_numpy() / scale)
             for name, run in zip(names, runs, strict=True)
         }
-        return figure(title, finding(series), lines(middle, series, TIME, y, zoom=ZOOM))
+        series = {name: binned(*step, edges) for name, step in steps.items()}
+        return figure(title, _extremes(steps, tell), lines(middle, series, TIME, y, zoom=ZOOM))
 
     return [
         drawn("GPUs in use", "busy_gpus", Axis("share of all GPUs", "share", top=1), gpus, _busy),
         drawn("Jobs that wait", "queue", Axis("jobs in the queue", "count"), 1, _queue),
         drawn("Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1), 1, _broken),
         note(
-            f"Each point is the mean over {duration((end - origin) / BINS)}. Drag over a chart to zoom all of them in,"
-            " double-click for the whole time, or use the buttons."
+            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. Points are"
+            f" means; the page has one for every {duration((end - origin) / BINS)}, and shows those from near enough."
         ),
     ]
 
@@ -152,28 +160,29 @@ def binned(time: F64, value: F64, edges: F64) -> F64:
         return np.where(held > 0, np.diff(at) / held, np.nan)
 
 
-def _busy(series: dict[str, F64]) -> str:
-    full = {name: float(np.mean(values[~np.isnan(values)] > 0.95)) for name, values in series.items() if len(values)}
-    return _extremes(full, lambda v: f"more than 95 % of the GPUs are in use {share(v)} of the time")
+def _mean(time: F64, value: F64) -> float:
+    """The mean of a step function over its whole time."""
+    return float(value[:-1] @ np.diff(time)) / (time[-1] - time[0]) if len(time) > 1 else 0.0
 
 
-def _queue(series: dict[str, F64]) -> str:
-    peaks = {name: float(np.nanmax(values)) for name, values in series.items()}
-    return _extremes(peaks, lambda v: f"the queue is longest with {number(round(v))} jobs")
+def _busy(time: F64, value: F64) -> str:
+    full = share(_mean(time, (value > FULL).astype(np.float64)))
+    return f"the cluster is full (over {100 * FULL:.0f} % of its GPUs in use) {full} of the time"
 
 
-def _broken(series: dict[str, F64]) -> str:
-    means = {name: float(np.nanmean(values)) for name, values in series.items()}
-    return (
-        _extremes(means, lambda v: f"{share(v)} of the free GPUs are on partly used nodes, on average")
-        + " Jobs that need whole nodes can't use those."
-    )
+def _queue(time: F64, value: F64) -> str:
+    return f"up to {int(value.max()) if len(value) else 0:,} jobs wait at once, {number(_mean(time, value))} on average"
 
 
-def _extremes(values: dict[str, Any], tell: Callable[[float], str]) -> str:
-    """``Under a, ...; under b, ...`` for the lowest and the highest."""
-    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-    if tell(values[low]) == tell(values[high]):
-        text = tell(values[low])
-        return f"{text[0].upper()}{text[1:]}."
-    return f"Under {low}, {tell(values[low])}; under {high}, {tell(values[high])}."
+def _broken(time: F64, value: F64) -> str:
+    return f"{share(_mean(time, value))} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run"
+
+
+def _extremes(steps: Mapping[str, tuple[F64, F64]], tell: Callable[[F64, F64], str]) -> str:
+    """``Under a, ...; under b, ...``: where the mean is lowest, and where it is highest."""
+    means = {name: _mean(*step) for name, step in steps.items()}
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    first, last = tell(*steps[low]), tell(*steps[high])
+    if first == last:
+        return f"{first[0].upper()}{first[1:]}."
+    return f"Under {low}, {first}; under {high}, {last}."

@@ -46,7 +46,7 @@ MEASURES = (
     Measure("p99 of JCT", "the shortest p99 of JCT", _point("jct_s", "p99")),
     Measure("mean wait", "the shortest mean wait", _point("wait_s", "mean")),
     Measure("p99 of wait", "the shortest p99 of wait", _point("wait_s", "p99")),
-    Measure("longest wait", "the shortest longest wait", _point("wait_s", "max")),
+    Measure("longest wait", "the smallest maximum wait", _point("wait_s", "max")),
     Measure("mean bounded slowdown", "the lowest mean slowdown", _point("bsld", "mean"), number),
     Measure("GPUs in use", "the most GPUs in use", lambda row: float(row["utilization"]), share, True),
     Measure("fragmentation", "the least fragmentation", lambda row: float(row["fragmentation"]), share),
@@ -64,7 +64,8 @@ def label(row: Row) -> str:
 
 def several(rows: Sequence[Row]) -> list[str]:
     """The summary of a comparison; the first policy is what the others are compared with."""
-    notes = [note(ORACLE)] if any(row["oracle"] for row in rows) else []
+    stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
+    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else [])]
     return [points(sentences(rows)), winners(rows), *tables(rows), *notes]
 
 
@@ -102,13 +103,14 @@ def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
     if winner is not first:
         head += ", " + _relative(best[0].of(winner), best[0].of(first), f"{label(first)} ({best[0].text(first)})")
         head += _doubt(winner) if best[0] is MEASURES[0] else ""
-    others = [f"{measure.best} ({measure.text(winner)})" for measure in best[1:]]
-    return head + (f"; also {_list(others)}" if others else "") + "."
+    others = [measure.name for measure in best[1:]]
+    return head + "." + (f" It is also best by {_list(others)}." if others else "")
 
 
 def _clearly(measure: Measure, winner: Row, rows: Sequence[Row]) -> bool:
+    """Whether it is the only best one, as people read the numbers."""
     values = [measure.text(row) for row in rows]
-    return measure.winner(rows) is winner and values.count(measure.text(winner)) < max(len(values), 2)
+    return measure.winner(rows) is winner and values.count(measure.text(winner)) == 1
 
 
 def _doubt(row: Row) -> str:
@@ -176,19 +178,23 @@ def _story(row: Row) -> list[str]:
 
 def winners(rows: Sequence[Row]) -> str:
     """Per measure the best policy, and the best oracle beside it."""
-    known = [row for row in rows if not row["oracle"]]
-    oracles = [row for row in rows if row["oracle"]]
-    columns = ([("best policy", known)] if known else []) + ([("best oracle*", oracles)] if oracles else [])
-    lines = []
-    for measure in MEASURES:
-        cells: list[str | Cell] = [measure.name]
-        for _, group in columns:
-            value = measure.text(measure.winner(group))
-            who = [label(row) for row in group if measure.text(row) == value]
-            many = len(who) > 1 and len(who) == len(group)
-            cells.append(Cell(value, hint="all alike" if many else ", ".join(who[:2]) + (" …" if who[2:] else "")))
-        lines.append(cells)
-    return table("The best by each measure", ["measure", *(name for name, _ in columns)], lines)
+    groups = [
+        ("best policy", [row for row in rows if not row["oracle"]]),
+        ("best oracle*", [r for r in rows if r["oracle"]]),
+    ]
+    groups = [(name, group) for name, group in groups if group]
+    lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in MEASURES]
+    headings = [heading for name, _ in groups for heading in (name, "")]
+    return table("The best by each measure", ["measure", *headings], lines)
+
+
+def _best(measure: Measure, rows: Sequence[Row]) -> tuple[str, str]:
+    """Who is best, and the number."""
+    value = measure.text(measure.winner(rows))
+    who = [label(row) for row in rows if measure.text(row) == value]
+    if len(who) == len(rows) > 1:
+        return "all alike", value
+    return who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else ""), value
 
 
 def tables(rows: Sequence[Row]) -> list[str]:
@@ -222,9 +228,11 @@ def tables(rows: Sequence[Row]) -> list[str]:
 def _column(
     rows: Sequence[Row], of: Callable[[Row], float], write: Callable[[float], str], choose: Any
 ) -> list[str | Cell]:
+    """The cells of a column; of the policies that are no oracles (of all, if all are) the best are marked."""
     texts = [write(of(row)) for row in rows]
-    best = write(choose(map(of, rows))) if choose and len(set(texts)) > 1 else None
-    return [Cell(text, best=text == best) for text in texts]
+    judged = [row for row in rows if not row["oracle"]] or rows
+    best = write(choose(map(of, judged))) if choose and len(set(texts)) > 1 else None
+    return [Cell(text, best=text == best and row in judged) for text, row in zip(texts, rows, strict=True)]
 
 
 def _lines(rows: Sequence[Row], columns: Sequence[Sequence[str | Cell]]) -> list[list[str | Cell]]:

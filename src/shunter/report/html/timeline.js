@@ -52,6 +52,7 @@
       this.stage.append(this.canvas, this.tip);
       this.stage.after(this.foot());
       this.listen();
+      reset(this.zoom);
       this.choose(0);
     }
 
@@ -76,7 +77,8 @@
 
     foot() {
       this.said = make("p", { class: "note", role: "status" });
-      return make("div", {}, make("p", { class: "scale" }, "0 % ", make("i"), " 100 % of the GPUs in use"), this.said);
+      this.key = make("p", { class: "scale" }, "0 % ", make("i"), " 100 % of the GPUs in use");
+      return make("div", {}, this.key, this.said);
     }
 
     listen() {
@@ -92,13 +94,13 @@
       this.stage.addEventListener("dblclick", () => this.all());
       this.stage.addEventListener("pointermove", (event) => this.point(event));
       this.stage.addEventListener("pointerleave", () => { this.tip.hidden = true; });
-      this.canvas.addEventListener("keydown", (event) => this.key(event));
+      this.canvas.addEventListener("keydown", (event) => this.press(event));
       this.zoom.followers.push(() => this.draw());
       themed.push(() => this.draw());
       new ResizeObserver(() => this.draw()).observe(this.canvas);
     }
 
-    key(event) {
+    press(event) {
       const acts = { ArrowLeft: () => panBy(this.zoom, -0.25), ArrowRight: () => panBy(this.zoom, 0.25),
         ArrowUp: () => this.panRows(-0.25), ArrowDown: () => this.panRows(0.25), 0: () => this.all(),
         "+": () => this.closer(0.5), "=": () => this.closer(0.5), "-": () => this.closer(2) };
@@ -166,6 +168,7 @@
       paint.fillRect(LEFT, TOP, wide, high);
       const bars = this.near();
       this.close = Boolean(bars);
+      this.key.style.visibility = bars ? "hidden" : "visible";
       bars ? this.drawBars(paint, bars) : this.drawMap(paint);
       if (this.found !== null && this.found !== undefined && this.run.held) this.mark(paint);
       this.drawAxes(paint);

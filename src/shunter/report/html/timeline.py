@@ -11,7 +11,6 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from shunter import world as w
 from shunter.model import GPU
 from shunter.report.html.course import ZOOM, span
-from shunter.report.html.page import embed, table
+from shunter.report.html.page import embed, table, text_of
 from shunter.report.tables import share
 from shunter.world import F64, I64
 
@@ -206,7 +205,7 @@ def _nodes(
 def _figure(data: dict[str, Any], finding: str, nodes: str, jobs: int) -> str:
     return (
         '<figure class="timeline"><figcaption><h3>Nodes over time</h3>'
-        f"<p>{escape(finding)} The darker, the more of a node's GPUs are in use. Drag over a part to look closer; from"
+        f"<p>{text_of(finding)} The darker, the more of a node's GPUs are in use. Drag over a part to look closer; from"
         " near enough, every job is a bar.</p></figcaption>"
         f'<div class="stage"></div>{embed(data)}'
         f"<details><summary>Data of this chart</summary>{nodes}</details></figure>"
