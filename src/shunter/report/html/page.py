@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -15,6 +15,7 @@ from typing import Any
 
 from shunter.report.html.charts import Chart
 
+GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
 SCRIPTS = ("vendor/echarts.min.js", "report.js", "timeline.js")
 
 
@@ -43,6 +44,7 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     links = "".join(f'<li><a href="#{_slug(s.title)}">{text_of(s.title)}</a></li>' for s in sections)
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{GENERATOR}\n"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text_of(title)}</title>\n<style>\n{_static('report.css')}</style>\n</head>\n<body>\n"
@@ -94,7 +96,9 @@ def code(text: str) -> str:
 def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
     """A table; the first column names the rows, the others are numbers."""
     head = "".join(f'<th scope="col">{text_of(heading)}</th>' for heading in headings)
-    body = "".join(f'<tr><th scope="row">{_cell(row[0])}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows)
+    body = "".join(
+        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows
+    )
     return (
         f'<div class="table" role="region" tabindex="0" aria-label="{text_of(caption)}"><table>'
         f"<caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -116,6 +120,12 @@ def figure(title: str, finding: str, chart: Chart, note: str = "") -> str:
 def grid(figures: Iterable[str]) -> str:
     """Figures side by side where there is room."""
     return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def choice(label: str, options: Mapping[str, Sequence[str]]) -> str:
+    """One of several parts, chosen from a list; all of them where scripts are switched off."""
+    parts = "".join(f'<div data-choice="{text_of(name)}">{"".join(body)}</div>' for name, body in options.items())
+    return f'<div class="choice" data-label="{text_of(label)}">{parts}</div>'
 
 
 def embed(data: Any) -> str:
@@ -141,6 +151,11 @@ def _cell(cell: str | Cell) -> str:
     mark = '<span class="sr">, best</span>' if cell.best else ""
     hint = f"<small>{text_of(cell.hint)}</small>" if cell.hint else ""
     return f"{text_of(cell.text)}{mark}{hint}"
+
+
+def _breakable(name: str) -> str:
+    """A policy's name may go on in the next line after a colon or comma."""
+    return re.sub(r"([:,])(?=\w)", r"\1<wbr>", name)
 
 
 def _slug(title: str) -> str:

@@ -6,6 +6,7 @@ const Shunter = (() => {
   const MINUTE = 60, HOUR = 3600, DAY = 86400;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 8;
+  const PRINT_WIDTH = 620; // pixels, of a chart on A4
 
   // ------------------------------------------------------------------------------------------- numbers in words
 
@@ -192,7 +193,7 @@ const Shunter = (() => {
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
       if (this.spec.zoom) this.follow();
-      new ResizeObserver(() => { this.chart.resize(); this.draw(); }).observe(this.plot);
+      new ResizeObserver(() => { this.chart.resize({ width: "auto" }); this.draw(); }).observe(this.plot);
       this.draw();
       figures.push(this);
     }
@@ -227,14 +228,13 @@ const Shunter = (() => {
 
     shown() { return this.spec.series.filter(({ name }) => !hidden.has(name)); }
 
-    draw() {
-      const width = this.plot.clientWidth;
+    draw(width = this.plot.clientWidth) {
       if (!width) return;
       const { kind } = this.spec, names = this.spec.x.names;
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
       const y = this.yScale();
-      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
+      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 24);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
       this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - this.left - this.right, 60) / 5);
       const series = this.shown().map((one) => this.drawn(one));
@@ -252,14 +252,14 @@ const Shunter = (() => {
 
     // Names under bars are written level where they fit, slanting where they don't.
     room(names, width) {
-      const longest = Math.min(Math.max(...names.map((name) => name.length)), 18);
+      const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
       this.slant = longest * 7 > (width - 70) / names.length - 6;
       return this.slant ? 20 + longest * 4.6 : 26;
     }
 
     names(names) {
       const label = { color: "var(--muted)", fontSize: 12, interval: 0, rotate: this.slant ? 40 : 0,
-        formatter: (name) => (name.length > 18 ? name.slice(0, 17) + "…" : name) };
+        formatter: (name) => (name.length > 24 ? name.slice(0, 23) + "…" : name) };
       return { type: "category", data: names, axisLine: { lineStyle: { color: "var(--line)" } }, axisTick: { show: false }, axisLabel: label };
     }
 
@@ -372,6 +372,11 @@ const Shunter = (() => {
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+  const fit = (width) => figures.forEach((figure) => {
+    if (!figure.plot.clientWidth) return;
+    figure.chart.resize(width ? { width } : { width: "auto" });
+    figure.draw(width);
+  });
   const themed = []; // what draws in resolved colours, and must do so again
   const setTheme = (theme) => {
     theme ? (document.documentElement.dataset.theme = theme) : delete document.documentElement.dataset.theme;
@@ -381,15 +386,25 @@ const Shunter = (() => {
     document.getElementById("theme").setAttribute("aria-pressed", String(isDark()));
     for (const redraw of themed) redraw();
   };
+  // One of several parts, chosen from a list.
+  const chooser = (frame) => {
+    const parts = [...frame.children];
+    const show = (index) => parts.forEach((part, i) => { part.hidden = i !== index; });
+    const list = make("select", { onchange: (event) => show(event.target.selectedIndex) }, ...parts.map((part) => make("option", {}, part.dataset.choice)));
+    frame.prepend(make("div", { class: "tools" }, make("label", {}, `${frame.dataset.label} `, list)));
+    show(0);
+  };
+
   const begin = () => {
+    document.querySelectorAll(".choice").forEach(chooser);
     for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
     const theme = document.getElementById("theme");
     theme.hidden = false;
     theme.addEventListener("click", () => setTheme(isDark() ? "light" : "dark"));
     dark.addEventListener("change", themeChanged);
     let before;
-    addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); });
-    addEventListener("afterprint", () => setTheme(before));
+    addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); fit(PRINT_WIDTH); });
+    addEventListener("afterprint", () => { setTheme(before); fit(); });
     themeChanged();
   };
 

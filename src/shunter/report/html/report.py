@@ -10,14 +10,15 @@ from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import Section, note, render
 from shunter.report.html.provenance import provenance
-from shunter.report.html.timeline import timeline
+from shunter.report.html.reasons import reasons
+from shunter.report.html.timeline import Progress, timeline
 from shunter.report.tables import duration
 
 if TYPE_CHECKING:
     from shunter.folders import Run
 
 
-def report(runs: Sequence[Run], rows: Sequence[Row] = ()) -> str:
+def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None) -> str:
     """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them."""
     rows = rows or [run.summary for run in runs]
     names = [label(row) for row in rows]
@@ -32,7 +33,10 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = ()) -> str:
         Section("Who waits", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs)),
     ]
-    nodes = timeline(names, runs)
+    why = reasons(names, runs)
+    if why:
+        sections.append(Section("Where waiting time went", why))
+    nodes = timeline(names, runs, progress or (lambda done, total: None))
     if nodes:
         sections.append(Section("Nodes", nodes))
     sections.append(Section("What was run", provenance(runs, rows)))

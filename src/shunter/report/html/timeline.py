@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ GRID_ROWS, GRID_BINS, LEVELS = 500, 800, 32  # a grid at its finest
 GRID_ROOM = 150_000  # characters kept free for each grid to come
 MOST_STAYS = 400_000  # more are not even tried
 GROUPS = 16  # rows of the table behind the timeline
+Progress: TypeAlias = Callable[[int, int], None]
 _RELEASES = (w.FINISH, w.FAIL, w.PREEMPT, w.MOVE)
 
 
@@ -141,8 +142,8 @@ def _codes(names: Sequence[str | None]) -> tuple[list[str], I64]:
 # ------------------------------------------------------------------------------------------- the figure
 
 
-def timeline(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
-    """The figure; nothing if no policy says on which node a job runs."""
+def timeline(names: Sequence[str], runs: Sequence[Run], progress: Progress) -> list[str]:
+    """The figure; nothing if no policy says on which node a job runs.  ``progress`` is told (done, of so many) jobs."""
     cluster = runs[0].cluster
     first_s, last_s = span(runs)
     first, last = round(first_s * 1000), round(last_s * 1000)
@@ -157,6 +158,7 @@ def timeline(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
     for done, index in enumerate(placed, 1):  # every run has room for a grid; what is left goes to the first ones
         room = left - GRID_ROOM * (len(placed) - done)
         drawn[index] = _drawn(held[index], cluster, (first, last, unit), len(runs[0].jobs), room)
+        progress(done * len(runs[0].jobs), len(placed) * len(runs[0].jobs))
         left -= len(drawn[index].get("stays", "")) + len(drawn[index].get("grid", ""))
     exact = any("stays" in one for one in drawn.values())
     data = {
