@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -15,6 +15,7 @@ from typing import Any
 
 from shunter.report.html.charts import Chart
 
+GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
 SCRIPTS = ("vendor/echarts.min.js", "report.js", "timeline.js")
 
 
@@ -40,16 +41,17 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     scripts = [_static(name) for name in SCRIPTS]
     hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in scripts)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {hashes}"
-    links = "".join(f'<li><a href="#{_slug(s.title)}">{escape(s.title)}</a></li>' for s in sections)
+    links = "".join(f'<li><a href="#{_slug(s.title)}">{text_of(s.title)}</a></li>' for s in sections)
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{GENERATOR}\n"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{_static('report.css')}</style>\n</head>\n<body>\n"
+        f"<title>{text_of(title)}</title>\n<style>\n{_static('report.css')}</style>\n</head>\n<body>\n"
     )
     top = (
         '<a class="skip" href="#content">Skip to the content</a>\n'
-        f'<header class="top"><h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p></header>\n'
+        f'<header class="top"><h1>{text_of(title)}</h1><p class="lead">{text_of(lead)}</p></header>\n'
         f'<nav class="bar" aria-label="Sections"><ul>{links}</ul>'
         '<button type="button" id="theme" aria-pressed="false" hidden>Dark colours</button></nav>\n'
         "<noscript><p>The charts of this page are drawn by scripts, which are switched off here.</p></noscript>\n"
@@ -60,24 +62,29 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     return f'{head}{top}<main id="content" tabindex="-1">\n{body}\n</main>{foot}{tail}\n</body>\n</html>\n'
 
 
+def text_of(plain: str) -> str:
+    """Plain text as HTML; a number stays on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[smhd]\b))", "\u00a0", escape(plain))
+
+
 def paragraph(text: str) -> str:
     """A paragraph of plain text."""
-    return f"<p>{escape(text)}</p>"
+    return f"<p>{text_of(text)}</p>"
 
 
 def points(texts: Iterable[str]) -> str:
     """A list of sentences."""
-    return f'<ul class="points">{"".join(f"<li>{escape(text)}</li>" for text in texts)}</ul>'
+    return f'<ul class="points">{"".join(f"<li>{text_of(text)}</li>" for text in texts)}</ul>'
 
 
 def note(text: str) -> str:
     """A remark that is read after the rest."""
-    return f'<p class="note">{escape(text)}</p>'
+    return f'<p class="note">{text_of(text)}</p>'
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and what they are."""
-    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in pairs)
+    rows = "".join(f"<div><dt>{text_of(name)}</dt><dd>{text_of(text)}</dd></div>" for name, text in pairs)
     return f'<dl class="facts">{rows}</dl>'
 
 
@@ -88,21 +95,23 @@ def code(text: str) -> str:
 
 def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
     """A table; the first column names the rows, the others are numbers."""
-    head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "".join(f'<tr><th scope="row">{_cell(row[0])}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows)
+    head = "".join(f'<th scope="col">{text_of(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows
+    )
     return (
-        f'<div class="table" role="region" tabindex="0" aria-label="{escape(caption)}"><table>'
-        f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div class="table" role="region" tabindex="0" aria-label="{text_of(caption)}"><table>'
+        f"<caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
 def figure(title: str, finding: str, chart: Chart, note: str = "") -> str:
     """A chart with its title, and the sentence that says what is to be seen in it."""
-    remark = f'<p class="note">{escape(note)}</p>' if note else ""
+    remark = f'<p class="note">{text_of(note)}</p>' if note else ""
     return (
-        f'<figure class="chart" data-title="{escape(title)}"><figcaption><h3>{escape(title)}</h3>'
-        f"<p>{escape(finding)}</p></figcaption>"
-        f'<div class="plot" role="img" aria-label="{escape(f"Chart: {title}. {finding}")}"></div>'
+        f'<figure class="chart" data-title="{text_of(title)}"><figcaption><h3>{text_of(title)}</h3>'
+        f"<p>{text_of(finding)}</p></figcaption>"
+        f'<div class="plot" role="img" aria-label="{text_of(f"Chart: {title}. {finding}")}"></div>'
         f"{embed(chart)}<details><summary>Data of this chart</summary></details>"
         f"{remark}</figure>"
     )
@@ -111,6 +120,12 @@ def figure(title: str, finding: str, chart: Chart, note: str = "") -> str:
 def grid(figures: Iterable[str]) -> str:
     """Figures side by side where there is room."""
     return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def choice(label: str, options: Mapping[str, Sequence[str]]) -> str:
+    """One of several parts, chosen from a list; all of them where scripts are switched off."""
+    parts = "".join(f'<div data-choice="{text_of(name)}">{"".join(body)}</div>' for name, body in options.items())
+    return f'<div class="choice" data-label="{text_of(label)}">{parts}</div>'
 
 
 def embed(data: Any) -> str:
@@ -122,7 +137,7 @@ def embed(data: Any) -> str:
 def _section(section: Section) -> str:
     name = _slug(section.title)
     body = "\n".join(section.body)
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(section.title)}</h2>\n{body}\n</section>'
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{text_of(section.title)}</h2>\n{body}\n</section>'
 
 
 def _td(cell: str | Cell) -> str:
@@ -132,10 +147,15 @@ def _td(cell: str | Cell) -> str:
 
 def _cell(cell: str | Cell) -> str:
     if isinstance(cell, str):
-        return escape(cell)
+        return text_of(cell)
     mark = '<span class="sr">, best</span>' if cell.best else ""
-    hint = f"<small>{escape(cell.hint)}</small>" if cell.hint else ""
-    return f"{escape(cell.text)}{mark}{hint}"
+    hint = f"<small>{text_of(cell.hint)}</small>" if cell.hint else ""
+    return f"{text_of(cell.text)}{mark}{hint}"
+
+
+def _breakable(name: str) -> str:
+    """A policy's name may go on in the next line after a colon or comma."""
+    return re.sub(r"([:,])(?=\w)", r"\1<wbr>", name)
 
 
 def _slug(title: str) -> str:

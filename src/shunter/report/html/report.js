@@ -6,6 +6,7 @@ const Shunter = (() => {
   const MINUTE = 60, HOUR = 3600, DAY = 86400;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 8;
+  const PRINT_WIDTH = 620; // pixels, of a chart on A4
 
   // ------------------------------------------------------------------------------------------- numbers in words
 
@@ -45,11 +46,11 @@ const Shunter = (() => {
     return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw * 0.999);
   };
   const TIME_STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY,
-    2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 90 * DAY, 180 * DAY, 365 * DAY];
+    2 * DAY, 3 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 90 * DAY, 180 * DAY, 365 * DAY];
   const timeStep = (span, most) => TIME_STEPS.find((step) => span / step <= most) || niceStep(span / DAY, most) * DAY;
   const multiples = (low, high, step) => {
     const ticks = [];
-    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) ticks.push(i * step);
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) ticks.push(i * step || 0);
     return ticks;
   };
   const LOG_TIMES = [0.001, 0.01, 0.1, 1, 10, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, DAY, 10 * DAY, 100 * DAY, 1000 * DAY];
@@ -186,12 +187,13 @@ const Shunter = (() => {
       this.plot = element.querySelector(".plot");
       element.querySelector("details").addEventListener("toggle", (event) => this.fillDetails(event.target));
       if (this.spec.kind === "heatmap") return this.drawHeat();
-      this.plot.before(this.legend(), make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label));
+      this.controls = make("div", { class: "controls" }, this.legend());
+      this.plot.before(this.controls, make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label));
       this.plot.after(make("p", { class: "label x", "aria-hidden": "true" }, this.spec.x.label));
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
       if (this.spec.zoom) this.follow();
-      new ResizeObserver(() => { this.chart.resize(); this.draw(); }).observe(this.plot);
+      new ResizeObserver(() => { this.chart.resize({ width: "auto" }); this.draw(); }).observe(this.plot);
       this.draw();
       figures.push(this);
     }
@@ -209,10 +211,10 @@ const Shunter = (() => {
     }
 
     follow() {
-      const times = this.spec.x.values;
-      this.zoom = zoomGroup(this.spec.zoom, times[0], times.at(-1));
+      const { values, unit } = this.spec.x;
+      this.zoom = zoomGroup(this.spec.zoom, unit === "elapsed" ? 0 : values[0], values.at(-1));
       this.zoom.followers.push(() => this.draw());
-      this.plot.previousElementSibling.before(make("div", { class: "tools" }, ...zoomTools(this.zoom)));
+      this.controls.append(make("div", { class: "tools" }, ...zoomTools(this.zoom)));
       this.plot.classList.add("zooms");
       selectable(this.plot, () => ({ left: this.left, right: this.plot.clientWidth - this.right, top: 0, bottom: this.plot.clientHeight }), {
         box: (from, to, area) => `top:0;height:${area.bottom - this.bottom}px`,
@@ -226,15 +228,15 @@ const Shunter = (() => {
 
     shown() { return this.spec.series.filter(({ name }) => !hidden.has(name)); }
 
-    draw() {
-      const width = this.plot.clientWidth;
+    draw(width = this.plot.clientWidth) {
       if (!width) return;
       const { kind } = this.spec, names = this.spec.x.names;
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
       const y = this.yScale();
-      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
-      const x = names ? null : this.xScale((width - this.left - this.right) / 90);
+      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 24);
+      const x = names ? null : this.xScale((width - this.left - this.right) / 80);
+      this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - this.left - this.right, 60) / 5);
       const series = this.shown().map((one) => this.drawn(one));
       this.chart.setOption({
         animation: false,
@@ -245,18 +247,19 @@ const Shunter = (() => {
         tooltip: this.tooltip(),
         series,
       }, { notMerge: true });
+      this.inner.querySelector("svg").setAttribute("viewBox", `0 0 ${width} ${this.plot.clientHeight}`); // print scales it
     }
 
     // Names under bars are written level where they fit, slanting where they don't.
     room(names, width) {
-      const longest = Math.min(Math.max(...names.map((name) => name.length)), 18);
+      const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
       this.slant = longest * 7 > (width - 70) / names.length - 6;
       return this.slant ? 20 + longest * 4.6 : 26;
     }
 
     names(names) {
       const label = { color: "var(--muted)", fontSize: 12, interval: 0, rotate: this.slant ? 40 : 0,
-        formatter: (name) => (name.length > 18 ? name.slice(0, 17) + "…" : name) };
+        formatter: (name) => (name.length > 24 ? name.slice(0, 23) + "…" : name) };
       return { type: "category", data: names, axisLine: { lineStyle: { color: "var(--line)" } }, axisTick: { show: false }, axisLabel: label };
     }
 
@@ -286,13 +289,29 @@ const Shunter = (() => {
       return scale(y, Math.min(low, 0), high || 1, 5);
     }
 
+    // The part of the data that is in view, as means of so many neighbours that lines can be told apart.
+    thinned(most) {
+      const { x, series } = this.spec, [low, high] = this.zoom ? this.zoom.now : extent([x.values]), pace = x.values[1] - x.values[0] || 0;
+      const from = Math.max(0, x.values.findIndex((value) => value >= low - pace)), after = x.values.findIndex((value) => value > high + pace);
+      const to = after < 0 ? x.values.length : after, size = Math.max(1, Math.ceil((to - from) / most));
+      const groups = [];
+      for (let i = from - (from % size); i < to; i += size) groups.push(i);
+      const mean = (values, i) => {
+        const part = values.slice(i, i + size).filter((value) => value !== null);
+        return part.length ? part.reduce((sum, value) => sum + value, 0) / part.length : null;
+      };
+      return { x: groups.map((i) => mean(x.values, i)), values: new Map(series.map((one) => [one.name, groups.map((i) => mean(one.values, i))])) };
+    }
+
     drawn({ name, style, values }) {
       const { kind, x, y } = this.spec, flat = colour(style);
       if (/bars/.test(kind))
         return { type: "bar", name, data: values, itemStyle: { color: flat }, emphasis: { disabled: true }, barMaxWidth: 42,
           barGap: "8%", stack: kind === "bars" ? undefined : "all" };
       const at = (value) => (value === null ? null : x.log ? Math.log10(Math.max(value, this.floor)) : value);
-      const data = kind === "cdf" ? y.values.map((share, i) => [at(values[i]), share]) : values.map((value, i) => [x.values[i], value]);
+      const begin = kind === "cdf" ? Math.max(0, values.findLastIndex((value) => value !== null && value <= this.floor)) : 0;
+      const data = kind === "cdf" ? y.values.map((share, i) => [at(values[i]), share]).slice(begin)
+        : this.points.x.map((value, i) => [value, this.points.values.get(name)[i]]);
       const area = kind === "stacked" ? { color: flat, opacity: 0.75 } : undefined;
       return { type: "line", name, data: kind === "cdf" ? data.filter((point) => point[0] !== null) : data,
         step: kind === "steps" ? "end" : false, stack: kind === "stacked" ? "all" : undefined, areaStyle: area,
@@ -308,8 +327,8 @@ const Shunter = (() => {
         const first = points[0], value = x.log ? 10 ** first.axisValue : first.axisValue;
         const rows = this.shown().map(({ name, style, values }) => ({ name, style, text: kind === "cdf"
           ? formats.share(y.values[values.reduce((best, one, i) => (one !== null && one <= value * 1.0001 ? i : best), -1)] || 0)
-          : written(y.unit, values[first.dataIndex]) }));
-        const head = x.names ? x.names[first.dataIndex] : kind === "cdf" ? `at most ${written(x.unit, value)}` : written(x.unit, x.values[first.dataIndex]);
+          : written(y.unit, (this.points ? this.points.values.get(name) : values)[first.dataIndex]) }));
+        const head = x.names ? x.names[first.dataIndex] : kind === "cdf" ? `at most ${written(x.unit, value)}` : written(x.unit, this.points.x[first.dataIndex]);
         return `<div class="tip"><b>${clean(head)}</b>${lines(rows)}</div>`;
       };
       return { trigger: "axis", confine: true, transitionDuration: 0, formatter, padding: [6, 9], extraCssText: "box-shadow:0 2px 8px #0003",
@@ -353,20 +372,39 @@ const Shunter = (() => {
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
+  const fit = (width) => figures.forEach((figure) => {
+    if (!figure.plot.clientWidth) return;
+    figure.chart.resize(width ? { width } : { width: "auto" });
+    figure.draw(width);
+  });
   const themed = []; // what draws in resolved colours, and must do so again
+  const setTheme = (theme) => {
+    theme ? (document.documentElement.dataset.theme = theme) : delete document.documentElement.dataset.theme;
+    themeChanged();
+  };
   const themeChanged = () => {
     document.getElementById("theme").setAttribute("aria-pressed", String(isDark()));
     for (const redraw of themed) redraw();
   };
+  // One of several parts, chosen from a list.
+  const chooser = (frame) => {
+    const parts = [...frame.children];
+    const show = (index) => parts.forEach((part, i) => { part.hidden = i !== index; });
+    const list = make("select", { onchange: (event) => show(event.target.selectedIndex) }, ...parts.map((part) => make("option", {}, part.dataset.choice)));
+    frame.prepend(make("div", { class: "tools" }, make("label", {}, `${frame.dataset.label} `, list)));
+    show(0);
+  };
+
   const begin = () => {
+    document.querySelectorAll(".choice").forEach(chooser);
     for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
     const theme = document.getElementById("theme");
     theme.hidden = false;
-    theme.addEventListener("click", () => {
-      document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-      themeChanged();
-    });
+    theme.addEventListener("click", () => setTheme(isDark() ? "light" : "dark"));
     dark.addEventListener("change", themeChanged);
+    let before;
+    addEventListener("beforeprint", () => { before = document.documentElement.dataset.theme; setTheme("light"); fit(PRINT_WIDTH); });
+    addEventListener("afterprint", () => { setTheme(before); fit(); });
     themeChanged();
   };
 
