@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -43,16 +42,6 @@ def check_free(out: Path, force: bool) -> None:
     """Refuse to write over something before any work is done."""
     if out.exists() and not force:
         raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
-
-
-def write_text(out: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:

@@ -15,13 +15,12 @@ from shunter.cli.console import (
     OnBadRowOption,
     TraceArgument,
     ZoneOption,
-    check_free,
     note,
     print_json,
     read,
     show,
-    write_text,
 )
+from shunter.errors import RunError
 
 DESCRIBE_EXAMPLES = """Examples:
 
@@ -55,13 +54,16 @@ def describe(
     The load is GPU time asked for over what the cluster offers. Without --cluster, a cluster is suggested that would
     have a load of 0.9. The page needs no network, and also has what validate finds.
     """
-    if html is not None:
-        check_free(html, force)
+    if force and html is None:
+        raise RunError("--force replaces the file of --html; give both or neither")
 
     from shunter import clusters
     from shunter.report.describe import describe as described
     from shunter.report.hours import zone_of
+    from shunter.report.html.files import check_file, write_file
 
+    if html is not None:
+        check_file(html, force)
     zone = zone_of(timezone)
     found = read(trace, format, on_bad_row)
     machines = clusters.load(cluster, found) if cluster else None
@@ -70,8 +72,8 @@ def describe(
         from shunter.report.html.trace_page import trace_page
         from shunter.report.quality import validate as validated
 
-        write_text(html, trace_page(found, about, validated(found, machines)))
-        note(f"written to {html}")
+        write_file(html, trace_page(found, about, validated(found, machines)))
+        note(f"{html} (open it in a browser)", "page")
     if json:
         print_json(about)
         return
