@@ -129,7 +129,7 @@ def _groups(about: dict[str, Any]) -> Iterator[Section]:
         rows = about[key]
         if not rows:
             continue
-        finding = f"{rows[0]['name']} takes most GPU time, {share(rows[0]['gpu_time_share'])}."
+        finding = f"Most GPU time, {share(rows[0]['gpu_time_share'])}, is of jobs with the {what} '{rows[0]['name']}'."
         body = [_shares(f"{title} by share", finding, what, rows[:MOST_BARS])]
         if "load" in rows[0]:
             cells = [

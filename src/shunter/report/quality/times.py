@@ -159,7 +159,7 @@ def shifted_clock(subject: Subject) -> Iterator[Finding]:
         f"fewest jobs come from {start:02d}:00 to {(start + QUIET_HOURS) % 24:02d}:00 UTC",
         f"people sleep then, so their clocks show about UTC{offset:+d}; or the times are local ones that were taken for"
         " UTC, or shifted",
-        f"describe it with --timezone {offset:+03d}:00; if the recorded times are local, say so when reading",
+        f"describe it with --timezone {offset:+03d}:00; where dates matter, check the zone of the file's times",
     )  # fmt: skip
 
 
