@@ -104,3 +104,16 @@ def test_swf_without_dates_keeps_its_own_clock() -> None:
     text = swf_text(Trace.of("t", ["a"], submit=[7000], duration=[1000], gpus=[1000]))
     assert "UnixStartTime" not in text
     assert text.splitlines()[-1].startswith("1 7 -1 1 1 ")
+
+
+@pytest.mark.parametrize("shift", [0, 1_600_000_000_000])
+def test_swf_is_read_back_to_the_second(tmp_path: Path, shift: int) -> None:
+    made = synthetic(200)
+    trace = dataclasses.replace(made, submit=made.submit + shift, limit=made.duration + 5000, after=np.arange(200) - 1)
+    write(trace, tmp_path / "t.swf.gz")
+    back = read(tmp_path / "t.swf.gz")
+    for name in ("submit", "duration", "limit"):
+        assert np.abs(getattr(back, name) - getattr(trace, name)).max() <= 500, name
+    assert back.gpus.tolist() == trace.gpus.tolist()
+    assert back.after.tolist() == trace.after.tolist()
+    assert len(set(back.user.tolist())) == len(set(trace.user.tolist()))
