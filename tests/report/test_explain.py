@@ -18,6 +18,7 @@ from shunter.report.explain import Piece, find, headline, moment, pieces, shorte
 from shunter.report.explain_tables import longest
 
 HOUR = 3_600_000
+FREE = "for 2.00 h enough GPUs were free for it"
 
 
 def told(trace, cluster, policy, job_id):
@@ -47,7 +48,7 @@ def test_head_of_the_queue_then_scattered_then_started():
 def test_behind_another_job():
     trace = trace_of(("a", 0, 4, 4), ("b", 0, 6, 2), ("big", 1, 1, 6), ("small", 2, 5, 1))
     assert told(trace, "1x8", "fifo", "small")[1:3] == [
-        (2, 4, "not its turn: job 'big' (6 GPUs) came first and did not fit"),
+        (2, 4, f"not its turn: job 'big' (6 GPUs) came first and did not fit; {FREE}"),
         (4, 5, "head of the queue, no GPU was free"),
     ]
 
@@ -113,7 +114,7 @@ def test_headline_and_longest():
     assert headline(run, 1).endswith("100 % of the wait: too few GPUs free.")
     found = longest(run, 5)
     assert [job["job_id"] for job in found["jobs"]] == ["c", "b"]
-    assert found["jobs"][0]["reasons_s"] == {"full": 3600.0, "behind": 10800.0}
+    assert found["jobs"][0]["reasons_s"] == {"full": 3600.0, "queued": 10800.0}
     assert found["by_reason"]["full"]["wait_s"] == 4 * 3600
     assert sum(pieces(run, 2)[i].end - pieces(run, 2)[i].begin for i in range(2)) == 4 * HOUR
 
