@@ -25,6 +25,7 @@ from shunter.report.hours import local_ms, text_of, weekday, zone_of
 from shunter.report.quality import validate
 from shunter.report.quality_view import validate_view
 from shunter.report.trace_view import describe_view
+from shunter.traces import read
 from shunter.traces.synthetic import synthetic
 
 HOUR, DAY = 3_600_000, 86_400_000
@@ -201,20 +202,17 @@ def test_the_description_of_a_single_job():
 
 
 def test_venus_has_its_published_day(data):
-    import gzip
-
-    import polars as pl
-
-    table = pl.read_csv(gzip.decompress((data / "helios" / "venus_gpu_jobs.csv.gz").read_bytes()))
-    submit = table["submit_time"].str.to_datetime().dt.epoch("ms").to_numpy()
-    trace = Trace.of(
-        "venus", [str(job) for job in table["job_id"]], submit=submit,
-        duration=table["duration"].to_numpy() * 1000, gpus=table["gpu_num"].to_numpy() * 1000,
-    )  # fmt: skip
-    about = describe(trace)
+    about = describe(read(data / "helios" / "venus_gpu_jobs.csv.gz"))
     assert about["duration_s"]["p50"] == 204
     hours = np.array(about["arrivals"]["by_hour"])
     assert (hours / hours.mean())[[6, 17]] == pytest.approx([0.19, 1.73], rel=0.1)
+
+
+def test_the_users_of_aaic_are_as_published(data):
+    about = describe(read(data / "aaic" / "aaicwl-201807-201812.csv.gz"))
+    assert 0.53 <= about["users"]["top_5_percent"]["job_share"] <= 0.90
+    assert 0.31 <= about["estimates"]["last_two"]["mean_abs_log_error"] <= 0.55
+    assert 2.9 <= about["estimates"]["limit"]["mean_abs_log_error"] <= 4.7
 
 
 # ------------------------------------------------------------------------------------------- zones

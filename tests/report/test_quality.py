@@ -15,6 +15,7 @@ from shunter import clusters
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace
 from shunter.report.quality import CHECKS, validate
+from shunter.traces import read
 from shunter.traces.synthetic import synthetic
 
 MONDAY = 1_599_436_800_000  # 7 September 2020
@@ -152,20 +153,29 @@ def test_errors_come_first_and_every_check_stands_a_single_job():
     assert len(CHECKS) == len(set(CHECKS))
 
 
-def test_the_known_flaws_of_venus_are_found(data):
-    import gzip
+KNOWN = {
+    "helios/venus_gpu_jobs.csv.gz": ("helios-venus", {"clamped run times": 2144, "never fits": 112_664, "holes": 1}),
+    "philly/philly_jobs.csv.gz": ("philly", {"never fits": 18}),
+    "pai/pai_tasks_sample.csv.gz": ("pai", {"clamped run times": 63}),
+    "aaic/aaicwl-201807-201812.csv.gz": (
+        "40x8",
+        {"oversubscribed": 237, "run times heap up": 293, "quiet by day": 8505},
+    ),
+}
 
-    import polars as pl
 
-    table = pl.read_csv(gzip.decompress((data / "helios" / "venus_gpu_jobs.csv.gz").read_bytes()))
-    submit = table["submit_time"].str.to_datetime().dt.epoch("ms").to_numpy()
-    columns = {
-        "submit": submit,
-        "duration": table["duration"].to_numpy() * 1000,
-        "gpus": table["gpu_num"].to_numpy() * 1000,
-    }
-    trace = Trace.of("venus", [str(job) for job in table["job_id"]], **columns)
-    found = {finding.check: finding for finding in validate(trace)}
-    assert found["clamped run times"].count == table["censored_48h"].sum()
-    assert "of exactly 48 hours" in found["clamped run times"].says
-    assert {"no user", "no recorded_wait", "holes"} <= set(found)
+@pytest.mark.parametrize(
+    ("file", "cluster", "flaws"), [(file, *known) for file, known in KNOWN.items()], ids=list(KNOWN)
+)
+def test_the_known_flaws_of_published_traces_are_found(data, file, cluster, flaws):
+    found = {finding.check: finding for finding in validate(read(data / file), clusters.load(cluster), NOW)}
+    assert {check: found[check].count for check in flaws if check in found} == flaws
+
+
+def test_what_readers_say_is_found(data):
+    said = [
+        finding.says
+        for finding in validate(read(data / "pai" / "pai_tasks_sample.csv.gz"))
+        if finding.check == "reading"
+    ]
+    assert any("submitted when they started" in text for text in said)

@@ -30,7 +30,7 @@ from shunter.world import F64, I64
 if TYPE_CHECKING:
     import polars as pl
 
-ANY = Column("any number", scale=1000, low=-float("inf"), high=float("inf"))
+ANY = Column("any number that may be multiplied", scale=1000, low=-1e15, high=1e15)
 NONE = ("None", "Unknown", "N/A", "NA", "nan", "NaN", "null", r"\N")  # ways to write that there is nothing
 LONGEST_MEDIAN_S = 1e7  # 116 days: if half of the jobs run longer, the unit is wrong
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.traces.checks import Problems
@@ -32,32 +33,28 @@ class Times:
         numbers = texts.cast(pl.Float64, strict=False)
         if not (texts.is_not_null() & numbers.is_null()).any():
             return self._checked(field, texts, numbers.to_numpy())
-        return self._checked(field, texts, self._dates(field, texts.str.replace("T", " ", literal=True)))
+        return self._checked(field, texts, self._dates(field, texts))
 
     def _dates(self, field: str, texts: pl.Series) -> F64:
+        """Dates as seconds: most are written plainly, which is quick; the rest are looked at closely."""
         import polars as pl
 
-        zoned = texts.str.contains(ZONE).fill_null(False)
-        bare = texts
-        offset: F64 = np.zeros(len(texts))
-        if zoned.any():
-            parts = texts.str.extract_groups(ZONE)
-            bare = pl.select(pl.when(zoned).then(parts.struct.field("1")).otherwise(texts)).to_series()
-            offset = _offset(parts.struct.field("2"))
-        found = bare.str.to_datetime(LAYOUTS[0], strict=False, time_unit="ms")
-        for layout in LAYOUTS[1:]:
-            lost = found.is_null() & bare.is_not_null()
-            if not lost.any():
-                break
-            found = found.fill_null(bare.str.to_datetime(layout, strict=False, time_unit="ms"))
-        self._note(field, texts, {"with a zone": zoned & found.is_not_null(), "without": ~zoned & found.is_not_null()})
-        return found.cast(pl.Int64).cast(pl.Float64).to_numpy() / 1000 - offset
+        layout = LAYOUTS[0].replace(" ", "T") if "T" in texts.drop_nulls()[0] else LAYOUTS[0]
+        found = texts.str.to_datetime(layout, strict=False, time_unit="ms")
+        seconds: F64 = found.cast(pl.Int64).cast(pl.Float64).to_numpy(writable=True) / 1000
+        rest = np.flatnonzero((found.is_null() & texts.is_not_null()).to_numpy())
+        zoned = np.zeros(len(texts), np.bool_)
+        if len(rest):
+            seconds[rest], zoned[rest] = _closely(texts[rest])
+        known = ~np.isnan(seconds)
+        self._note(field, texts, {"with a zone": zoned & known, "without": ~zoned & known})
+        return seconds
 
-    def _note(self, field: str, texts: pl.Series, kinds: dict[str, pl.Series]) -> None:
+    def _note(self, field: str, texts: pl.Series, kinds: dict[str, NDArray[np.bool_]]) -> None:
         """Remember the first date of each kind; both in one file can't be compared."""
         for kind, rows in kinds.items():
             if kind not in self._first and rows.any():
-                row = int(rows.arg_max() or 0)
+                row = int(rows.argmax())
                 self._first[kind] = (row, field, texts[row])
         if len(self._first) == 2:
             told = " and ".join(
@@ -77,6 +74,23 @@ class Times:
     def remarks(self) -> list[str]:
         """What was taken for granted."""
         return ["times carry no zone: hours are as written"] if "without" in self._first else []
+
+
+def _closely(texts: pl.Series) -> tuple[F64, NDArray[np.bool_]]:
+    """Dates in any of the layouts as seconds, and which of them have a zone."""
+    import polars as pl
+
+    texts = texts.str.replace("T", " ", literal=True)
+    parts = texts.str.extract_groups(ZONE)
+    bare, zone = parts.struct.field("1"), parts.struct.field("2")
+    zoned = zone.is_not_null()
+    bare = bare.zip_with(zoned, texts)
+    found = bare.str.to_datetime(LAYOUTS[0], strict=False, time_unit="ms")
+    for layout in LAYOUTS[1:]:
+        if found.has_nulls():
+            found = found.fill_null(bare.str.to_datetime(layout, strict=False, time_unit="ms"))
+    seconds: F64 = found.cast(pl.Int64).cast(pl.Float64).to_numpy() / 1000
+    return seconds - _offset(zone), zoned.to_numpy()
 
 
 def _offset(zones: pl.Series) -> F64:

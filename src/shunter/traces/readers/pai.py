@@ -73,7 +73,9 @@ def _tasks(source: Source) -> Trace:
     state, instances = table.outcome("status", OUTCOMES), table.number("inst_num")
     percent = np.nan_to_num(table.number("plan_gpu"))
     table.leave_out(percent == 0, "tasks that asked for no GPU")
-    table.leave_out(np.isnan(start) & (state == "failed").to_numpy(), "tasks that failed before they started")
+    table.leave_out(
+        np.isnan(start) & (state == "failed").fill_null(False).to_numpy(), "tasks that failed before they started"
+    )
     table.unfinished(np.isnan(end), "end_time")
     table.before("start_time", start, "end_time", end)
     gpus = percent * instances / 100

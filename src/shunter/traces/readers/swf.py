@@ -22,11 +22,11 @@ UNKNOWN = ("-1",)
 
 
 def recognises(source: Source) -> bool:
-    """By 18 numbers on its first lines that are no comment."""
-    jobs = [line.split() for line in source.first_lines if not line.startswith(";")]
-    if not jobs:
-        return bool(source.first_lines) and source.first_lines[0].startswith(";")
-    return all(len(job) == len(FIELDS) and _is_number(job[0]) and _is_number(job[1]) for job in jobs[:5])
+    """By 18 fields on the first line that is no comment, or by nothing but comments."""
+    job = next((line.split() for line in source.first_lines if not line.startswith(";")), None)
+    if job is None:
+        return bool(source.first_lines)
+    return len(job) == len(FIELDS) and all(re.fullmatch(r"-?\d+(\.\d+)?", field) for field in job[:5])
 
 
 def read(source: Source) -> Trace:
@@ -61,7 +61,3 @@ def read(source: Source) -> Trace:
         after=table.known(table.text("preceding_job", UNKNOWN), jobs),
         outcome=outcome,
     )
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
