@@ -234,7 +234,7 @@ const Shunter = (() => {
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
       const y = this.yScale();
-      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 24);
+      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
       this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - this.left - this.right, 60) / 5);
       const series = this.shown().map((one) => this.drawn(one));

@@ -17,6 +17,8 @@ from shunter.report.tables import duration
 if TYPE_CHECKING:
     from shunter.folders import Run
 
+LIMIT = 2_900_000  # bytes of a page: what the node timeline can tell depends on it
+
 
 def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None) -> str:
     """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them."""
@@ -36,11 +38,11 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     why = reasons(names, runs)
     if why:
         sections.append(Section("Where waiting time went", why))
-    nodes = timeline(names, runs, progress or (lambda done, total: None))
-    if nodes:
-        sections.append(Section("Nodes", nodes))
-    sections.append(Section("What was run", provenance(runs, rows)))
-    return render(_title(names, first), _lead(runs), sections)
+    run = Section("What was run", provenance(runs, rows))
+    title, lead = _title(names, first), _lead(runs)
+    room = LIMIT - len(render(title, lead, [*sections, run]).encode())
+    nodes = timeline(names, runs, room, progress or (lambda done, total: None))
+    return render(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
 
 
 def _title(names: Sequence[str], run: Run) -> str:

@@ -71,7 +71,7 @@
       if (!this.data.jobs) return row;
       const input = make("input", { type: "search", name: "job", autocomplete: "off", spellcheck: "false" });
       row.append(make("form", { class: "tools", role: "search", onsubmit: (event) => { event.preventDefault(); this.find(input.value.trim()); } },
-        make("label", {}, "Job id ", input), make("button", { type: "submit" }, "Find")));
+        make("label", {}, this.data.jobs.names ? "Job id " : "Job number ", input), make("button", { type: "submit" }, "Find")));
       return row;
     }
 
@@ -133,7 +133,9 @@
       if (run.grid && !run.cells) run.cells = await inflate(run.grid);
       if (this.data.jobs && !this.jobs) {
         const { names, users, columns: packed } = this.data.jobs;
-        this.jobs = { ...(await columns(packed)), users, names: JSON.parse(new TextDecoder().decode(await inflate(names))) };
+        this.jobs = { ...(await columns(packed)), users };
+        this.jobs.count = this.jobs.submit.length;
+        this.jobs.names = names ? JSON.parse(new TextDecoder().decode(await inflate(names))) : Array.from(this.jobs.submit, (_, row) => String(row + 1));
       }
       this.canvas.dataset.ready = run.name;
       this.draw();
@@ -168,7 +170,7 @@
       paint.fillRect(LEFT, TOP, wide, high);
       const bars = this.near();
       this.close = Boolean(bars);
-      this.key.style.visibility = bars ? "hidden" : "visible";
+      this.key.hidden = this.close;
       bars ? this.drawBars(paint, bars) : this.drawMap(paint);
       if (this.found !== null && this.found !== undefined && this.run.held) this.mark(paint);
       this.drawAxes(paint);
@@ -283,7 +285,7 @@
       const row = high / (bottom - top), pad = Math.min(2, row * 0.08), y = TOP + (node - top) * row;
       const x = (time) => LEFT + Math.min(Math.max((time * this.data.unit - low) / (to - low), 0), 1) * wide;
       const from = x(start[i]), end = Math.max(x(start[i] + length[i]), from + 1), room = this.gpus[node] * 1000;
-      const places = job[i] >= this.jobs.names.length ? [[0, room]] : this.lanes(node).get(i);
+      const places = job[i] >= this.jobs.count ? [[0, room]] : this.lanes(node).get(i);
       return places.map(([a, b]) => [from, y + pad + (a / room) * (row - 2 * pad), end - from, Math.max(((b - a) / room) * (row - 2 * pad), 1)]);
     }
 
@@ -292,7 +294,7 @@
       paint.font = "11px system-ui, sans-serif";
       paint.textBaseline = "middle";
       bars.forEach((list, k) => list.forEach((i) => {
-        const down = job[i] >= this.jobs.names.length;
+        const down = job[i] >= this.jobs.count;
         for (const [x, y, w, h] of this.boxes(top + k, i)) {
           paint.fillStyle = down ? this.colours.down : this.colours[`s${this.jobs.user[job[i]] ? this.jobs.user[job[i]] % 8 : job[i] % 8}`];
           paint.globalAlpha = down ? 0.35 : 0.85;
@@ -354,7 +356,7 @@
 
     job(i) {
       const { start, length, job, amount } = this.run.held, { unit } = this.data, row = job[i];
-      if (row >= this.jobs.names.length) return ["Node down or asleep", [["from", formats.elapsed(start[i] * unit)], ["to", formats.elapsed((start[i] + length[i]) * unit)]]];
+      if (row >= this.jobs.count) return ["Node down or asleep", [["from", formats.elapsed(start[i] * unit)], ["to", formats.elapsed((start[i] + length[i]) * unit)]]];
       const user = this.jobs.users[this.jobs.user[row]];
       return [`Job ${this.jobs.names[row]}`, [
         ...(user ? [["user", user]] : []),
