@@ -29,6 +29,7 @@ from shunter.sim import Simulator
 STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
 VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wfp3:backfill=easy"]
+DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
 PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las"]
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
@@ -119,9 +120,9 @@ def best_of(repeats: int, work: Callable[[], object]) -> Timing:
     return min(found)
 
 
-def simulated(trace: Trace, policy: str, nodes: int = workload.NODES) -> Simulator:
+def simulated(trace: Trace, policy: str, nodes: int = workload.NODES, reasons: bool = False) -> Simulator:
     """One whole run, from arrays to the last event."""
-    simulator = Simulator(trace, workload.cluster(nodes))
+    simulator = Simulator(trace, workload.cluster(nodes), reasons=reasons)
     simulator.run(registry.policy(policy))
     return simulator
 
@@ -142,6 +143,17 @@ def speeds(trace: Trace, size: Size) -> Iterator[Row]:
             warm(trace, policy)
             took = best_of(size.repeats, lambda policy=policy: simulated(trace, policy))  # type: ignore[misc]
             yield Row(f"{what}: {policy}", "jobs/s", len(trace) / took.wall, "jobs/s", aim, remark=took.remark)
+
+
+def decisions(trace: Trace, size: Size) -> Iterator[Row]:
+    """How much longer a run takes that keeps why jobs waited."""
+    for policy in DECIDING:
+        timings: dict[bool, list[float]] = {False: [], True: []}
+        with one_core():
+            for kept in [False, True] * (2 * size.repeats + 1):  # in turn, so that a busy moment hits both
+                timings[kept].append(simulated(trace, policy, reasons=kept).elapsed_s)
+        more = 100 * (min(timings[True]) / min(timings[False]) - 1)
+        yield Row(f"--decisions: {policy}", "% longer in the engine", max(more, 0.01), "%", 30, at_most=True)
 
 
 def plain_python(trace: Trace, size: Size) -> Iterator[Row]:

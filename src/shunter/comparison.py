@@ -45,6 +45,7 @@ class Task:
     seed: int
     repeat: int
     folder: str  # where its run is kept
+    decisions: bool = False  # whether it is kept why jobs waited
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,7 @@ def compare(
     return compare_scene(scene(trace, cluster), policies, seed, repeat, folder, force, workers)
 
 
-def compare_scene(
+def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watches
     scene: Scene,
     policies: Sequence[Any],
     seed: int = 0,
@@ -104,6 +105,7 @@ def compare_scene(
     force: bool = False,
     workers: int | None = None,
     progress: Progress | None = None,
+    decisions: bool = False,
 ) -> Comparison:
     """Compare policies on a scene that has been read; ``progress`` is told how far it is."""
     if isinstance(policies, str):
@@ -118,7 +120,8 @@ def compare_scene(
         check_folder(out, force)
     with _stash(scene, out) as stash:
         rows = [
-            [_task(scene, p, t, seed, r, stash) for r in range(repeat)] for p, t in zip(policies, labels, strict=True)
+            [_task(scene, p, t, seed, r, stash, decisions) for r in range(repeat)]
+            for p, t in zip(policies, labels, strict=True)
         ]
         tasks = [task for row in rows for task in row]
         todo = [task for task in tasks if not Path(task.folder).exists()]
@@ -184,13 +187,13 @@ def _cache(scene: Scene) -> Path:
     return caches / "shunter" / "compare" / _key(scene.experiment("", 0))
 
 
-def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path) -> Task:
+def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool) -> Task:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = registry.policy(policy)
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
-    key = _key(scene.experiment(label, seed, repeat), repr(chosen).encode() + code + cache_folder().name.encode())
-    return Task(policy, label, seed, repeat, str(stash / key))
+    more = repr((chosen, decisions)).encode() + code + cache_folder().name.encode()
+    return Task(policy, label, seed, repeat, str(stash / _key(scene.experiment(label, seed, repeat), more)), decisions)
 
 
 def _key(record: experiment.Experiment, more: bytes = b"") -> str:
@@ -294,4 +297,4 @@ def _work(number: int, task: Task) -> None:
 
 
 def _run_task(scene: Scene, task: Task, progress: Callable[[int], None]) -> None:
-    run(scene, task.policy, task.seed, task.repeat, progress).save(task.folder, force=True)
+    run(scene, task.policy, task.seed, task.repeat, progress, task.decisions).save(task.folder, force=True)

@@ -30,8 +30,10 @@ def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), 
         memory = policy.start(backend.cluster)
     refused = 0
     for view in backend:
-        while (plan := asked(policy, view, memory)).actions:
+        while (plan := asked(policy, view, memory)).actions or plan.reasons:
             refusals = backend.apply(plan)
+            if not plan.actions:
+                break
             for observer in observers:
                 observer.decided(view, plan, refusals)
             refused = refused + 1 if refusals else 0

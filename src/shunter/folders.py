@@ -39,6 +39,7 @@ class Run:
     jobs: pl.DataFrame  # one row per job, times in seconds
     series: pl.DataFrame  # running and waiting jobs, busy GPUs and fragmentation at every change
     events: I64  # (rows, 5) the event log, ms
+    decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
@@ -53,6 +54,8 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         run.jobs.write_parquet(made / "jobs.parquet")
         run.series.write_parquet(made / "series.parquet")
         pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
+        if run.decisions is not None:
+            run.decisions.write_parquet(made / "decisions.parquet")
 
 
 def load(folder: Path) -> Run:
@@ -70,11 +73,13 @@ def load(folder: Path) -> Run:
         summary, versions = (json.loads((folder / name).read_text()) for name in ("summary.json", "versions"))
         jobs, series, events = (pl.read_parquet(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
+        kept = folder / "decisions.parquet"
+        decisions = pl.read_parquet(kept) if kept.exists() else None
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
         raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
     machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
-    return Run(record, summary, versions, machines, jobs, series, log)
+    return Run(record, summary, versions, machines, jobs, series, log, decisions)
 
 
 def versions() -> dict[str, str]:

@@ -204,11 +204,15 @@ Action: TypeAlias = Start | Preempt | Migrate | Resize | Power | Assign | Timer
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job still waits: a code and the numbers that go with it."""
+    """Why a job still waits: a code and the numbers that go with it, as in ``shunter.reasons``, or one of your own.
 
-    job: int
+    It holds until another is given.  ``scope`` is ``job``, or ``class``, ``pool`` or ``all`` for many jobs at once.
+    """
+
+    job: int  # or the class or pool
     code: str
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # at most three
+    scope: str = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +286,11 @@ class View:
     def now(self) -> int:
         """The present, ms."""
         return int(self.world.clock[w.NOW])
+
+    @property
+    def reasons_wanted(self) -> bool:
+        """Whether anybody keeps the reasons that a plan gives."""
+        return bool(self.world.clock[w.REASONS])
 
     def _list(self, row: int, length: int) -> I64:
         return np.sort(self.world.lists[row, : self.world.clock[length]])

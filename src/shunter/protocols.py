@@ -56,7 +56,7 @@ class Backend(Protocol):
         ...
 
     def apply(self, plan: Plan) -> Sequence[Refusal]:
-        """Check the whole plan, then do it; if anything is refused, nothing is done."""
+        """Check the whole plan, then do it; if anything is refused, nothing is done. It may hold reasons only."""
         ...
 
 

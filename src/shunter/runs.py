@@ -19,6 +19,7 @@ from shunter.errors import InputError, RunError, TraceError
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.folders import Run
 from shunter.model import GPU, Trace
+from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
 from shunter.seeding import check_seed, rng
@@ -82,28 +83,40 @@ def scene(
     return Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs))
 
 
-def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0) -> Result:
+def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line."""
-    return run(scene(trace, cluster), policy, seed)
+    return run(scene(trace, cluster), policy, seed, decisions=decisions)
 
 
-def run(scene: Scene, policy: Any, seed: int = 0, repeat: int = 0, progress: Progress | None = None) -> Result:
-    """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then."""
+def run(
+    scene: Scene,
+    policy: Any,
+    seed: int = 0,
+    repeat: int = 0,
+    progress: Progress | None = None,
+    decisions: bool = False,
+) -> Result:
+    """Run one policy on a scene; ``progress`` is told the number of ended jobs now and then.
+
+    With ``decisions`` it is kept why jobs waited.
+    """
     from shunter.sim import Simulator
     from shunter.sim.fitting import check_fit
 
     chosen, seed = registry.policy(policy), check_seed(seed)
     trace = scene.repeat(seed, repeat)
     try:
-        simulator = Simulator(trace, scene.cluster, seed=seed + repeat)
+        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, reasons=decisions)
         check_fit(trace, scene.cluster, chosen)
     except InputError as error:
         raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
-    simulator.run(chosen, progress=progress)
+    memory = simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
-    return Result(record, about, trace, scene.cluster, *outcome)
+    return Result(
+        record, about, trace, scene.cluster, *outcome, _told(simulator, chosen, memory) if decisions else None
+    )
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -142,6 +155,28 @@ def recorded_scene(record: Experiment) -> Scene:
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """Why jobs waited, as the policy said, and what groups of jobs it spoke of."""
+
+    decisions: pl.DataFrame  # time (ms), scope, subject, code, a, b, c: see ``shunter.reasons``
+    demand_class: I64  # (jobs,) -1: the policy spoke only of single jobs
+    pool: I64  # (jobs,)
+
+
+def _told(simulator: Any, policy: Any, memory: Any) -> Told:
+    import polars as pl
+
+    rows = simulator.reasons
+    names = {"scope": (SCOPES, rows[:, 1]), "code": (simulator.codes, rows[:, 3])}
+    texts = {name: pl.Series(known, dtype=pl.String).gather(codes) for name, (known, codes) in names.items()}
+    numbers = {name: rows[:, column] for name, column in (("a", 4), ("b", 5), ("c", 6))}
+    frame = {"time": rows[:, 0], "scope": texts["scope"], "subject": rows[:, 2], "code": texts["code"], **numbers}
+    none = np.full(len(simulator.trace), -1, np.int64)
+    groups = policy.groups(memory) if hasattr(policy, "groups") else (none, none)
+    return Told(pl.DataFrame(frame), *groups)
+
+
+@dataclass(frozen=True, eq=False)
 class Result:
     """What came out of one run; tables are made when they are first asked for."""
 
@@ -153,6 +188,7 @@ class Result:
     events: I64  # (rows, 5) the event log
     digest: str
     elapsed_s: float  # in the engine
+    told: Told | None = None
 
     @cached_property
     def replay(self) -> Replay:
@@ -222,8 +258,12 @@ class Result:
     @cached_property
     def kept(self) -> Run:
         """What of it a folder keeps."""
-        tables = (self.jobs, self.series, self.events)
-        return Run(self.experiment, self.summary, folders.versions(), self.cluster, *tables)
+        jobs, decisions = self.jobs, None
+        if self.told:
+            jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
+            decisions = self.told.decisions
+        record = (self.experiment, self.summary, folders.versions(), self.cluster)
+        return Run(*record, jobs, self.series, self.events, decisions)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""
@@ -273,13 +313,14 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
     from shunter.traces.synthetic import synthetic
 
     values: dict[str, Any] = {"jobs": 5000, "seed": 0}
-    kinds = {"jobs": int, "seed": int, "gpus": int, "load": float}
+    kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
     for part in filter(None, text.partition(":")[2].split(",")):
         key, _, value = part.partition("=")
         try:
             values[key] = kinds[key](value)
         except (KeyError, ValueError):
-            raise TraceError(f"trace '{text}': must be synthetic:jobs=N,seed=N,gpus=N,load=X, got '{part}'") from None
+            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
+            raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
     return synthetic(**{**values, "seed": values["seed"] + repeat})
 
 

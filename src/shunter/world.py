@@ -52,8 +52,9 @@ SLOT_JOB, SLOT_NEXT = range(2)
 # -- rows of `lists`: job ids without order (sort to get submit order), lengths in `clock`
 L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
 # -- entries of `clock`
-NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC = range(10)
-CLOCK_SIZE = 10  # RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory
+NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC, REASONS = range(11)
+# RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory; REASONS: they are wanted
+CLOCK_SIZE = 11
 
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
@@ -92,12 +93,13 @@ class Job(NamedTuple):
 
 
 class Decision(Arrays):
-    """A plan as arrays, for compiled policies: ``counts`` is (actions, GPU ids) in use."""
+    """A plan as arrays, for compiled policies: ``counts`` is (actions, GPU ids, reasons) in use."""
 
     actions: I2  # (capacity, ACTION_COLUMNS)
     gpu_ids: I1  # (capacity,)
-    counts: I1  # (2,)
+    counts: I1  # (3,)
     refusals: I1  # (capacity,) why each action can't be done, filled in by the backend
+    reasons: I2  # (capacity, REASON_COLUMNS) why jobs wait
 
 
 # -- columns of `actions`; a Start, Migrate or Resize takes the next SIZE entries of `gpu_ids`
@@ -107,12 +109,17 @@ A_START, A_PREEMPT, A_MIGRATE, A_RESIZE, A_POWER, A_TIMER, A_ASSIGN = range(7)
 # ARG: lease end or NEVER (Start), keep (Preempt), on (Power), virtual cluster (Assign), time (Timer)
 SHARED = 1 << 40  # added to SIZE of a Start whose GPUs may already have tenants
 
+# -- columns of `reasons`: what it is about, which one, the code, three numbers; all as in ``shunter.reasons``
+REASON_COLUMNS = 6
+MOST_REASONS = 1024  # in one plan; what does not go in is said in the next
+
 
 def new_decision(world: World) -> Decision:
     """An empty plan that has room to stop every job and to fill every GPU."""
     room = 64 + 2 * world.slots.shape[1]
     actions, refusals = np.zeros((room, ACTION_COLUMNS), np.int64), np.zeros(room, np.int64)
-    return Decision(actions, np.zeros(room, np.int64), np.zeros(2, np.int64), refusals)
+    reasons = np.zeros((MOST_REASONS * int(world.clock[REASONS]), REASON_COLUMNS), np.int64)
+    return Decision(actions, np.zeros(room, np.int64), np.zeros(3, np.int64), refusals, reasons)
 
 
 @cache

@@ -9,6 +9,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    DecisionsOption,
     DropOption,
     ForceOption,
     FormatOption,
@@ -48,6 +49,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
     force: ForceOption = False,
+    decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
@@ -78,7 +80,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     say_about(scene, cluster, policy)
     try:
         with progress("comparing") as tell:
-            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell)
+            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell, decisions)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise

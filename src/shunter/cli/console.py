@@ -93,6 +93,9 @@ ClusterOption: TypeAlias = Annotated[
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+DecisionsOption: TypeAlias = Annotated[
+    bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 

@@ -10,6 +10,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    DecisionsOption,
     DropOption,
     ForceOption,
     FormatOption,
@@ -52,6 +53,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the run as this folder.")] = None,
     force: ForceOption = False,
+    decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
@@ -75,7 +77,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     scene = runs.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
-        result = runs.run(scene, record.policy, record.seed, record.repeat, lambda ended: tell(ended, len(scene.trace)))
+        report = lambda ended: tell(ended, len(scene.trace))  # noqa: E731
+        result = runs.run(scene, record.policy, record.seed, record.repeat, report, decisions)
     if out is not None:
         result.save(out, force)
     if json:

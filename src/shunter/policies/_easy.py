@@ -122,6 +122,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
             continue
         if shadow < 0:
             shadow = reserve(world, queue, parts, head)
+            queue.shadow[0, pool], queue.shadow[1, pool] = shadow, head
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         chosen = scratch.other_ids[:gpus]
         copy_into(chosen, scratch.gpu_ids)

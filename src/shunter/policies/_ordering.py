@@ -25,12 +25,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shunter import placers
+from shunter import placers, reasons
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.errors import PolicyError
-from shunter.model import Plan, Preempt, Start, Timer, Trace, View
+from shunter.model import Plan, Preempt, Reason, Start, Timer, Trace, View
 from shunter.params import param
 from shunter.policies import _queue as q
 from shunter.policies._pass import ask, decide_pointer, tools_for
@@ -39,6 +39,7 @@ from shunter.world import F64, I64, Decision, Job, World
 
 BACKFILLS = ("none", "easy", "conservative")
 NONE = np.zeros(0)
+CODE_NAMES = tuple(reasons.CODES)
 
 
 @dataclass
@@ -151,11 +152,18 @@ class Ordering:
             if memory.previous is not None and memory.previous.form is not None:
                 take_over(queue, memory.previous.form.memory)
             key, place = key_pointer(type(self).key), placers.kernel_of(self.placement)
-            tools = tools_for(key, place, self.preemptive, self.backfill)
+            tools = tools_for(key, place, self.preemptive, self.backfill, view.reasons_wanted)
             memory.plan = w.new_decision(view.world)
             memory.form = Compiled(decide_pointer(tools), queue, tools)
             memory.previous = None
         return memory.form
+
+    def groups(self, memory: QueueMemory) -> tuple[I64, I64]:
+        """The demand class and the pool of each job, of which its reasons speak."""
+        if memory.form is None:
+            raise PolicyError("there are no groups before the first decision")
+        queue = memory.form.memory
+        return queue.class_of, queue.pool_of[queue.class_of]
 
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
@@ -183,7 +191,12 @@ def decode(decision: Decision) -> Plan:
         else:
             actions.append(Timer(arg))
         used += size
-    return Plan(actions)
+    return Plan(actions, [_reason(row) for row in decision.reasons[: decision.counts[2]].tolist()])
+
+
+def _reason(row: list[int]) -> Reason:
+    scope, subject, code, *numbers = row
+    return Reason(subject, CODE_NAMES[code], tuple(numbers), reasons.SCOPES[scope])
 
 
 # ---------------------------------------------------------------------------------------------- the memory's arrays
@@ -220,12 +233,14 @@ def build_queue(policy: Ordering, view: View, cluster: Cluster) -> q.Queue:
         pool_of=pools,
         sample=first_member,
         head=np.full(int(pools.max(initial=0)) + 1, -1, np.int64),
+        shadow=np.full((2, int(pools.max(initial=0)) + 1), -1, np.int64),
         upset=np.zeros(int(pools.max(initial=0)) + 1, np.int64),
         users=np.zeros((6, users)),
         total=np.zeros(1),
         sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
+        told=told_for(world, first_member, int(pools.max(initial=0)) + 1),
     )
 
 
@@ -286,6 +301,29 @@ def profile_for(nodes: int, gpus: int, depth: int) -> q.Profile:
         return np.zeros(shape, np.int64)
 
     return q.Profile(room(rows), room(3, rows, nodes), room(depth), room(depth), room(depth, nodes))
+
+
+def told_for(world: World, sample: I64, pools: int) -> q.Told:
+    """Nothing has been said yet."""
+    wanted = int(world.clock[w.REASONS])
+    classes, jobs = len(sample) * wanted, world.jobs.shape[1] * wanted
+    alike = world.jobs[w.VC, sample] * (world.jobs[w.TYPE].max(initial=0) + 2) + world.jobs[w.TYPE, sample]
+    kin_of = np.unique(alike, return_inverse=True)[1].astype(np.int64)
+
+    def nothing(size: int) -> I64:
+        return np.full(size, -1, np.int64)
+
+    return q.Told(
+        everything=np.zeros(1, np.int64),
+        head=nothing(pools * wanted),
+        shadow=nothing(pools * wanted),
+        code=np.zeros(classes, np.int64),
+        free=nothing(classes),
+        largest=nothing(classes),
+        start=nothing(jobs),
+        kin_of=kin_of,
+        kin=np.full((6, int(kin_of.max(initial=0)) + 1), -1, np.int64),
+    )
 
 
 def demand_classes(world: World) -> tuple[I64, I64]:

@@ -82,7 +82,8 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     if settings[BACKFILL] == B_CONSERVATIVE:
         if settings[KEYED_AT] != world.clock[w.NOW]:
             rekey(world, queue, parts)
-        tools.backfill(world, queue, parts, 0, plan)
+        if not tools.backfill(world, queue, parts, 0, plan):
+            tools.tell(world, queue, parts, 0, plan)
         return
     if anything_to_try(world, queue):
         if settings[KEYED_AT] != world.clock[w.NOW]:
@@ -93,6 +94,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
             for pool in range(len(queue.head)):
                 if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
                     return
+    tools.tell(world, queue, parts, 0, plan)
     if settings[QUANTUM] > 0 and world.clock[w.N_PENDING] > 0:
         quantum = settings[QUANTUM]
         add_other(plan, w.A_TIMER, 0, (world.clock[w.NOW] // quantum + 1) * quantum)
@@ -100,21 +102,22 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
 
 @kernel
 def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
-    """What a policy uses that neither preempts nor backfills."""
+    """What a policy uses that doesn't preempt, doesn't backfill, or needn't say why."""
     return False
 
 
 @cache
-def tools_for(key: Any, place: Any, preemptive: bool, backfill: str) -> Tools:
+def tools_for(key: Any, place: Any, preemptive: bool, backfill: str, reasons: bool) -> Tools:
     """The pointers that a policy needs, compiled; the rest isn't."""
-    from shunter.policies import _conservative, _easy, _preempting
+    from shunter.policies import _conservative, _easy, _preempting, _telling
 
     parts = Parts(key, place)
     arguments = [type_of(World), type_of(Queue), typeof(parts), types.int64, type_of(Decision)]
     signature = types.boolean(*arguments)
     method = {"none": never, "easy": _easy.backfill, "conservative": _conservative.backfill}[backfill]
     room = _preempting.make_room if preemptive else never
-    return Tools(parts, _pointer(room, signature), _pointer(method, signature))
+    tell = _telling.tell if reasons else never
+    return Tools(parts, _pointer(room, signature), _pointer(method, signature), _pointer(tell, signature))
 
 
 @cache

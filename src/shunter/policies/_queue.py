@@ -71,6 +71,20 @@ class Profile(Arrays):
     counts: I2  # (depth, nodes) ... and where
 
 
+class Told(Arrays):
+    """What was last said about why jobs wait; of no size where nobody wants to know."""
+
+    everything: I1  # (1,) code
+    head: I1  # (pools,)
+    shadow: I1  # (pools,)
+    code: I1  # (classes,)
+    free: I1  # (classes,) GPUs that a class may use ...
+    largest: I1  # (classes,) ... and the most on one node, when that was said of the class of a head
+    start: I1  # (jobs,) planned
+    kin_of: I1  # (classes,) classes that may use the same nodes are kin ...
+    kin: I2  # (6, kins) ... what is free for them, and when that was counted
+
+
 class Queue(Arrays):
     """The memory of a compiled queue policy."""
 
@@ -90,12 +104,14 @@ class Queue(Arrays):
     pool_of: I1  # (classes,) classes that compete for the same nodes
     sample: I1  # (classes,) a job of each class
     head: I1  # (pools,) the job that stopped a pool, -1: none
+    shadow: I2  # (2, pools) when EASY's reservation is, and for whom
     upset: I1  # (pools,) 1: reservations must be made anew
     users: F2  # (6, users)
     total: F1  # (1,) the sum of their decayed GPU time
     sizes: F2  # (2, SIZE_CLASSES + 1)
     scratch: Scratch
     profile: Profile
+    told: Told
 
 
 class Parts(NamedTuple):
@@ -111,6 +127,7 @@ class Tools(NamedTuple):
     parts: Parts
     make_room: Any  # preempting
     backfill: Any
+    tell: Any  # saying why jobs wait
 
 
 # ------------------------------------------------------------------------------------------- heaps

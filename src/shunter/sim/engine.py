@@ -22,6 +22,7 @@ from shunter.model import (
     Plan,
     Power,
     Preempt,
+    Reason,
     Refusal,
     Resize,
     Start,
@@ -30,6 +31,7 @@ from shunter.model import (
     View,
 )
 from shunter.protocols import Compiled, Memory, Observer, Policy
+from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, state, transitions
 from shunter.sim.scenario import Scenario
 from shunter.world import I64, Decision, World
@@ -62,13 +64,23 @@ COLUMNS = frozenset({"duration"})  # what the simulator can tell beyond the requ
 class Simulator:
     """One simulated cluster and its jobs.  Run a policy with ``run``, or use it as a backend of ``drive``."""
 
-    def __init__(self, trace: Trace, cluster: Cluster, *, seed: int = 0, scenario: Scenario | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        cluster: Cluster,
+        *,
+        seed: int = 0,
+        scenario: Scenario | None = None,
+        reasons: bool = False,
+    ) -> None:
         self.trace = trace
         self.cluster = cluster
         self.elapsed_s = 0.0
         self._until = w.NEVER - 1
-        self._state = state.build(trace, cluster, seed, scenario or Scenario())
+        self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[I64, ...] = ()
+        self._told: tuple[I64, ...] = ()
+        self.codes = tuple(CODES)  # of reasons; a policy may add its own
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
         self._refused = ""
@@ -99,6 +111,12 @@ class Simulator:
         return np.concatenate((*self._chunks, self._state.log[:rows]))
 
     @property
+    def reasons(self) -> I64:
+        """Why jobs waited, where that is kept: rows of (time, scope, subject, code, three numbers)."""
+        rows = self._state.counts[state.TOLD_ROWS]
+        return np.concatenate((*self._told, self._state.told[:rows]))
+
+    @property
     def digest(self) -> str:
         """A hash of the event log: the same seed gives the same digest on every machine."""
         return hashlib.blake2b(self.events.astype("<i8").tobytes(), digest_size=16).hexdigest()
@@ -126,7 +144,9 @@ class Simulator:
                 return
 
     def apply(self, plan: Plan) -> Sequence[Refusal]:
-        """Check the whole plan and do it; if anything is refused, nothing is done."""
+        """Check the whole plan and do it; if anything is refused, nothing is done. Its reasons are noted either way."""
+        if plan.reasons and self.world.clock[w.REASONS]:
+            self._note(plan.reasons)
         decision = self._encode(plan.actions)
         if loop.check(self._state, decision):
             refused = [Refusal(plan.actions[i], WHY[int(code)]) for i, code in enumerate(decision.refusals) if code]
@@ -149,13 +169,25 @@ class Simulator:
             gpu_ids += gpus
             rows.append(_row(action, len(gpus)))
         table = np.array(rows, np.int64).reshape(-1, w.ACTION_COLUMNS)
-        counts = np.array([len(rows), len(gpu_ids)], np.int64)
-        return Decision(table, np.array(gpu_ids, np.int64), counts, np.zeros(len(rows), np.int64))
+        counts = np.array([len(rows), len(gpu_ids), 0], np.int64)
+        nothing = np.zeros((0, w.REASON_COLUMNS), np.int64)
+        return Decision(table, np.array(gpu_ids, np.int64), counts, np.zeros(len(rows), np.int64), nothing)
+
+    def _note(self, given: Sequence[Reason]) -> None:
+        unknown = dict.fromkeys(reason.code for reason in given if reason.code not in self.codes)
+        self.codes = (*self.codes, *unknown)
+        rows = np.zeros((len(given), 1 + w.REASON_COLUMNS), np.int64)
+        for row, reason in zip(rows, given, strict=True):
+            row[:4] = self.now, SCOPES.index(reason.scope), reason.job, self.codes.index(reason.code)
+            row[4 : 4 + len(reason.numbers)] = reason.numbers
+        self._empty_log()
+        self._told = (*self._told, rows)
 
     def _empty_log(self) -> None:
         counts = self._state.counts
         self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
-        counts[state.LOG_ROWS] = 0
+        self._told = (*self._told, self._state.told[: counts[state.TOLD_ROWS]].copy())
+        counts[state.LOG_ROWS] = counts[state.TOLD_ROWS] = 0
 
     # -- running
 

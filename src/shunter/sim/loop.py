@@ -22,6 +22,7 @@ from shunter.sim.state import (
     PRIORITY,
     TIME,
     TIMERS,
+    TOLD_ROWS,
     UNFINISHED,
     WHERE,
     State,
@@ -448,6 +449,16 @@ def perform(state: State, plan: Decision) -> bool:
 
 
 @kernel
+def keep_reasons(state: State, plan: Decision) -> None:
+    """Note what a plan says about why jobs wait."""
+    for i in range(plan.counts[2]):
+        row = state.told[state.counts[TOLD_ROWS]]
+        row[0] = state.world.clock[w.NOW]
+        copy_into(row[1:], plan.reasons[i])
+        state.counts[TOLD_ROWS] += 1
+
+
+@kernel
 def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int) -> int:
     """``drive`` compiled: advance, decide, apply, until the end, ``until`` or ``budget`` decisions."""
     for _ in range(budget):
@@ -458,9 +469,14 @@ def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, unti
             if state.counts[LOG_ROWS] + state.counts[LOG_MARGIN] > len(state.log):
                 state.counts[MORE] = 1  # come back to this very decision with an empty log
                 return LOG_FULL
+            if state.counts[TOLD_ROWS] + len(plan.reasons) > len(state.told):
+                state.counts[MORE] = 1
+                return LOG_FULL
             plan.counts[0] = 0
             plan.counts[1] = 0
+            plan.counts[2] = 0
             decide(state.world, memory, parts, plan)
+            keep_reasons(state, plan)
             if plan.counts[0] == 0:
                 break
             if check(state, plan) > 0:

@@ -25,8 +25,8 @@ TRUTH_COLUMNS = 8
 FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN = range(4)
 
 # -- entries of `counts`
-NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE = range(9)
-COUNTS_SIZE = 9
+NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE, TOLD_ROWS = range(10)
+COUNTS_SIZE = 10
 
 # -- rows of `heap`, indexed by source (jobs, then nodes, then timers) but for ORDER, indexed by position
 TIME, PRIORITY, WHERE, ORDER = range(4)
@@ -43,6 +43,7 @@ class State(Arrays):
     counts: I1  # (COUNTS_SIZE,)
     heap: I2  # (4, jobs + nodes + TIMERS)
     log: I2  # (capacity, LOG_COLUMNS)
+    told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
     faults: I2  # (faults, 4), never changed
     tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
     pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
@@ -62,6 +63,7 @@ def copy(state: State) -> State:
         counts=state.counts.copy(),
         heap=state.heap.copy(),
         log=log,
+        told=state.told.copy(),
         paper=paper_for(world),
     )
 
@@ -71,7 +73,7 @@ def paper_for(world: World) -> World:
     return world.replace(nodes=world.nodes.copy(), gpus=world.gpus.copy())
 
 
-def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> State:
+def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons: bool = False) -> State:
     """The state before the first event."""
     jobs, truth = _jobs(trace, cluster)
     nodes = _nodes(cluster)
@@ -83,6 +85,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> Stat
     clock[w.LAST_VC] = len(cluster.vcs) - 1
     clock[w.SLOTS_PER_GPU] = per_gpu
     clock[w.SEED] = seed
+    clock[w.REASONS] = reasons
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
     world = World(clock, jobs, np.zeros((w.PROGRESS_COLUMNS, n)), nodes, gpus, slots, np.zeros((4, n), np.int64))
 
@@ -93,13 +96,14 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario) -> Stat
     children = np.bincount(trace.after[trace.after >= 0], minlength=1).max() if n else 0
     counts[LOG_MARGIN] = 256 + 4 * g * per_gpu + 2 * children
     log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
+    told = np.zeros((reasons * (w.MOST_REASONS + 2**14), 1 + w.REASON_COLUMNS), np.int64)
     faults = scenario.fault_table(m, int(clock[w.NOW]))
     for time, node, _, known in faults[::-1]:
         if known:
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
-    return State(world, truth, counts, heap, log, faults, tier_speed, pair_speed, wake, paper_for(world))
+    return State(world, truth, counts, heap, log, told, faults, tier_speed, pair_speed, wake, paper_for(world))
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:

@@ -1,0 +1,51 @@
+"""``shunter explain``: why jobs waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import JsonOption, print_json, show
+from shunter.errors import RunError
+
+EXAMPLES = """Examples:
+
+shunter simulate jobs.csv -c 16x8 -p fifo --decisions --out runs/fifo
+
+shunter explain runs/fifo            # the longest waits, and where waiting time went
+
+shunter explain runs/fifo job812     # one job's course in words
+"""
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run made with --decisions.")],
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="The job to explain.")] = None,
+    top: Annotated[int | None, typer.Option("--top", metavar="N", help="List the N longest waits. [20]")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Say why a job waited, as a timeline in plain words; or which jobs waited longest, and why."""
+    if job is not None and top is not None:
+        raise RunError("--top lists many jobs; leave it out to see one, or leave out the job")
+    if top is not None and top < 1:
+        raise RunError(f"--top must be >= 1, got {top}")
+
+    from shunter import folders
+    from shunter.report import explain as why
+    from shunter.report import explain_tables
+
+    kept = folders.load(run)
+    if job is not None:
+        row = why.find(kept, job)
+        if json:
+            print_json(why.as_dicts(kept, row))
+        else:
+            show(explain_tables.job_view(kept, row))
+        return
+    found = explain_tables.longest(kept, top or 20)
+    if json:
+        print_json(found)
+    else:
+        show(explain_tables.longest_view(found))
