@@ -66,6 +66,20 @@ def read_table(
     return table
 
 
+def single_spaced(text: bytes, comment: str) -> bytes:
+    """Text with one blank between fields where there were several, and nothing on lines that are comments."""
+    content = np.frombuffer(b"\n" + text + b"\n", np.uint8)
+    blank = np.isin(content, np.frombuffer(b" \t\r", np.uint8))
+    after_edge = np.append(True, blank[:-1] | (content[:-1] == LINE_END))
+    content = np.where(blank, np.uint8(ord(" ")), content)[~(blank & after_edge)]
+    before_end = np.append(content[1:] == LINE_END, True)
+    content = content[~((content == ord(" ")) & before_end)]
+    ends = np.flatnonzero(content == LINE_END)
+    remark = np.append(content[ends[:-1] + 1] == ord(comment), False)
+    kept: Bytes = content[~np.repeat(remark, np.diff(ends, append=len(content))) | (content == LINE_END)]
+    return bytes(kept.tobytes()[1:])
+
+
 def _header(source: Source, lines: Lines, required: Sequence[str] | HeaderCheck) -> list[str]:
     """The names of the fields, none twice, none missing."""
     first = np.arange(len(lines.numbers)) == 0

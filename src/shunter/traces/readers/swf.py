@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from shunter.model import Trace
-from shunter.traces.delimited import read_table
+from shunter.traces.delimited import read_table, single_spaced
 from shunter.traces.source import Source
 
 doc = "the Standard Workload Format 2.2; processors are taken as GPUs"
@@ -33,9 +33,7 @@ def read(source: Source) -> Trace:
     """Processors (requested, or else used) become GPUs; the preceding job becomes ``after``, without the think time."""
     text = source.text()
     start = re.search(rb"(?m)^;\s*UnixStartTime:\s*(\d{1,11})\s*$", text)
-    for pattern, by in ((rb"(?m)^\s*;.*$", b""), (rb"(?m)^[ \t]+|[ \t\r]+$", b""), (rb"[ \t]+", b" ")):
-        text = re.sub(pattern, by, text)
-    table = read_table(source, separator=" ", header=FIELDS, text=text or b"\n", quotes=False)
+    table = read_table(source, separator=" ", header=FIELDS, text=single_spaced(text, ";"), quotes=False)
     status = table.text("status")
     table.leave_out(status.is_in(PARTS).fill_null(False).to_numpy(), "lines about parts of a job")
     run = table.number("run", "duration", none=UNKNOWN)
