@@ -27,7 +27,7 @@ import numpy as np
 from shunter import experiment, registry
 from shunter.compiled import cache_folder
 from shunter.errors import RunError
-from shunter.folders import check_folder, new_folder
+from shunter.folders import Run, check_folder, load, new_folder
 from shunter.report.bootstrap import mean_difference
 from shunter.runs import ClusterLike, Scene, TraceLike, describe, run, scene
 from shunter.seeding import check_seed
@@ -106,8 +106,12 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     workers: int | None = None,
     progress: Progress | None = None,
     decisions: bool = False,
+    keep: Callable[[Sequence[Run]], None] | None = None,
 ) -> Comparison:
-    """Compare policies on a scene that has been read; ``progress`` is told how far it is."""
+    """Compare policies on a scene that has been read; ``progress`` is told how far it is.
+
+    ``keep`` is given the first run of each policy, which else are gone in the end unless there is ``out``.
+    """
     if isinstance(policies, str):
         policies = [policies]
     seed = check_seed(seed)
@@ -135,6 +139,8 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
             tuple(tuple(jct for _, jct in row) for row in found),
             len(tasks) - len(todo),
         )
+        if keep is not None:
+            keep([load(Path(row[0].folder)) for row in rows])
         if out is not None:
             _save(comparison, tasks, out, force)
         shutil.rmtree(stash, ignore_errors=True)

@@ -277,9 +277,9 @@ def _named(names: Sequence[str], codes: I64) -> pl.Series:
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
 
 
-def read_trace(given: TraceLike) -> Trace:
+def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
     """The trace behind a path, a ``synthetic`` text, a frame, or the trace itself."""
-    return _trace(given)[0]
+    return _trace(given, format, on_bad_row)[0]
 
 
 def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") -> tuple[Trace, TraceSource]:

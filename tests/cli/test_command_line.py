@@ -35,6 +35,50 @@ def ok(*arguments):
     return result.stdout
 
 
+# ------------------------------------------------------------------------------------------- reports
+
+
+def test_simulate_and_compare_write_reports(tmp_path):
+    ok("simulate", SMALL, "-c", "2x8", "-p", "fifo", "--report", "one.html")
+    result = shunter("compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "las", "--workers", "1", "--report", "two.html")
+    assert "report: two.html (open it in a browser)" in result.stderr
+    one, two = ((tmp_path / name).read_text() for name in ("one.html", "two.html"))
+    assert "<h1>fifo on 2x8</h1>" in one
+    assert "<h1>2 policies on 2x8</h1>" in two
+    for text in (one, two):
+        assert "Where waiting time went" in text
+    assert sorted(path.name for path in tmp_path.glob("*.html")) == ["one.html", "two.html"]
+
+
+@pytest.mark.parametrize("command", [["simulate", SMALL], ["compare", SMALL]])
+def test_a_report_is_refused_before_the_run_where_something_is(tmp_path, command):
+    (tmp_path / "r.html").write_text("mine")
+    arguments = [*command, "-c", "2x8", "-p", "fifo", "--report", "r.html"]
+    for more, says in (([], "exists already"), (["--force"], "is not a page of shunter")):
+        result = shunter(*arguments, *more)
+        assert result.exit_code == 2
+        assert says in result.stderr
+    assert (tmp_path / "r.html").read_text() == "mine"
+    assert shunter(*arguments[:-1], "nowhere/r.html").exit_code == 2
+
+
+def test_the_demo_ends_with_a_report_but_never_over_something_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("shunter.cli.demo.TRACE", SMALL + ",seed={seed}")
+    monkeypatch.setattr("shunter.cli.demo.POLICIES", ("fifo", "las"))
+    page = tmp_path / "shunter-demo.html"
+    assert "report: shunter-demo.html" in shunter("demo").stderr
+    first = page.read_text()
+    assert shunter("demo", "--seed", "1").exit_code == 0
+    assert page.read_text() != first
+    page.write_text("mine")
+    result = shunter("demo")
+    assert result.exit_code == 0
+    assert "there will be no report: shunter-demo.html: is not a page of shunter" in result.stderr
+    assert page.read_text() == "mine"
+    ok("demo", "--json", "--report", "own.html")
+    assert (tmp_path / "own.html").exists()
+
+
 # ------------------------------------------------------------------------------------------- what it prints
 
 
@@ -157,7 +201,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["simulate", SMALL, "-c", "philly", "-p", "fifo"], "does not name one of the virtual clusters"),
         (["simulate", SMALL, "-c", "philly", "-p", "fifo", "--drop-unfit"], "no job names one"),
         (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blocking=skip,backfill=easy"], "contradicts"),
-        (["simulate", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
+        (["simulate", SMALL, *GOOD, "--force"], "--force replaces the folder of --out or"),
         (["simulate", SMALL, *GOOD, "--set", "policy=sjf"], "by an option and by --set"),
         (["simulate", SMALL, *GOOD, "--set", "sed=1"], "did you mean 'seed'"),
         (["simulate", SMALL, *GOOD, "--out", "there"], "exists already"),
@@ -170,7 +214,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["compare", SMALL, *GOOD, "-p", "fifo"], "more than once"),
         (["compare", SMALL, *GOOD, "--repeat", "0"], "--repeat must be >= 1, got 0"),
         (["compare", SMALL, *GOOD, "--workers", "0"], "--workers must be >= 1"),
-        (["compare", SMALL, *GOOD, "--force"], "--force replaces the folder of --out"),
+        (["compare", SMALL, *GOOD, "--force"], "--force replaces the folder of --out or"),
         (["compare", SMALL, *GOOD, "--out", "there"], "exists already"),
         (["compare", SMALL, "-c", "1x8", "-p", "fifo", "-p", "sjf"], "--drop-unfit"),
         (["policies", "srft"], "did you mean 'srtf'"),

@@ -23,6 +23,7 @@ from shunter.cli.console import (
     say_about,
     show,
 )
+from shunter.cli.reports import ReportOption, write_report
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -30,6 +31,8 @@ EXAMPLES = """Examples:
 shunter compare jobs.csv --cluster 64x8 -p fifo -p sjf -p saf:backfill=easy
 
 shunter compare jobs.csv -c auto -p fifo -p las --repeat 5 --out runs/las
+
+shunter compare jobs.csv -c 16x8 -p fifo -p las --report policies.html   # charts, for a browser
 
 shunter compare synthetic -c 16x8 -p fifo -p srtf --json
 """
@@ -48,6 +51,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs of each: other seeds and arrivals.")] = 1,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
+    report: ReportOption = None,
     force: ForceOption = False,
     decisions: DecisionsOption = False,
     json: JsonOption = False,
@@ -69,23 +73,30 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"--repeat must be >= 1, got {repeat}")
     if workers is not None and workers < 1:
         raise RunError(f"--workers must be >= 1, got {workers}")
-    if force and out is None:
-        raise RunError("--force replaces the folder of --out; give both or neither")
+    if force and out is None and report is None:
+        raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
 
     from shunter import comparison, folders, runs
+    from shunter.report.html.files import check_file
 
     if out is not None:
         folders.check_folder(out, force)
+    if report is not None:
+        check_file(report, force)
     scene = runs.scene(trace, cluster, policy if drop_unfit else (), format, on_bad_row or "fail")
     say_about(scene, cluster, policy)
+    kept: list[folders.Run] = []
     try:
         with progress("comparing") as tell:
-            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell, decisions)
+            why, keep = (decisions, None) if report is None else (True, kept.extend)
+            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell, why, keep)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise
     if found.resumed:
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
+    if report is not None:
+        write_report(report, kept, found.policies)
     if json:
         print_json(found.as_dict())
         return

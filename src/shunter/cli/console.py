@@ -7,13 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from shunter.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from shunter.model import Trace
     from shunter.runs import Scene
 
 PATIENCE_S = 2  # what takes longer gets a progress bar
@@ -32,6 +36,12 @@ def show(what: RenderableType) -> None:
 def print_json(what: Any) -> None:
     """Print JSON, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(what, indent=2) + "\n")
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse to write over something before any work is done."""
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:
@@ -93,6 +103,9 @@ ClusterOption: TypeAlias = Annotated[
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+ZoneOption: TypeAlias = Annotated[
+    str, typer.Option("--timezone", metavar="TZ", help="Of hours and dates: Europe/Berlin, +08:00.")
+]
 DecisionsOption: TypeAlias = Annotated[
     bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
 ]
@@ -121,6 +134,18 @@ OnBadRowOption: TypeAlias = Annotated[
         autocompletion=lambda incomplete: [word for word in ("fail", "skip") if word.startswith(incomplete)],
     ),
 ]  # fmt: skip
+
+
+TraceArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+]
+
+
+def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
+    """The trace that the user named."""
+    from shunter.runs import read_trace
+
+    return read_trace(trace, format, on_bad_row or "fail")
 
 
 def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:

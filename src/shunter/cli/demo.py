@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from shunter.cli.console import JsonOption, SeedOption, note, print_json, progress, show
+from shunter.cli.reports import ReportOption, write_report
+from shunter.errors import RunError
 
 EXAMPLES = """Examples:
 
@@ -14,25 +18,50 @@ shunter demo --seed 7 --json
 CLUSTER = "16x8"
 TRACE = "synthetic:jobs=5000,seed={seed},gpus=128,load=1.0"
 POLICIES = ("fifo", "fifo:backfill=easy", "saf:backfill=easy", "las", "sjf:estimate=oracle", "srtf:estimate=oracle")
+PAGE = Path("shunter-demo.html")
 NEXT = """\
  [bold]How to go on:[/bold] run policies on your own jobs (a CSV with job_id, submit, duration, gpus), such as
- [bold]shunter compare jobs.csv --cluster 16x8 -p fifo -p saf:backfill=easy[/bold]
+ [bold]shunter compare jobs.csv --cluster 16x8 -p fifo -p saf:backfill=easy --report report.html[/bold]
  Then look at all policies and what can be set with [bold]shunter policies[/bold]."""
 
 
-def demo(seed: SeedOption = 0, json: JsonOption = False) -> None:
-    """Compare six policies on a made-up trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs."""
-    from shunter import comparison, runs
+def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = False) -> None:
+    """Compare six policies on a made-up trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs.
 
+    It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
+    only if --report names one.
+    """
+    from shunter import comparison, folders, runs
+    from shunter.report.html.files import check_file
+
+    if report is not None:
+        check_file(report, force=False)
+    page = report or (None if json else _usual_page())
     if not json:
         note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes some seconds", "demo")
     scene = runs.scene(TRACE.format(seed=seed), CLUSTER)
+    kept: list[folders.Run] = []
+    why, keep = (False, None) if page is None else (True, kept.extend)
     with progress("comparing six policies") as tell:
-        found = comparison.compare_scene(scene, POLICIES, seed, progress=tell)
+        found = comparison.compare_scene(scene, POLICIES, seed, progress=tell, decisions=why, keep=keep)
     if json:
         print_json(found.as_dict())
-        return
-    from shunter.report.tables import comparison_view
+    else:
+        from shunter.report.tables import comparison_view
 
-    show(comparison_view(found.policies))
-    show(NEXT)
+        show(comparison_view(found.policies))
+        show(NEXT)
+    if page is not None:
+        write_report(page, kept, found.policies)
+
+
+def _usual_page() -> Path | None:
+    """Where the report goes if nobody says; nowhere if something else is there, or nothing can be written."""
+    from shunter.report.html.files import check_file
+
+    try:
+        check_file(PAGE, force=True)
+    except RunError as error:
+        note(f"there will be no report: {error}; or name one with --report")
+        return None
+    return PAGE

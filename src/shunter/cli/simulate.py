@@ -22,6 +22,7 @@ from shunter.cli.console import (
     say_about,
     show,
 )
+from shunter.cli.reports import ReportOption, write_report
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ EXAMPLES = """Examples:
 shunter simulate jobs.csv --cluster 64x8 --policy fifo
 
 shunter simulate jobs.csv -c philly -p sjf:estimate=oracle,backfill=easy --out runs/sjf
+
+shunter simulate jobs.csv -c 16x8 -p las --report las.html   # charts, for a browser
 
 shunter simulate synthetic:jobs=2000,gpus=64,load=1.1 -c 8x8 -p las --json
 
@@ -52,6 +55,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         int | None, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random. [0]")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the run as this folder.")] = None,
+    report: ReportOption = None,
     force: ForceOption = False,
     decisions: DecisionsOption = False,
     json: JsonOption = False,
@@ -67,20 +71,26 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
-    if force and out is None:
-        raise RunError("--force replaces the folder of --out; give both or neither")
+    if force and out is None and report is None:
+        raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
 
     from shunter import folders, runs
+    from shunter.report.html.files import check_file
 
     if out is not None:
         folders.check_folder(out, force)
+    if report is not None:
+        check_file(report, force)
     scene = runs.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
-        report = lambda ended: tell(ended, len(scene.trace))  # noqa: E731
-        result = runs.run(scene, record.policy, record.seed, record.repeat, report, decisions)
+        count = lambda ended: tell(ended, len(scene.trace))  # noqa: E731
+        why = decisions or report is not None
+        result = runs.run(scene, record.policy, record.seed, record.repeat, count, why)
     if out is not None:
         result.save(out, force)
+    if report is not None:
+        write_report(report, [result.kept])
     if json:
         print_json(result.summary)
         return

@@ -95,13 +95,10 @@ def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = Non
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace as shunter's own Parquet; the file appears whole or not at all."""
-    from shunter.traces.readers import parquet
+    """Write a trace in the format of the name's ending; the file appears whole or not at all."""
+    from shunter.traces import writing
 
-    file = Path(path)
-    if file.suffix != ".parquet":
-        raise TraceError(f"{file}: traces are written as Parquet; give a name that ends in .parquet")
-    parquet.write(trace, file)
+    writing.write(trace, Path(path))
 
 
 def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002

@@ -57,6 +57,7 @@ def read(source: Source) -> Trace:
 
 def _flat(source: Source) -> Trace:
     table = read_table(source, FLAT)
+    table.remarks.append("jobs are submitted when they started: what they waited before is not in it")
     return table.trace(
         table.text("job_id"),
         submit=table.number("arrival_s", "submit"),

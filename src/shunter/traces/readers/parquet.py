@@ -32,15 +32,8 @@ REMEDY = "make it again with shunter, or give the table as CSV"
 
 def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` to ``path``: the whole file, or nothing."""
-    import polars as pl
     import pyarrow.parquet as pq
 
-    problems = Problems(path, np.arange(len(trace)), "job")
-    check_ids(problems, pl.Series(trace.job_id.tolist(), dtype=pl.String))
-    for name, about in Trace.columns().items():
-        if about.scale:
-            check_stored(problems, name, about, getattr(trace, name))
-    problems.raise_if_any()
     table = _table(trace)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -57,6 +50,7 @@ def _table(trace: Trace) -> Any:
 
     columns = {"job_id": pa.array(trace.job_id.tolist(), pa.string())}
     metadata = {"shunter.version": str(VERSION), "shunter.name": trace.name}
+    metadata["shunter.remarks"] = json.dumps(trace.remarks)
     for name, about in Trace.columns().items():
         values = getattr(trace, name)
         if name == "after":
@@ -110,6 +104,8 @@ def read(source: Source) -> Trace:
             given[Trace.names_of(name)] = names
             given[name] = _codes(problems, name, _strings(path, table, name), names)
     problems.raise_if_any()
+    if "shunter.remarks" in metadata:  # else written before there were any
+        given["remarks"] = _names(path, metadata, "remarks")
     return Trace.of(metadata["shunter.name"], ids.to_list(), **given)
 
 

@@ -1,0 +1,147 @@
+"""Charts as data: what is drawn, in plain numbers.  ``report.js`` draws them, and makes their tables.
+
+Every function returns a dictionary that goes into the page as JSON.  A chart's series keep their order: the n-th has
+the n-th colour and dash of the palette, unless ``styles`` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shunter.world import F64, I64
+
+Chart: TypeAlias = dict[str, Any]
+Unit: TypeAlias = Literal["duration", "elapsed", "count", "number", "share"]
+
+CDF_POINTS = 200
+DIGITS = 4  # significant ones of every number in a page
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its label, and how its numbers are written.
+
+    Units are ``duration`` (seconds, written 45.0 s, 4.52 h), ``elapsed`` (seconds since the beginning, written
+    2 d 6 h), ``count`` (whole numbers), ``number`` and ``share`` (0 to 1, written in percent).
+    """
+
+    label: str
+    unit: Unit = "number"
+    log: bool = False
+    top: float | None = None  # the axis ends here; None: where the data do
+
+
+def lines(
+    x: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    x_axis: Axis,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+    zoom: str = "",
+) -> Chart:
+    """Lines over common ``x``; charts with the same ``zoom`` are zoomed together along x."""
+    return _chart("lines", {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
+
+
+def steps(
+    x: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    x_axis: Axis,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+    zoom: str = "",
+) -> Chart:
+    """As ``lines``, each value holding from its ``x`` to the next."""
+    return {**lines(x, series, x_axis, y_axis, styles=styles, zoom=zoom), "kind": "steps"}
+
+
+def stacked(
+    x: ArrayLike,
+    series: Mapping[str, ArrayLike],
+    x_axis: Axis,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+    zoom: str = "",
+) -> Chart:
+    """Areas over common ``x``, one on top of the other."""
+    return {**lines(x, series, x_axis, y_axis, styles=styles, zoom=zoom), "kind": "stacked"}
+
+
+def bars(
+    names: Sequence[str],
+    series: Mapping[str, ArrayLike],
+    x_label: str,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+    stack: bool = False,
+) -> Chart:
+    """One group of bars per name, one bar per series; with ``stack`` one bar per name."""
+    x = {"label": x_label, "names": list(names)}
+    return _chart("stacked-bars" if stack else "bars", x, _axis(y_axis), series, styles)
+
+
+def cdf(samples: Mapping[str, ArrayLike], x_axis: Axis, *, styles: Sequence[int] | None = None) -> Chart:
+    """Which share of each sample is at most so large; NaN counts as larger than all."""
+    shares = np.unique(np.concatenate([np.linspace(0, 1, CDF_POINTS + 1), [0.995, 0.998, 0.999]]))
+    series = {name: _quantiles(np.asarray(values, np.float64), shares) for name, values in samples.items()}
+    y = {**_axis(Axis("share of jobs", "share", top=1)), "values": numbers(shares)}
+    return _chart("cdf", _axis(x_axis), y, series, styles)
+
+
+def heatmap(columns: Sequence[str], rows: Sequence[str], matrix: ArrayLike, value: Axis) -> Chart:
+    """A table of ``rows`` x ``columns`` whose cells are the darker the larger they are."""
+    cells = [numbers(row) for row in np.asarray(matrix, np.float64)]
+    return {"kind": "heatmap", "columns": list(columns), "rows": list(rows), "cells": cells, "value": _axis(value)}
+
+
+def numbers(values: ArrayLike) -> list[float | int | None]:
+    """Numbers with four significant digits as JSON has them: whole where they are, None for NaN and infinity."""
+    array = np.atleast_1d(np.asarray(values, np.float64))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.where((array == 0) | ~np.isfinite(array), 0, np.floor(np.log10(np.abs(array))))
+    digits = np.minimum(DIGITS - 1 - size, 12)
+    return [_plain(value, int(digit)) for value, digit in zip(array.tolist(), digits.tolist(), strict=True)]
+
+
+def _plain(value: float, digits: int) -> float | int | None:
+    if not np.isfinite(value):
+        return None
+    value = round(value, max(digits, 0))  # whole numbers keep all their digits: times would not be in order else
+    return int(value) if value == int(value) else value
+
+
+def _quantiles(values: F64, shares: F64) -> F64:
+    if not len(values):
+        return np.full(shares.shape, np.nan)
+    ranks: I64 = np.maximum(np.ceil(shares * len(values)).astype(np.int64) - 1, 0)
+    quantiles: F64 = np.sort(values)[ranks]
+    return quantiles
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    return {"label": axis.label, "unit": axis.unit, "log": axis.log, "top": axis.top}
+
+
+def _chart(
+    kind: str,
+    x: dict[str, Any],
+    y: dict[str, Any],
+    series: Mapping[str, ArrayLike],
+    styles: Sequence[int] | None = None,
+    zoom: str = "",
+) -> Chart:
+    which = range(len(series)) if styles is None else styles
+    drawn = [
+        {"name": name, "style": style, "values": numbers(values)}
+        for (name, values), style in zip(series.items(), which, strict=True)
+    ]
+    return {"kind": kind, "x": x, "y": y, "series": drawn, "zoom": zoom}

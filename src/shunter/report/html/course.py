@@ -1,0 +1,188 @@
+"""The charts of a report: how times are distributed, and how the cluster fared over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shunter.report.html.charts import Axis, bars, cdf, lines
+from shunter.report.html.findings import Row
+from shunter.report.html.page import figure, grid, note
+from shunter.report.tables import duration, number, share
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from shunter.folders import Run
+
+BINS = 1000  # of every course over time
+FULL = 0.95  # of the GPUs in use
+MOST_NAMES = 12  # users or virtual clusters beside each other
+TIME = Axis("time since the first submission", "elapsed")
+ZOOM = "time"  # all courses are zoomed together
+
+
+def distributions(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
+    """How completion times and waits are spread over jobs, sizes, users and virtual clusters."""
+    found = [_cdf(names, runs, "jct", "Completion time (JCT)"), _cdf(names, runs, "wait", "Wait in the queue")]
+    found.append(_by_size(names, rows))
+    found += _by_user(names, runs)
+    found += _by_vc(names, rows)
+    return [grid(found)]
+
+
+def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> str:
+    samples = {name: _finished(run)[column].to_numpy() for name, run in zip(names, runs, strict=True)}
+    halves = {name: float(np.median(values)) if len(values) else 0.0 for name, values in samples.items()}
+    tails = {name: float(np.percentile(values, 95)) if len(values) else 0.0 for name, values in samples.items()}
+    half, most = _range(halves), _range(tails)
+    finding = (
+        f"Half of the jobs are complete within {half}, 95 % within {most}."
+        if column == "jct"
+        else f"Half of the jobs wait at most {half}, 95 % at most {most}."
+    )
+    return figure(
+        title, finding, cdf(samples, Axis("completion time" if column == "jct" else "wait", "duration", log=True))
+    )
+
+
+def _finished(run: Run) -> pl.DataFrame:
+    return run.jobs.filter(run.jobs["state"] == "done")
+
+
+def _range(values: Mapping[str, float]) -> str:
+    """``12.0 m (las) to 4.00 h (fifo)``: the shortest and the longest time."""
+    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+    if duration(values[low]) == duration(values[high]):
+        return duration(values[low])
+    return f"{duration(values[low])} ({low}) to {duration(values[high])} ({high})"
+
+
+def _by_size(names: Sequence[str], rows: Sequence[Row]) -> str:
+    sizes = [size for size, group in rows[0]["by_size"].items() if group["jobs"]]
+    means = {n: [row["by_size"][size]["wait_s"]["mean"] for size in sizes] for n, row in zip(names, rows, strict=True)}
+    finding = _worst(means, sizes, "jobs of {} GPUs")
+    return figure("Wait by job size", finding, bars(sizes, means, "GPUs of the job", Axis("mean wait", "duration")))
+
+
+def _by_vc(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    counts = {vc: group["jobs"] for vc, group in rows[0]["by_vc"].items()}
+    if not counts:
+        return []
+    shown = sorted(counts, key=lambda vc: -counts[vc])[:MOST_NAMES]
+    means = {
+        name: [row["by_vc"][vc]["wait_s"]["mean"] if vc in row["by_vc"] else np.nan for vc in shown]
+        for name, row in zip(names, rows, strict=True)
+    }
+    chart = bars(shown, means, "virtual cluster", Axis("mean wait", "duration"))
+    finding = _worst(means, shown, "jobs of {}")
+    return [figure("Wait by virtual cluster", finding, chart, _left_out(len(counts), "virtual clusters"))]
+
+
+def _by_user(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    import polars as pl
+
+    means = [_finished(run).group_by("user").agg(pl.col("wait").mean(), pl.len()).drop_nulls() for run in runs]
+    top = means[0].sort(["len", "user"], descending=[True, False])["user"].to_list()
+    if not top:
+        return []
+    shown = top[:MOST_NAMES]
+    waits = [dict(zip(mean["user"].to_list(), mean["wait"].to_list(), strict=True)) for mean in means]
+    series = {n: [wait.get(user, np.nan) for user in shown] for n, wait in zip(names, waits, strict=True)}
+    chart = bars(shown, series, "user, most jobs first", Axis("mean wait", "duration"))
+    return [figure("Wait by user", _worst(series, shown, "jobs of {}"), chart, _left_out(len(top), "users"))]
+
+
+def _left_out(count: int, what: str) -> str:
+    return f"The {MOST_NAMES} with the most jobs, of {count:,} {what}." if count > MOST_NAMES else ""
+
+
+def _worst(means: Mapping[str, Sequence[float]], groups: Sequence[str], whose: str) -> str:
+    """Who waits longest, under the best and the worst policy for them."""
+    table = np.nan_to_num(np.array(list(means.values()), np.float64))
+    policies, at = list(means), int(table.max(axis=0).argmax())
+    column = table[:, at]
+    who = whose.format(groups[at])
+    head = f"{who[0].upper()}{who[1:]} wait longest: {duration(column.max())} on average"
+    if len(policies) == 1 or duration(column.max()) == duration(column.min()):
+        return head + "."
+    best, worst = policies[int(column.argmin())], policies[int(column.argmax())]
+    return f"{head} under {worst}, {duration(column.min())} under {best}."
+
+
+# ------------------------------------------------------------------------------------------- over time
+
+
+def courses(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+    """GPUs in use, the queue and fragmentation over time."""
+    origin, end = span(runs)
+    edges = np.linspace(origin, end, BINS + 1)
+    gpus = runs[0].cluster.gpus
+    middle = (edges[:-1] + edges[1:]) / 2 - origin
+
+    def drawn(title: str, column: str, y: Axis, scale: float, tell: Callable[[F64, F64], str]) -> str:
+        steps = {
+            name: (run.series["time"].to_numpy(), run.series[column].to_numpy() / scale)
+            for name, run in zip(names, runs, strict=True)
+        }
+        series = {name: binned(*step, edges) for name, step in steps.items()}
+        return figure(title, _extremes(steps, tell), lines(middle, series, TIME, y, zoom=ZOOM))
+
+    return [
+        drawn("GPUs in use", "busy_gpus", Axis("share of all GPUs", "share", top=1), gpus, _busy),
+        drawn("Jobs that wait", "queue", Axis("jobs in the queue", "count"), 1, _queue),
+        drawn("Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1), 1, _broken),
+        note(
+            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. Points are"
+            f" means; the page has one for every {duration((end - origin) / BINS)}, and shows those from near enough."
+        ),
+    ]
+
+
+def span(runs: Sequence[Run]) -> tuple[float, float]:
+    """From the first submission to the last event of any run, in seconds."""
+    first = min(float(run.events[0, 0]) if len(run.events) else 0.0 for run in runs) / 1000
+    last = max(float(run.events[-1, 0]) if len(run.events) else 0.0 for run in runs) / 1000
+    return first, max(last, first + 1)
+
+
+def binned(time: F64, value: F64, edges: F64) -> F64:
+    """The mean of a step function in each bin; NaN for bins that begin after its last point."""
+    if not len(time):
+        return np.full(len(edges) - 1, np.nan)
+    total = np.concatenate([[0.0], np.cumsum(value[:-1] * np.diff(time))])
+    at = np.interp(edges, time, total)
+    held = np.diff(np.clip(edges, time[0], time[-1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(held > 0, np.diff(at) / held, np.nan)
+
+
+def _mean(time: F64, value: F64) -> float:
+    """The mean of a step function over its whole time."""
+    return float(value[:-1] @ np.diff(time)) / (time[-1] - time[0]) if len(time) > 1 else 0.0
+
+
+def _busy(time: F64, value: F64) -> str:
+    full = share(_mean(time, (value > FULL).astype(np.float64)))
+    return f"the cluster is full (over {100 * FULL:.0f} % of its GPUs in use) {full} of the time"
+
+
+def _queue(time: F64, value: F64) -> str:
+    return f"up to {int(value.max()) if len(value) else 0:,} jobs wait at once, {number(_mean(time, value))} on average"
+
+
+def _broken(time: F64, value: F64) -> str:
+    return f"{share(_mean(time, value))} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run"
+
+
+def _extremes(steps: Mapping[str, tuple[F64, F64]], tell: Callable[[F64, F64], str]) -> str:
+    """``Under a, ...; under b, ...``: where the mean is lowest, and where it is highest."""
+    means = {name: _mean(*step) for name, step in steps.items()}
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    first, last = tell(*steps[low]), tell(*steps[high])
+    if first == last:
+        return f"{first[0].upper()}{first[1:]}."
+    return f"Under {low}, {first}; under {high}, {last}."

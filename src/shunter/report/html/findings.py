@@ -1,0 +1,252 @@
+"""What a report says first: which policy is best by which measure, and what that costs elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shunter.report.html.page import Cell, note, points, table
+from shunter.report.tables import duration, number, share
+
+Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
+
+ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster. It bounds what can be reached."
+_WORSE = 1.1  # a cost is told when it is so many times what the first policy has
+_MOST_COSTS = 4
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One number by which policies are judged."""
+
+    name: str
+    best: str  # what the best policy has: "the shortest mean JCT"
+    of: Callable[[Row], float]
+    write: Callable[[float], str] = duration
+    high: bool = False  # the higher, the better
+
+    def winner(self, rows: Iterable[Row]) -> Row:
+        """The best policy; the first of equals."""
+        return (max if self.high else min)(rows, key=self.of)
+
+    def text(self, row: Row) -> str:
+        """The number as people read it."""
+        return self.write(self.of(row))
+
+
+def _point(key: str, point: str) -> Callable[[Row], float]:
+    return lambda row: float(row[key][point])
+
+
+MEASURES = (
+    Measure("mean JCT", "the shortest mean JCT", _point("jct_s", "mean")),
+    Measure("median JCT", "the shortest median JCT", _point("jct_s", "p50")),
+    Measure("p95 of JCT", "the shortest p95 of JCT", _point("jct_s", "p95")),
+    Measure("p99 of JCT", "the shortest p99 of JCT", _point("jct_s", "p99")),
+    Measure("mean wait", "the shortest mean wait", _point("wait_s", "mean")),
+    Measure("p99 of wait", "the shortest p99 of wait", _point("wait_s", "p99")),
+    Measure("longest wait", "the smallest maximum wait", _point("wait_s", "max")),
+    Measure("mean bounded slowdown", "the lowest mean slowdown", _point("bsld", "mean"), number),
+    Measure("GPUs in use", "the most GPUs in use", lambda row: float(row["utilization"]), share, True),
+    Measure("fragmentation", "the least fragmentation", lambda row: float(row["fragmentation"]), share),
+    Measure("fairness (Jain)", "the fairest slowdowns", lambda row: float(row["fairness"]["jain"]), number, True),
+    Measure("preemptions", "the fewest preemptions", lambda row: float(row["preemptions"]), lambda n: f"{n:,.0f}"),
+    Measure("GPU-hours lost", "the fewest GPU-hours lost", lambda row: float(row["lost_gpu_hours"]), number),
+)
+_COSTS = ("p99 of JCT", "p99 of wait", "longest wait", "mean JCT", "mean bounded slowdown")
+
+
+def label(row: Row) -> str:
+    """A policy's name in charts and tables; oracles have a star."""
+    return str(row["policy"]) + ("*" if row["oracle"] else "")
+
+
+def several(rows: Sequence[Row]) -> list[str]:
+    """The summary of a comparison; the first policy is what the others are compared with."""
+    stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
+    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else [])]
+    return [points(sentences(rows)), winners(rows), *tables(rows), *notes]
+
+
+def one(row: Row) -> list[str]:
+    """The summary of a single run."""
+    return [points(_story(row)), *tables([row]), *([note(ORACLE)] if row["oracle"] else [])]
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """The winners and what they cost, in words."""
+    known = [row for row in rows if not row["oracle"]] or list(rows)
+    told = []
+    for winner in _winners(known):
+        told.append(_praise(winner, known, rows[0]) + _price(winner, rows[0]))
+    oracles = [row for row in rows if row["oracle"]]
+    if oracles and len(known) < len(rows):
+        mean, reached = MEASURES[0], MEASURES[0].winner(oracles)
+        best = mean.winner(known)
+        gap = _relative(mean.of(reached), mean.of(best), f"{label(best)}, the best policy without that knowledge")
+        told.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
+    return told
+
+
+def _winners(rows: Sequence[Row]) -> list[Row]:
+    """The policies that are best by mean JCT, by its tail, by wait and by slowdown, each once."""
+    found = [measure.winner(rows) for measure in MEASURES[:8]]
+    return list({id(row): row for row in found}.values())
+
+
+def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
+    best = [measure for measure in MEASURES if _clearly(measure, winner, rows)]
+    if not best:
+        return f"{label(winner)} is as good as the others."
+    head = f"{label(winner)} has {best[0].best}, {best[0].text(winner)}"
+    if winner is not first:
+        head += ", " + _relative(best[0].of(winner), best[0].of(first), f"{label(first)} ({best[0].text(first)})")
+        head += _doubt(winner) if best[0] is MEASURES[0] else ""
+    others = [measure.name for measure in best[1:]]
+    return head + "." + (f" It is also best by {_list(others)}." if others else "")
+
+
+def _clearly(measure: Measure, winner: Row, rows: Sequence[Row]) -> bool:
+    """Whether it is the only best one, as people read the numbers."""
+    values = [measure.text(row) for row in rows]
+    return measure.winner(rows) is winner and values.count(measure.text(winner)) == 1
+
+
+def _doubt(row: Row) -> str:
+    found = row.get("difference")
+    if not found or found.get("mean_s") is None:
+        return ""
+    if found["low_s"] <= 0 <= found["high_s"]:
+        return ", which may be chance (the 95 % interval of the difference has 0 in it)"
+    return ""
+
+
+def _price(winner: Row, first: Row) -> str:
+    if winner is first:
+        return ""
+    costs = []
+    for measure in (m for name in _COSTS for m in MEASURES if m.name == name):
+        mine, base = measure.of(winner), measure.of(first)
+        if base > 0 and mine > _WORSE * base:
+            costs.append(f"its {measure.name} is {mine / base:.1f}x {label(first)}'s ({measure.text(winner)})")
+    if winner["preemptions"] > first["preemptions"]:
+        costs.append(f"it stops running jobs {winner['preemptions']:,.0f} times")
+    return (
+        f" The price: {_list(costs[:_MOST_COSTS])}."
+        if costs
+        else f" By no measure here is it worse than {label(first)}."
+    )
+
+
+def _relative(value: float, base: float, whose: str) -> str:
+    if base == 0:
+        return f"where {whose} has none"
+    change = value / base - 1
+    if abs(change) < 0.005:
+        return f"as {whose}"
+    return f"{abs(100 * change):.0f} % {'below' if change < 0 else 'above'} {whose}"
+
+
+def _list(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""
+
+
+def _story(row: Row) -> list[str]:
+    jct, wait = row["jct_s"], row["wait_s"]
+    sizes = {name: group for name, group in row["by_size"].items() if group["jobs"]}
+    told = [
+        f"{row['finished']:,} of {row['jobs']:,} jobs finished, the last of them {duration(row['makespan_s'])} after"
+        " the first was submitted.",
+        f"Half of them were complete {duration(jct['p50'])} after submission or sooner, 95 % within"
+        f" {duration(jct['p95'])}; the mean is {duration(jct['mean'])}.",
+        f"Half of them waited {duration(wait['p50'])} or less; the longest wait is {duration(wait['max'])}.",
+        f"{share(row['utilization'])} of the GPU time was used. While jobs waited, {share(row['fragmentation'])} of the"
+        " free GPUs were on partly used nodes.",
+    ]
+    if len(sizes) > 1:
+        worst = max(sizes, key=lambda name: sizes[name]["wait_s"]["mean"])
+        told.append(f"Jobs of {worst} GPUs waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average.")
+    if row["preemptions"]:
+        lost = number(row["lost_gpu_hours"])
+        told.append(f"Running jobs were stopped {row['preemptions']:,.0f} times, which lost {lost} GPU-hours.")
+    return told
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def winners(rows: Sequence[Row]) -> str:
+    """Per measure the best policy, and the best oracle beside it."""
+    groups = [
+        ("best policy", [row for row in rows if not row["oracle"]]),
+        ("best oracle*", [r for r in rows if r["oracle"]]),
+    ]
+    groups = [(name, group) for name, group in groups if group]
+    lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in MEASURES]
+    headings = [heading for name, _ in groups for heading in (name, "")]
+    return table("The best by each measure", ["measure", *headings], lines)
+
+
+def _best(measure: Measure, rows: Sequence[Row]) -> tuple[str, str]:
+    """Who is best, and the number."""
+    value = measure.text(measure.winner(rows))
+    who = [label(row) for row in rows if measure.text(row) == value]
+    if len(who) == len(rows) > 1:
+        return "all alike", value
+    return who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else ""), value
+
+
+def tables(rows: Sequence[Row]) -> list[str]:
+    """All numbers of all policies: the times, then the rest."""
+    times = [
+        (f"{what} {point}", _point(key, point), duration, min)
+        for what, key in (("JCT", "jct_s"), ("wait", "wait_s"))
+        for point in ("mean", "p50", "p95", "p99", "max")
+    ]
+    rest: list[tuple[str, Callable[[Row], float], Callable[[float], str], Any]] = [
+        ("bounded slowdown", _point("bsld", "mean"), number, min),
+        ("GPUs in use", lambda row: row["utilization"], share, max),
+        ("fragmentation", lambda row: row["fragmentation"], share, min),
+        ("fairness", lambda row: row["fairness"]["jain"], number, max),
+        ("preemptions", lambda row: row["preemptions"], lambda n: f"{n:,.0f}", None),
+        ("GPU-hours lost", lambda row: row["lost_gpu_hours"], number, None),
+    ]
+    second = [_column(rows, *column[1:]) for column in rest]
+    headings = ["policy", *(name for name, *_ in rest)]
+    if len(rows) > 1:
+        headings += [f"mean JCT against {label(rows[0])}"]
+        second.append([_difference(row, rows[0]) for row in rows])
+    first = [_column(rows, *column[1:]) for column in times]
+    return [
+        table("Times: completion (JCT, submission to end) and wait in the queue", ["policy", *(t[0] for t in times)],
+              _lines(rows, first)),
+        table("Everything else", headings, _lines(rows, second)),
+    ]  # fmt: skip
+
+
+def _column(
+    rows: Sequence[Row], of: Callable[[Row], float], write: Callable[[float], str], choose: Any
+) -> list[str | Cell]:
+    """The cells of a column; of the policies that are no oracles (of all, if all are) the best are marked."""
+    texts = [write(of(row)) for row in rows]
+    judged = [row for row in rows if not row["oracle"]] or rows
+    best = write(choose(map(of, judged))) if choose and len(set(texts)) > 1 else None
+    return [Cell(text, best=text == best and row in judged) for text, row in zip(texts, rows, strict=True)]
+
+
+def _lines(rows: Sequence[Row], columns: Sequence[Sequence[str | Cell]]) -> list[list[str | Cell]]:
+    return [[label(row), *cells] for row, cells in zip(rows, zip(*columns, strict=True), strict=True)]
+
+
+def _difference(row: Row, first: Row) -> Cell:
+    found = row.get("difference")
+    if not found or found["mean_s"] is None:
+        return Cell("–")
+    relative = f" ({100 * found['mean_s'] / first['jct_s']['mean']:+.0f} %)" if first["jct_s"]["mean"] else ""
+    interval = f"95 %: {_signed(found['low_s'])} .. {_signed(found['high_s'])}"
+    return Cell(_signed(found["mean_s"]) + relative, hint=interval)
+
+
+def _signed(seconds: float) -> str:
+    return ("+" if seconds > 0 else "") + duration(seconds)

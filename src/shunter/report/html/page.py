@@ -1,0 +1,171 @@
+"""A page: its title, its sections and what is in them, as one HTML file that asks for nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from shunter.report.html.charts import Chart
+
+GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
+SCRIPTS = ("vendor/echarts.min.js", "report.js", "timeline.js")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under its own heading; ``body`` is HTML, made by the functions below."""
+
+    title: str
+    body: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table that is more than its text."""
+
+    text: str
+    best: bool = False  # the best of its column
+    hint: str = ""  # a second, smaller line
+
+
+def render(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The whole page; ``lead`` is the sentence under the title, as plain text."""
+    scripts = [_static(name) for name in SCRIPTS]
+    hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in scripts)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {hashes}"
+    links = "".join(f'<li><a href="#{_slug(s.title)}">{text_of(s.title)}</a></li>' for s in sections)
+    head = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{GENERATOR}\n"
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{text_of(title)}</title>\n<style>\n{_static('report.css')}</style>\n</head>\n<body>\n"
+    )
+    top = (
+        '<a class="skip" href="#content">Skip to the content</a>\n'
+        f'<header class="top"><h1>{text_of(title)}</h1><p class="lead">{text_of(lead)}</p></header>\n'
+        f'<nav class="bar" aria-label="Sections"><ul>{links}</ul>'
+        '<button type="button" id="theme" aria-pressed="false" hidden>Dark colours</button></nav>\n'
+        "<noscript><p>The charts of this page are drawn by scripts, which are switched off here.</p></noscript>\n"
+    )
+    body = "\n".join(_section(section) for section in sections)
+    foot = '\n<p class="sr" id="announce" role="status" aria-live="polite"></p>\n'
+    tail = "\n".join(f"<script>{text}</script>" for text in scripts)
+    return f'{head}{top}<main id="content" tabindex="-1">\n{body}\n</main>{foot}{tail}\n</body>\n</html>\n'
+
+
+def text_of(plain: str) -> str:
+    """Plain text as HTML; a number stays on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=(?:%|[smhd]\b))", "\u00a0", escape(plain))
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of plain text."""
+    return f"<p>{text_of(text)}</p>"
+
+
+def points(texts: Iterable[str]) -> str:
+    """A list of sentences."""
+    return f'<ul class="points">{"".join(f"<li>{text_of(text)}</li>" for text in texts)}</ul>'
+
+
+def note(text: str) -> str:
+    """A remark that is read after the rest."""
+    return f'<p class="note">{text_of(text)}</p>'
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and what they are."""
+    rows = "".join(f"<div><dt>{text_of(name)}</dt><dd>{text_of(text)}</dd></div>" for name, text in pairs)
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def code(text: str) -> str:
+    """Text to be copied as it is."""
+    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+
+
+def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
+    """A table; the first column names the rows, the others are numbers."""
+    head = "".join(f'<th scope="col">{text_of(heading)}</th>' for heading in headings)
+    body = "".join(
+        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows
+    )
+    return (
+        f'<div class="table" role="region" tabindex="0" aria-label="{text_of(caption)}"><table>'
+        f"<caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def figure(title: str, finding: str, chart: Chart, note: str = "") -> str:
+    """A chart with its title, and the sentence that says what is to be seen in it."""
+    remark = f'<p class="note">{text_of(note)}</p>' if note else ""
+    return (
+        f'<figure class="chart" data-title="{text_of(title)}"><figcaption><h3>{text_of(title)}</h3>'
+        f"<p>{text_of(finding)}</p></figcaption>"
+        f'<div class="plot" role="img" aria-label="{text_of(f"Chart: {title}. {finding}")}"></div>'
+        f"{embed(chart)}<details><summary>Data of this chart</summary></details>"
+        f"{remark}</figure>"
+    )
+
+
+def grid(figures: Iterable[str]) -> str:
+    """Figures side by side where there is room."""
+    return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def choice(label: str, options: Mapping[str, Sequence[str]]) -> str:
+    """One of several parts, chosen from a list; all of them where scripts are switched off."""
+    parts = "".join(f'<div data-choice="{text_of(name)}">{"".join(body)}</div>' for name, body in options.items())
+    return f'<div class="choice" data-label="{text_of(label)}">{parts}</div>'
+
+
+def embed(data: Any) -> str:
+    """Data for the scripts of the page."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json">{text}</script>'
+
+
+def _section(section: Section) -> str:
+    name = _slug(section.title)
+    body = "\n".join(section.body)
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{text_of(section.title)}</h2>\n{body}\n</section>'
+
+
+def _td(cell: str | Cell) -> str:
+    best = isinstance(cell, Cell) and cell.best
+    return f'<td class="best">{_cell(cell)}</td>' if best else f"<td>{_cell(cell)}</td>"
+
+
+def _cell(cell: str | Cell) -> str:
+    if isinstance(cell, str):
+        return text_of(cell)
+    mark = '<span class="sr">, best</span>' if cell.best else ""
+    hint = f"<small>{text_of(cell.hint)}</small>" if cell.hint else ""
+    return f"{text_of(cell.text)}{mark}{hint}"
+
+
+def _breakable(name: str) -> str:
+    """A policy's name may go on in the next line after a colon or comma."""
+    return re.sub(r"([:,])(?=\w)", r"\1<wbr>", name)
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+@cache
+def _static(name: str) -> str:
+    return files("shunter").joinpath("report", "html", name).read_text(encoding="utf-8")
+
+
+def _sha256(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,65 @@
+"""What was run: enough to run it again, and to see that it came out the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from shunter.report.html.findings import Row, label
+from shunter.report.html.page import code, facts, table
+
+if TYPE_CHECKING:
+    from shunter.folders import Run
+
+
+def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
+    """The trace, the cluster, the policies, the versions, and the command that leads here again."""
+    first, record, cluster = runs[0], runs[0].experiment, runs[0].cluster
+    path = record.trace.path
+    name = path if path.startswith("synthetic") else PurePath(path).name
+    kinds = "; ".join(
+        f"{g.count:,} nodes of {g.gpus} {g.gpu_type}{f' ({g.vc})' if g.vc else ''}" for g in cluster.groups[:6]
+    )
+    more = f"; and {len(cluster.groups) - 6} more groups" if len(cluster.groups) > 6 else ""
+    versions = first.versions
+    packages = ", ".join(
+        f"{name} {version}" for name, version in versions.items() if name not in ("shunter", "platform")
+    )
+    about = [
+        ("trace", name or "made in memory"),
+        ("jobs", f"{first.summary['jobs']:,}"),
+        ("digest of the trace", record.trace.digest),
+        ("cluster", f"{cluster.name}: {cluster.nodes:,} nodes, {cluster.gpus:,} GPUs"),
+        ("nodes", kinds + more),
+        ("seed", str(record.seed)),
+        ("jobs that can never fit", "left out" if record.drop_unfit else "none allowed"),
+        ("shunter", versions.get("shunter", "")),
+        ("with", packages),
+        ("on", versions.get("platform", "")),
+    ]
+    lines = [[label(row), _estimates(run), run.summary["digest"]] for run, row in zip(runs, rows, strict=True)]
+    return [
+        facts(about),
+        table("Policies, with the settings that differ from their defaults", ["policy", "estimates", "digest"], lines),
+        code(command(runs, rows)),
+    ]
+
+
+def _estimates(run: Run) -> str:
+    return "–" if run.summary["estimate"] == "none" else str(run.summary["estimate"])
+
+
+def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
+    """What to type to get this again, where the trace's file lies in the present folder."""
+    record = runs[0].experiment
+    path = record.trace.path
+    trace = path if path.startswith("synthetic") else PurePath(path).name or "TRACE"
+    words = ["shunter", "compare" if len(runs) > 1 else "simulate", trace, "--cluster", record.cluster.text]
+    words += [word for run in runs for word in ("--policy", run.experiment.policy)]
+    repeats = len(rows[0].get("repeats", ()))
+    words += ["--repeat", str(repeats)] if repeats > 1 else []
+    words += ["--seed", str(record.seed)] if record.seed else []
+    words += ["--drop-unfit"] if record.drop_unfit else []
+    return shlex.join(words)

@@ -1,0 +1,59 @@
+"""The report of one run or of several policies on the same jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from shunter.report.html import findings
+from shunter.report.html.course import courses, distributions
+from shunter.report.html.findings import Row, label
+from shunter.report.html.page import Section, note, render
+from shunter.report.html.provenance import provenance
+from shunter.report.html.reasons import reasons
+from shunter.report.html.timeline import Progress, timeline
+from shunter.report.tables import duration
+
+if TYPE_CHECKING:
+    from shunter.folders import Run
+
+LIMIT = 2_900_000  # bytes of a page: what the node timeline can tell depends on it
+
+
+def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None) -> str:
+    """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them."""
+    rows = rows or [run.summary for run in runs]
+    names = [label(row) for row in rows]
+    first = runs[0]
+    repeats = len(rows[0].get("repeats", ()))
+    again = (
+        [note(f"Numbers above are means of {repeats} repeats. Charts show the first of them.")] if repeats > 1 else []
+    )
+    summary = findings.several(rows) if len(runs) > 1 else findings.one(rows[0])
+    sections = [
+        Section("Summary", [*summary, *again]),
+        Section("Who waits", distributions(names, runs, rows)),
+        Section("Over time", courses(names, runs)),
+    ]
+    why = reasons(names, runs)
+    if why:
+        sections.append(Section("Where waiting time went", why))
+    run = Section("What was run", provenance(runs, rows))
+    title, lead = _title(names, first), _lead(runs)
+    room = LIMIT - len(render(title, lead, [*sections, run]).encode())
+    nodes = timeline(names, runs, room, progress or (lambda done, total: None))
+    return render(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
+
+
+def _title(names: Sequence[str], run: Run) -> str:
+    who = names[0] if len(names) == 1 else f"{len(names)} policies"
+    return f"{who} on {run.cluster.name}"
+
+
+def _lead(runs: Sequence[Run]) -> str:
+    first, cluster = runs[0], runs[0].cluster
+    longest = max(float(run.summary["makespan_s"]) for run in runs)
+    return (
+        f"{first.summary['jobs']:,} jobs on {cluster.nodes:,} nodes with {cluster.gpus:,} GPUs,"
+        f" simulated over {duration(longest)} by shunter {first.versions.get('shunter', '')}."
+    )

@@ -1,0 +1,210 @@
+"""Reports in a real browser: everything is drawn, nothing is asked for, nothing is complained about."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from shunter.report.html import charts, page
+from shunter.report.html.report import report
+
+LIMIT = 3_000_000  # bytes of a report
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Opens a page without network; in the end, it must have asked for nothing and said nothing."""
+    said, asked, contexts = [], [], []
+
+    def open_page(text, **settings):
+        (tmp_path / "page.html").write_text(text, encoding="utf-8")
+        context = browser.new_context(offline=True, **settings)
+        contexts.append(context)
+        opened = context.new_page()
+        opened.on("console", lambda message: said.append(message.text))
+        opened.on("pageerror", lambda error: said.append(str(error)))
+        opened.on("request", lambda request: asked.append(request.url))
+        opened.goto((tmp_path / "page.html").as_uri())
+        if '<figure class="timeline"' in text:
+            opened.wait_for_selector("canvas[data-ready]")
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("file:")] == []
+    assert len(asked) == len(contexts)
+
+
+@pytest.fixture(scope="session")
+def compared(kept):
+    return report(kept)
+
+
+DRAWN = """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth).map((plot) =>
+  ({ title: plot.closest("figure").dataset.title, marks: plot.querySelectorAll("svg path").length,
+     texts: plot.querySelectorAll("svg text").length }))"""
+INK = """(canvas) => { const { width, height } = canvas;
+  const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const seen = new Set(); for (let i = 0; i < data.length; i += 4) seen.add(data.slice(i, i + 3).join());
+  return seen.size; }"""
+
+
+def test_every_chart_of_a_comparison_is_drawn(visit, compared):
+    opened = visit(compared)
+    drawn = opened.evaluate(DRAWN)
+    assert [one["title"] for one in drawn] == [
+        "Completion time (JCT)", "Wait in the queue", "Wait by job size", "Wait by user", "GPUs in use",
+        "Jobs that wait", "Fragmentation", "Why jobs waited, by policy", "Why jobs waited, over time",
+        "Why jobs waited, by size",
+    ]  # fmt: skip
+    assert all(one["marks"] > 5 and one["texts"] > 5 for one in drawn), drawn
+    assert opened.locator("canvas").evaluate(INK) > 8
+    assert len(compared.encode()) < LIMIT
+
+
+def test_every_chart_of_one_run_is_drawn_in_the_dark(visit, kept):
+    opened = visit(report(kept[:1]), color_scheme="dark")
+    drawn = opened.evaluate(DRAWN)
+    assert len(drawn) == 9
+    assert all(one["marks"] > 3 for one in drawn), drawn
+    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, re.findall(r"\d+", ground))) < 150
+    assert opened.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
+
+
+def test_keys_alone_reach_and_work_the_controls(visit, compared):
+    opened = visit(compared)
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("document.activeElement.className") == "skip"
+    opened.keyboard.press("Enter")
+    paths = "document.querySelectorAll('figure.chart .plot')[0].querySelectorAll('svg path').length"
+    before = opened.evaluate(paths)
+    for _ in range(30):
+        opened.keyboard.press("Tab")
+        if opened.evaluate("document.activeElement.dataset.series") == "las":
+            break
+    assert opened.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    opened.keyboard.press("Space")
+    pressed = [b.get_attribute("aria-pressed") for b in opened.locator("button[data-series='las']").all()]
+    assert len(pressed) > 5
+    assert set(pressed) == {"false"}
+    assert opened.evaluate(paths) < before
+    assert opened.locator("#announce").text_content() == "las is hidden"
+
+
+def test_the_theme_changes_at_a_button_and_for_print(visit, compared):
+    opened = visit(compared)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light = opened.evaluate(ground)
+    opened.get_by_role("button", name="Dark colours").click()
+    assert opened.evaluate(ground) != light
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.evaluate(ground) == light
+    opened.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.evaluate(ground) != light
+
+
+def test_zoom_is_shared_by_all_charts_over_time(visit, compared):
+    opened = visit(compared)
+    texts = "[...document.querySelectorAll('figure.chart')].map(f => f.querySelector('.plot').textContent)"
+    before, said = opened.evaluate(texts), opened.locator(".timeline .note").text_content()
+    opened.locator("figure[data-title='GPUs in use'] button[aria-label='Zoom in']").click()
+    after = opened.evaluate(texts)
+    titles = opened.evaluate("[...document.querySelectorAll('figure.chart')].map(f => f.dataset.title)")
+    changed = {title for title, a, b in zip(titles, before, after, strict=True) if a != b}
+    assert {"GPUs in use", "Jobs that wait", "Fragmentation", "Why jobs waited, over time"} == changed
+    assert opened.locator(".timeline .note").text_content() != said
+    plot = opened.locator("figure[data-title='Fragmentation'] .plot")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    opened.mouse.move(box["x"] + 300, box["y"] + 60)
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 400, box["y"] + 80)
+    opened.mouse.up()
+    assert opened.evaluate(texts)[4] != after[4]
+    opened.mouse.dblclick(box["x"] + 300, box["y"] + 60)
+    assert opened.evaluate(texts) == before
+
+
+def test_a_job_is_found_on_the_timeline(visit, compared, kept):
+    opened = visit(compared)
+    opened.get_by_label("Policy").last.select_option("sjf:estimate=oracle*")
+    opened.wait_for_selector("canvas[data-ready='sjf:estimate=oracle*']")
+    opened.get_by_label("Job id").fill("17")
+    opened.keyboard.press("Enter")
+    job = kept[2].jobs.row(16, named=True)
+    text = opened.locator("#announce").text_content()
+    assert f"Job 17 of {job['user']}: {job['gpus']:g} GPUs" in text
+    nodes = ", ".join(map(str, job["nodes"]))
+    assert f"node{'s' if len(job['nodes']) > 1 else ''} {nodes}" in text
+    opened.get_by_label("Job id").fill("nobody")
+    opened.keyboard.press("Enter")
+    assert opened.locator("#announce").text_content() == "There is no job nobody."
+
+
+def test_a_chart_has_its_data_as_a_table(visit, compared, kept):
+    opened = visit(compared)
+    details = opened.locator("figure[data-title='Wait by job size'] details")
+    details.locator("summary").click()
+    details.locator("table").wait_for()
+    cells = details.locator("tbody tr").first.locator("td").all_text_contents()
+    assert len(cells) == len(kept)
+    assert all(re.fullmatch(r"[\d.]+ [smhd]|0 s", cell) for cell in cells), cells
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_nothing_is_wider_than_the_window(visit, compared, width):
+    opened = visit(compared, viewport={"width": width, "height": 800})
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_thousand_nodes_and_a_hundred_thousand_jobs(visit, large):
+    text = report([large])
+    assert len(text.encode()) < LIMIT
+    opened = visit(text)
+    canvas = opened.locator("canvas")
+    assert canvas.evaluate(INK) > 20
+    begun = opened.evaluate("performance.now()")
+    for _ in range(7):
+        opened.get_by_role("button", name="Show fewer nodes").click()
+    for _ in range(3):
+        opened.locator("figure.timeline button[aria-label='Zoom in']").click()
+    assert opened.evaluate("performance.now()") - begun < 5000
+    assert "Every bar is a job" in opened.locator(".timeline .note").text_content()
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    tip = opened.locator(".timeline .tip")
+    for step in range(40):
+        opened.mouse.move(box["x"] + 80 + 20 * step, box["y"] + 10)
+        if tip.is_visible():
+            break
+    assert re.match(r"Job job-\d+-\d+user", tip.text_content())
+
+
+def test_six_times_a_thousand_nodes_are_drawn_as_maps(visit, large, monkeypatch):
+    monkeypatch.setattr("shunter.report.html.report.LIMIT", 1_500_000)
+    rows = [{**large.summary, "policy": f"p{number}", "difference": None} for number in range(6)]
+    opened = visit(report([large] * 6, rows))
+    assert "Single jobs are not in this page" in opened.locator(".timeline .note").text_content()
+    assert opened.locator("canvas").evaluate(INK) > 8
+
+
+def test_all_kinds_of_charts(visit):
+    x, y = charts.Axis("time", "elapsed"), charts.Axis("jobs", "count")
+    drawn = {
+        "lines": charts.lines([0, 60, 120], {"a": [1, 2, 3], "b": [3, None, 1]}, x, y),
+        "steps": charts.steps([0, 60, 120], {"a": [1, 2, 3]}, x, y),
+        "stacked": charts.stacked([0, 60, 120], {"a": [1, 2, 3], "b": [1, 1, 1]}, x, y),
+        "bars": charts.bars(["one", "two"], {"a": [1, 2]}, "name", y),
+        "cdf": charts.cdf({"a": [0, 1, 10, 1e6]}, charts.Axis("wait", "duration", log=True)),
+        "nothing": charts.cdf({"a": []}, charts.Axis("wait", "duration", log=True)),
+    }
+    heat = charts.heatmap(["0", "1"], ["Mon", "Tue"], [[1, 2], [3, 4]], charts.Axis("jobs", "count"))
+    body = [page.figure(title, "Something is to be seen.", chart) for title, chart in drawn.items()]
+    text = page.render("All", "Kinds.", [page.Section("Charts", [*body, page.figure("heat", "Hot.", heat)])])
+    opened = visit(text)
+    assert all(one["texts"] >= 2 for one in opened.evaluate(DRAWN) if one["title"] != "heat")
+    assert opened.locator("figure[data-title=heat] td").count() == 4

@@ -1,0 +1,125 @@
+"""What a report says, and of what."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import shunter
+from shunter.report.html import course, findings
+from shunter.report.html.report import report
+
+
+def row(policy, jct, oracle=False, **more):
+    """A summary with every time at ``jct`` seconds."""
+    times = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), float(jct))
+    summary = {
+        "policy": policy, "oracle": oracle, "jct_s": times, "wait_s": times, "bsld": times, "utilization": 0.5,
+        "fragmentation": 0.1, "fairness": {"jain": 0.5}, "preemptions": 0, "lost_gpu_hours": 0.0, "difference": None,
+    }  # fmt: skip
+    return summary | more
+
+
+def told(*rows):
+    return " ".join(findings.sentences(rows))
+
+
+def plain(text):
+    return html.unescape(re.sub(r"<[^>]+>", " ", text)).replace("\u00a0", " ")
+
+
+# ------------------------------------------------------------------------------------------- the winner
+
+
+def test_the_winner_is_named_with_its_lead_and_its_price():
+    slow = dict.fromkeys(("mean", "p50", "p90", "p95"), 300.0) | {"p99": 900.0, "max": 1280.0}
+    text = told(row("fifo", 400), row("las", 236, wait_s=slow, preemptions=7))
+    assert "las has the shortest mean JCT, 3.93 m, 41 % below fifo (6.67 m)." in text
+    assert "The price: its p99 of wait is 2.2x fifo's (15.0 m), its longest wait is 3.2x fifo's (21.3 m)" in text
+    assert "and it stops running jobs 7 times." in text
+    assert "fifo has the shortest p99 of wait, 6.67 m." in text
+
+
+def test_an_oracle_is_a_bound_and_no_winner():
+    text = told(row("fifo", 400), row("sjf", 200, oracle=True))
+    assert text.startswith("fifo has the shortest mean JCT") is False or "sjf* has the shortest" not in text
+    assert "With true run times known, sjf* has a mean JCT of 3.33 m, 50 % below fifo, the best policy" in text
+    marked = re.findall(
+        r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>',
+        "".join(findings.tables([row("fifo", 400), row("sjf", 200, oracle=True)])),
+    )
+    assert {name for name, cells in marked if "best" in cells} == {"fifo"}
+
+
+def test_only_oracles_may_win_among_themselves():
+    assert "a* has the shortest mean JCT" in told(row("a", 100, oracle=True), row("b", 200, oracle=True))
+
+
+def test_what_may_be_chance_is_called_so():
+    unsure = {"mean_s": -10, "low_s": -30, "high_s": 5}
+    assert "which may be chance" in told(row("fifo", 400), row("las", 390, difference=unsure))
+    sure = {"mean_s": -10, "low_s": -30, "high_s": -5}
+    assert "chance" not in told(row("fifo", 400), row("las", 390, difference=sure))
+
+
+def test_equals_are_not_praised():
+    text = told(row("fifo", 400), row("lifo", 400))
+    assert text == "fifo is as good as the others."
+    assert "best by" not in text
+
+
+# ------------------------------------------------------------------------------------------- courses
+
+
+def test_bins_hold_the_mean_of_a_step_function():
+    time, value = np.array([0.0, 10.0, 30.0]), np.array([2.0, 4.0, 0.0])
+    assert course.binned(time, value, np.array([0.0, 20.0, 40.0, 60.0])).tolist()[:2] == [3.0, 4.0]
+    assert np.isnan(course.binned(time, value, np.array([0.0, 20.0, 40.0, 60.0]))[2])
+    assert np.isnan(course.binned(np.array([]), np.array([]), np.array([0.0, 1.0]))).all()
+
+
+# ------------------------------------------------------------------------------------------- the whole
+
+
+def test_a_report_of_one_run_tells_its_story(kept):
+    text = plain(report(kept[:1]))
+    summary = kept[0].summary
+    assert f"{summary['finished']} of {summary['jobs']} jobs finished" in text
+    assert "shunter simulate synthetic:jobs=300,seed=1,gpus=16,load=1.3 --cluster 4x4 --policy fifo" in text
+    assert "fifo on 4x4" in text
+    assert "The best by each measure" not in text
+
+
+def test_a_report_of_several_has_all_of_them(kept):
+    text = plain(report(kept))
+    for run in kept:
+        assert run.summary["digest"] in text
+    assert kept[0].experiment.trace.digest in text
+    assert f"shunter {kept[0].versions['shunter']}" in text
+    assert "--policy fifo --policy las --policy sjf:estimate=oracle" in text
+    assert findings.ORACLE in text
+
+
+def test_without_reasons_there_is_no_section_about_them(kept):
+    assert "Where waiting time went" in report(kept)
+    assert "Where waiting time went" not in report([replace(run, decisions=None) for run in kept])
+
+
+def test_repeats_are_told(kept):
+    rows = [{**run.summary, "difference": None, "repeats": [run.summary] * 3} for run in kept]
+    text = plain(report(kept, rows))
+    assert "means of 3 repeats" in text
+    assert "--repeat 3" in text
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_hardly_any_job_is_enough(jobs):
+    run = shunter.simulate("synthetic:jobs=1,gpus=4", "1x4", "fifo", decisions=True).kept
+    if not jobs:
+        run = replace(run, jobs=run.jobs.with_columns(state=run.jobs["state"].str.replace("done", "failed")))
+    assert "<figure" in report([run])
+    assert "<figure" in report([run, run])
