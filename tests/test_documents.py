@@ -17,6 +17,7 @@ from shunter.cli.policies import _written
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.policies._ordering import Ordering
+from shunter.reasons import CODES
 from shunter.traces.csv_table import REQUIRED
 
 ROOT = Path(__file__).parents[1]
@@ -99,6 +100,11 @@ def test_a_table_says_what_the_code_says(page, heading, expected):
     assert rows_of(page, heading) == expected()
 
 
+def test_every_reason_is_described():
+    described = {cells(line)[0].strip("`"): cells(line)[1] for line in rows_of("explain.md", "## Reasons")}
+    assert described == CODES
+
+
 def test_every_placement_is_described():
     described = [cells(line)[0].strip("`") for line in rows_of("policies.md", "## Placements")]
     assert sorted(described) == sorted(declared(Ordering)["placement"][2].choices)
@@ -130,7 +136,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
 
 
 def test_every_file_of_a_run_is_described(tmp_path):
-    shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").save(tmp_path / "run")
+    shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo", decisions=True).save(tmp_path / "run")
     told = {cells(line)[0].strip("`") for line in rows_of("summary.md", "## The folder")}
     assert told == {file.name for file in (tmp_path / "run").iterdir()}
 
@@ -176,15 +182,21 @@ def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if blocks(page, "bash")]
+
+
 @pytest.mark.usefixtures("_elsewhere")
-def test_the_commands_of_the_readme_run():
-    (block,) = blocks(ROOT / "README.md", "bash")
-    commands = [shlex.split(line) for line in block.splitlines()]
-    assert len(commands) >= 5
-    for program, *arguments in commands:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_one_after_the_other(page):
+    commands = [shlex.split(line, comments=True) for block in blocks(page, "bash") for line in block.splitlines()]
+    for program, *arguments in filter(None, commands):
         assert program == "shunter"
         done = CliRunner().invoke(app, arguments, prog_name="shunter")
         assert done.exit_code == 0, (arguments, done.stderr)
+
+
+def test_the_pages_that_users_read_first_have_commands():
+    assert {"README.md", "explain.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.usefixtures("_elsewhere")

@@ -10,7 +10,7 @@ from __future__ import annotations
 OF_JOB, OF_CLASS, OF_POOL, OF_ALL = range(4)
 SCOPES = ("job", "class", "pool", "all")
 
-NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, RESERVATION, PLANNED, UNPLANNED = range(9)
+NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED = range(10)
 NUMBERS = 3  # that go with each code:
 CODES = {
     "none": "nothing holds it back",
@@ -18,7 +18,8 @@ CODES = {
     "scattered": "enough GPUs are free, but not together (free there, most on one node, free elsewhere)",
     "starved": "GPUs are free, but not CPU or memory beside them (free there, most on one node, free elsewhere)",
     "away": "nodes where it may run are down or asleep (GPUs on those that are up)",
-    "behind": "an earlier job doesn't fit, and nobody may pass it (that job)",
+    "behind": "an earlier job doesn't fit, and nobody may pass it, though enough GPUs are free for this one (that job)",
+    "queued": "an earlier job doesn't fit, nor does this one (that job)",
     "reservation": "starting it would delay an earlier job (that job, when it should start in ms)",
     "planned": "its turn is planned (when it should start in ms)",
     "unplanned": "too many jobs are ahead of it to plan its turn (how many are planned)",

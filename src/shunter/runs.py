@@ -309,13 +309,14 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
     from shunter.traces.synthetic import synthetic
 
     values: dict[str, Any] = {"jobs": 5000, "seed": 0}
-    kinds = {"jobs": int, "seed": int, "gpus": int, "load": float}
+    kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
     for part in filter(None, text.partition(":")[2].split(",")):
         key, _, value = part.partition("=")
         try:
             values[key] = kinds[key](value)
         except (KeyError, ValueError):
-            raise TraceError(f"trace '{text}': must be synthetic:jobs=N,seed=N,gpus=N,load=X, got '{part}'") from None
+            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
+            raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
     return synthetic(**{**values, "seed": values["seed"] + repeat})
 
 

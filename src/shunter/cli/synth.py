@@ -3,34 +3,130 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shunter.cli.console import ForceOption, SeedOption, note
 from shunter.errors import TraceError
 
+if TYPE_CHECKING:
+    from shunter.model import Trace
+
 EXAMPLES = """Examples:
 
-shunter trace synth jobs.parquet --jobs 5000 --gpus 128 --load 1.1
+shunter trace synth venus.parquet --like helios-venus --jobs 20000
+
+shunter trace synth busy.parquet --like philly --gpus 256 --load 1.1
+
+shunter trace synth shareable.parquet --fit our_jobs.csv
+
+shunter trace synth at_once.parquet --from our_jobs.csv --arrivals batch
 """
 
+_LIKE = "A published trace: helios-venus, helios-earth, helios-saturn, helios-uranus, philly or pai."
+_LOAD = "GPU time asked for over what the GPUs offer; stretches the arrivals, not the jobs."
 
-def synth(
+
+def _published(incomplete: str) -> list[str]:
+    from importlib.resources import files
+
+    folder = files("shunter").joinpath("traces", "twins", "profiles")  # without importing what reads them: that is slow
+    names = sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def synth(  # noqa: PLR0913, PLR0917  one argument per option
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
-    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="How many jobs.")] = 5000,
+    like: Annotated[str | None, typer.Option("--like", metavar="NAME", help=_LIKE, autocompletion=_published)] = None,
+    fit: Annotated[
+        Path | None, typer.Option("--fit", metavar="FILE", help="Your trace, for a twin without its names.")
+    ] = None,
+    take: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="A trace whose very jobs to take.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", help="How many: 5000, or as many as in FILE.")
+    ] = None,
     seed: SeedOption = 0,
-    gpus: Annotated[int, typer.Option("--gpus", metavar="N", help="GPUs of the cluster that it is meant for.")] = 128,
-    load: Annotated[float, typer.Option("--load", metavar="X", help="GPU time asked for over what those offer.")] = 0.9,
+    load: Annotated[float | None, typer.Option("--load", metavar="X", help=_LOAD)] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", help="GPUs of the cluster that it is for.")] = None,
+    arrivals: Annotated[
+        str | None, typer.Option("--arrivals", metavar="HOW", help="batch: all at once; poisson: no rhythm, no bursts.")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Make up a trace that behaves like the published ones."""
+    """Make up a trace: like a published one, like your own but without its names, or the same jobs at other times.
+
+    Without --like, --fit or --from it is like the published ones in general, for 128 GPUs at a load of 0.9.
+    """
+    _check_options({"--like": like, "--fit": fit, "--from": take}, jobs, load, gpus, arrivals)
     if out.exists() and not force:
         raise TraceError(f"{out}: exists already; choose another name, or replace it with --force")
 
     from shunter import traces
+    from shunter.traces import twins
     from shunter.traces.synthetic import synthetic
 
-    made = synthetic(jobs, seed, gpus, load)
+    if fit:
+        made = twins.twin_of(traces.read(fit), jobs, seed, load, gpus)
+    elif take:
+        made = traces.read(take)
+        made = made if load is None or gpus is None else twins.stretched(made, load, gpus)
+    else:
+        made = synthetic(5000 if jobs is None else jobs, seed, gpus, load, like or "")
+    if arrivals:
+        made = twins.rearranged(made, arrivals, seed)
     traces.write(made, out)
-    note(f"{len(made):,} jobs written to {out}")
+    _tell(made, out, like, gpus)
+    if fit:
+        _tell_what_survives(made)
+
+
+def _check_options(
+    sources: dict[str, object], jobs: int | None, load: float | None, gpus: int | None, arrivals: str | None
+) -> None:
+    """Refuse options that contradict each other, before anything is read."""
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) > 1:
+        raise TraceError(f"{' and '.join(given)} can't go together: each is the origin of the jobs; keep one of them")
+    source = given[0] if given else ""
+    if arrivals not in (None, "batch", "poisson"):
+        raise TraceError(f"--arrivals must be batch or poisson, got '{arrivals}'; drop it for those of the trace")
+    if arrivals == "batch" and load is not None:
+        raise TraceError("--arrivals batch lets all jobs come at once, so that there is no load to choose; drop --load")
+    if source == "--from":
+        if jobs is not None:
+            raise TraceError("--from takes all jobs of the file; drop --jobs, or make a twin with --fit instead")
+        if load is None and arrivals is None:
+            raise TraceError(
+                "--from alone changes nothing; add --arrivals batch, --arrivals poisson, or --load X --gpus N"
+            )
+    if source in ("--fit", "--from") and (load is None) != (gpus is None):
+        missing, there = ("--gpus N", "--load") if gpus is None else ("--load X", "--gpus")
+        raise TraceError(f"with {source}, a load needs both --load and --gpus; add {missing}, or drop {there}")
+
+
+def _tell(made: Trace, out: Path, like: str | None, gpus: int | None) -> None:
+    """What was written, and what to do with it."""
+    from shunter.model import GPU
+    from shunter.traces.twins.profile import load as load_profile
+
+    span = int(made.submit[-1] - made.submit[0])
+    cluster = "auto"
+    if like and gpus is None:
+        profile = load_profile(like)
+        gpus, cluster = profile.gpus, profile.cluster
+    over = f" over {span / 86_400_000:,.1f} days" if span else ", all at once"
+    if gpus and span:
+        load = float((made.gpus / GPU * made.duration).sum()) / (span * gpus)
+        over += f", a load of {load:.2f} on {gpus:,} GPUs"
+    note(f"{len(made):,} jobs{over}, written to {out}")
+    for remark in made.remarks:
+        note(remark)
+    note(f"shunter simulate {out} -c {cluster} -p fifo", "next")
+
+
+def _tell_what_survives(made: Trace) -> None:
+    kept = f", except GPU types, which describe hardware: {', '.join(made.gpu_types)}" if made.gpu_types else ""
+    note(f"every name of the original is replaced{kept}; times begin on a made-up date with the same hour and weekday")

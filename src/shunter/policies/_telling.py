@@ -13,6 +13,7 @@ from shunter.policies._placing import may_use
 from shunter.policies._queue import (
     B_CONSERVATIVE,
     B_EASY,
+    B_NONE,
     BACKFILL,
     DEPTH,
     PREEMPTIVE,
@@ -80,10 +81,13 @@ def why_blocked(world: World, queue: Queue, cls: int, at: int) -> int:
 def tell_class(world: World, queue: Queue, plan: Decision, cls: int) -> None:
     """Say whether the jobs of a class fit, and if not why; of a queue's head also every change of what is free."""
     told, code, at = queue.told, r.NONE, 0
+    head = told.head[queue.pool_of[cls]]
     if queue.blocked[cls] == 1:
         at = count_free(world, queue, cls)
         code = why_blocked(world, queue, cls, at)
-    head = told.head[queue.pool_of[cls]]
+    elif head >= 0 and queue.settings[BACKFILL] == B_NONE:  # not tried, because of the head
+        at = count_free(world, queue, cls)
+        code = r.FULL if told.kin[FREE, at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
     changed = code != told.code[cls]
     if not changed and code != r.NONE and head >= 0 and queue.class_of[head] == cls:
         changed = told.free[cls] != told.kin[FREE, at] or told.largest[cls] != told.kin[LARGEST, at]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ class Piece:
     head: bool = False  # it was the one that stopped its pool
     others: dict[int, int] = field(default_factory=dict)  # the jobs in its way, and for how long (ms)
     besides: int = 0  # ms of it that were short stretches with other reasons
+    fitting: int = 0  # ms of it in which enough GPUs were free for it
 
 
 def find(run: Run, job_id: str) -> int:
@@ -103,9 +104,10 @@ def _holding(said: dict[int, tuple[int, ...]], codes: tuple[str, ...], job: int,
     own, everything, pool, cls = (said.get(s, nothing) for s in (r.OF_JOB, r.OF_ALL, r.OF_POOL, r.OF_CLASS))
     head = pool[0] != r.NONE and pool[1] == job
     shared = nothing if head else pool
-    behind = nothing if shared[0] == r.RESERVATION else shared
-    chosen = next((said for said in (own, behind, everything, cls, shared) if said[0] != r.NONE), nothing)
-    others = {chosen[1]: end - begin} if chosen[0] in (r.BEHIND, r.RESERVATION) else {}
+    chosen = next((said for said in (own, everything, cls, shared) if said[0] != r.NONE), nothing)
+    if chosen in (everything, cls) and chosen[0] != r.NONE and shared[0] == r.BEHIND:
+        chosen = (r.QUEUED, *shared[1:])
+    others = {chosen[1]: end - begin} if chosen[0] in (r.BEHIND, r.QUEUED, r.RESERVATION) else {}
     return Piece(begin, end, codes[chosen[0]], chosen[1:], head, others)
 
 
@@ -117,10 +119,21 @@ def _extend(found: list[Piece], piece: Piece) -> None:
     last = found[-1]
     last.end = piece.end
     last.besides += piece.besides
+    last.fitting += piece.fitting
     if piece.code in ("full", "scattered", "starved"):
         last.numbers = tuple(max(pair) for pair in zip(last.numbers, piece.numbers, strict=True))
     for other, length in piece.others.items():
         last.others[other] = last.others.get(other, 0) + length
+
+
+def joined(found: list[Piece]) -> list[Piece]:
+    """Pieces for people: whether a job that is behind another would fit changes all the time, so that is summed up."""
+    told: list[Piece] = []
+    for piece in found:
+        fitting = piece.end - piece.begin if piece.code == "behind" else 0
+        code = "queued" if piece.code == "behind" else piece.code
+        _extend(told, replace(piece, code=code, fitting=fitting, others=dict(piece.others)))
+    return told
 
 
 def shortened(found: list[Piece], most: int) -> list[Piece]:
@@ -160,7 +173,7 @@ class Line:
 
 def timeline(run: Run, job: int, most: int = 10**9) -> list[Line]:
     """A job's whole course in words, in the order of time; its waiting in at most so many pieces."""
-    waited = shortened(pieces(run, job), most)
+    waited = shortened(joined(pieces(run, job)), most)
     lines = [*_happened(run, job), *(Line(p.begin, p.end, words(run, job, p), p.code) for p in waited)]
     return sorted(lines, key=lambda line: (line.begin, line.end is not None))
 
@@ -205,8 +218,8 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
     where = f"in {about['vc']} " if about["vc"] else ""
     first = "head of the queue, " if piece.head else ""
     match piece.code:
-        case "full" if not any(piece.numbers):
-            return f"{first}no GPU was free {where}".rstrip()
+        case "full" if free == 0:
+            return f"{first}no GPU was free {where}".rstrip() + beside
         case "full":
             return f"{first}{needs}, {most}{free} were free {where}({largest} on one node){beside}"
         case "scattered":
@@ -216,8 +229,9 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
             return f"{first}{needs}, {free} were free {where}but not the CPU or memory that it wants beside them"
         case "away":
             return f"{first}{needs}, but nodes {where or 'where it may run '}were down or asleep"
-        case "behind":
-            return "not its turn: {} came first and did not fit{}".format(*_in_front(run, piece))
+        case "queued":
+            idle = f"; for {duration(piece.fitting / 1000)} enough GPUs were free for it" if piece.fitting else ""
+            return "not its turn: {} came first and did not fit{}".format(*_in_front(run, piece)) + idle
         case "reservation":
             return "held back by what is reserved for {}{}".format(*_in_front(run, piece))
         case "planned":
@@ -285,7 +299,8 @@ REASONS = {
     "scattered": "free GPUs scattered over nodes",
     "starved": "CPU or memory short",
     "away": "nodes down or asleep",
-    "behind": "behind an earlier job",
+    "behind": "behind others though GPUs free",
+    "queued": "behind others, too few GPUs free",
     "reservation": "another job's reservation",
     "planned": "planned for later",
     "unplanned": "too far back to be planned",

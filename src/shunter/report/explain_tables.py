@@ -81,7 +81,7 @@ def longest_view(found: dict[str, Any]) -> RenderableType:
         return Text("No job waited.")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Longest waits", title_justify="left")
     for name, right in (("job", 0), ("user", 0), ("GPUs", 1), ("submitted", 0), ("wait", 1), ("mostly", 0), ("", 1)):
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, max_width=24)
+        table.add_column(name, justify="right" if right else "left", no_wrap=True, max_width=34)
     for job in found["jobs"]:
         spent = job["reasons_s"]
         part = spent[job["main_reason"]] / sum(spent.values())

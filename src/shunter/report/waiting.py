@@ -1,8 +1,9 @@
 """Where waiting time went: what policies said of classes, pools and jobs, put together into a reason per job and time.
 
-For a job that waits, the first of these that says something holds: what was said of the job itself; that it is behind
-another one; what was said of all; what was said of its demand class; and last that a reservation is in its way: a job
-that doesn't fit would not start without that either.
+For a job that waits, the first of these that says something holds: what was said of the job itself, of all, of its
+demand class, and last of its pool, unless it is the job that stops the pool.  So a reservation or an earlier job is to
+blame only if the job would fit without it; one that is behind another and would not fit either is told apart as
+``queued``.
 """
 
 from __future__ import annotations
@@ -122,11 +123,10 @@ def code_of(sweep: _Sweep, cls: int, job: int) -> int:
     if job >= 0 and said[r.OF_JOB, job] != r.NONE:
         return int(said[r.OF_JOB, job])
     shared = r.NONE if job >= 0 and sweep.head[pool] == job else said[r.OF_POOL, pool]
-    if shared not in (r.NONE, r.RESERVATION):
-        return int(shared)
-    if said[r.OF_ALL, 0] != r.NONE:
-        return int(said[r.OF_ALL, 0])
-    return int(said[r.OF_CLASS, cls]) if said[r.OF_CLASS, cls] != r.NONE else int(shared)
+    own = said[r.OF_ALL, 0] if said[r.OF_ALL, 0] != r.NONE else said[r.OF_CLASS, cls]
+    if shared == r.BEHIND and own != r.NONE:
+        return r.QUEUED
+    return int(own) if own != r.NONE else int(shared)
 
 
 @kernel

@@ -12,6 +12,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
+from shunter.traces.twins import rearranged, twin
 from shunter.world import F64, I64
 
 SIZES = np.array([1, 2, 4, 8, 16, 32])
@@ -32,8 +33,27 @@ DAY_RATE = np.array([1.03, 1.07, 1.28, 1.21, 0.95, 0.68, 0.78])  # Monday first;
 HOUR_MS = 3_600_000
 
 
-def synthetic(jobs: int = 5000, seed: int = 0, gpus: int = 128, load: float = 0.9) -> Trace:
-    """A trace whose GPU time is ``load`` times what ``gpus`` GPUs offer between its first and last submission."""
+def synthetic(
+    jobs: int = 5000,
+    seed: int = 0,
+    gpus: int | None = None,
+    load: float | None = None,
+    like: str = "",
+    arrivals: str = "",
+) -> Trace:
+    """A made-up trace: a twin of a published one if ``like`` names it, else the generic one of this module.
+
+    Its GPU time is ``load`` times what ``gpus`` GPUs offer between its first and last submission: by default 0.9 of
+    128, or as in the published trace. ``arrivals`` may be ``batch`` or ``poisson`` instead of a rhythm with bursts.
+    """
+    if like:
+        made = twin(like, jobs, seed, load, gpus)
+    else:
+        made = _generic(jobs, seed, 128 if gpus is None else gpus, 0.9 if load is None else load)
+    return rearranged(made, arrivals, seed) if arrivals else made
+
+
+def _generic(jobs: int, seed: int, gpus: int, load: float) -> Trace:
     for name, value, low, high in (("jobs", jobs, 1, 1e8), ("gpus", gpus, 1, 1e7), ("load", load, 1e-4, 1e4)):
         if not low <= value <= high:
             raise TraceError(f"synthetic trace: {name} must be above 0 ({low:g} to {high:g}), got {value}")

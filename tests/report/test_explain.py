@@ -1,0 +1,169 @@
+"""One job's course in words."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import shunter
+from shunter.cli.main import app
+from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import RunError
+from shunter.model import GPU, Trace
+from shunter.report.explain import Piece, find, headline, moment, pieces, shortened, timeline
+from shunter.report.explain_tables import longest
+
+HOUR = 3_600_000
+FREE = "for 2.00 h enough GPUs were free for it"
+
+
+def told(trace, cluster, policy, job_id):
+    run = shunter.simulate(trace, cluster, policy, decisions=True).kept
+    return [(line.begin // HOUR, None if line.end is None else line.end // HOUR, line.text)
+            for line in timeline(run, find(run, job_id))]  # fmt: skip
+
+
+def trace_of(*jobs, **more):
+    """Jobs as (name, submit, hours, GPUs)."""
+    names, submit, hours, gpus = zip(*jobs, strict=True)
+    return Trace.of("t", names, submit=np.array(submit) * HOUR, duration=np.array(hours) * HOUR,
+                    gpus=np.array(gpus) * GPU, **more)  # fmt: skip
+
+
+def test_head_of_the_queue_then_scattered_then_started():
+    trace = trace_of(("a", 0, 5, 2), ("b", 0, 9, 2), ("c", 0, 9, 3), ("big", 1, 1, 3))
+    assert told(trace, "2x4", "fifo", "big") == [
+        (1, None, "submitted: 3 GPUs"),
+        (1, 5, "head of the queue, needs 3 GPUs, at most 1 were free (1 on one node)"),
+        (5, 9, "head of the queue, needs 3 GPUs on one node, largest free block 2 (3 free in all)"),
+        (9, None, "started on node 0 (3 GPUs)"),
+        (10, None, "finished"),
+    ]
+
+
+def test_behind_another_job():
+    trace = trace_of(("a", 0, 4, 4), ("b", 0, 6, 2), ("big", 1, 1, 6), ("small", 2, 5, 1))
+    assert told(trace, "1x8", "fifo", "small")[1:3] == [
+        (2, 4, f"not its turn: job 'big' (6 GPUs) came first and did not fit; {FREE}"),
+        (4, 5, "head of the queue, no GPU was free"),
+    ]
+
+
+def test_reservation_names_the_job_it_is_for():
+    trace = trace_of(("a", 0, 4, 6), ("big", 1, 1, 8), ("small", 2, 5, 2))
+    assert told(trace, "1x8", "fifo:estimate=oracle,backfill=easy", "small") == [
+        (2, None, "submitted: 2 GPUs"),
+        (2, 4, "held back by what is reserved for job 'big' (8 GPUs)"),
+        (4, 5, "head of the queue, no GPU was free"),
+        (5, None, "started on node 0 (2 GPUs)"),
+        (10, None, "finished"),
+    ]
+
+
+def test_conservative_names_the_planned_time():
+    trace = trace_of(("a", 0, 4, 8), ("b", 1, 1, 8))
+    lines = told(trace, "1x8", "fifo:estimate=oracle,backfill=conservative", "b")
+    assert lines[1] == (1, 4, "its turn was planned for day 0 04:00:00")
+
+
+def test_a_virtual_cluster_that_is_full_while_others_are_not():
+    trace = trace_of(("a", 0, 2, 4), ("b", 1, 1, 4), vc=[0, 0], vcs=("red",))
+    cluster = Cluster("two", (NodeGroup(1, 4, vc="red"), NodeGroup(2, 4, vc="blue")))
+    why = "head of the queue, no GPU was free in red; 8 free elsewhere, where it may not run"
+    assert told(trace, cluster, "fifo", "b")[1] == (1, 2, why)
+
+
+def test_dependencies_and_preemption():
+    trace = trace_of(("a", 0, 2, 1), ("b", 0, 2, 1), after=[-1, 0])
+    assert told(trace, "1x1", "fifo", "b")[1] == (0, 2, "held until job 'a' had ended")
+    trace = trace_of(("long", 0, 5, 1), ("short", 1, 1, 1))
+    assert told(trace, "1x1", "srtf:estimate=oracle", "long") == [
+        (0, None, "submitted: 1 GPU"),
+        (0, None, "started on node 0 (1 GPU)"),
+        (1, None, "stopped to make room for others"),
+        (1, 2, "head of the queue, no GPU was free"),
+        (2, None, "started on node 0 (1 GPU)"),
+        (6, None, "finished"),
+    ]
+
+
+def test_times_are_dates_where_the_trace_has_dates():
+    run = shunter.simulate(trace_of(("a", 0, 1, 1)), "1x1", "fifo", decisions=True).kept
+    assert moment(run, 1_507_532_515_000) == "2017-10-09 07:01:55"
+    assert moment(run, 90_061_000) == "day 1 01:01:01"
+
+
+def test_short_pieces_are_told_with_their_neighbours():
+    edges = [0, 10, 19, 30, 39, 50, 59]
+    codes = ["full", "behind"] * 3
+    cut = [Piece(*edge, code, (1, 1, 0)) for edge, code in zip(pairwise(edges), codes, strict=True)]
+    few = shortened(cut, 2)
+    assert len(few) <= 2
+    assert (few[0].begin, few[-1].end) == (0, 59)
+    assert sum(piece.besides for piece in few) > 0
+
+
+def test_headline_and_longest():
+    trace = trace_of(("a", 0, 4, 8), ("b", 1, 1, 8), ("c", 1, 1, 8))
+    run = shunter.simulate(trace, "1x8", "fifo", decisions=True).kept
+    assert headline(run, 0) == "Job 'a' waited 0 s and ran 4.00 h."
+    assert headline(run, 1).endswith("100 % of the wait: too few GPUs free.")
+    found = longest(run, 5)
+    assert [job["job_id"] for job in found["jobs"]] == ["c", "b"]
+    assert found["jobs"][0]["reasons_s"] == {"full": 3600.0, "queued": 10800.0}
+    assert found["by_reason"]["full"]["wait_s"] == 4 * 3600
+    assert sum(pieces(run, 2)[i].end - pieces(run, 2)[i].begin for i in range(2)) == 4 * HOUR
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    trace = trace_of(("a", 0, 4, 8), ("b", 1, 1, 8))
+    shunter.simulate(trace, "1x8", "fifo", decisions=True).save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+
+def test_the_command_explains_a_job(folder):
+    done = command(folder, "b")
+    assert done.exit_code == 0
+    assert "head of the queue" in done.output
+    assert json.loads(command(folder, "b", "--json").stdout)["timeline"][1]["code"] == "full"
+
+
+def test_the_command_lists_the_longest_waits(folder):
+    assert "Where waiting time went" in command(folder, "--top", 1).output
+    assert [job["job_id"] for job in json.loads(command(folder, "--json").stdout)["jobs"]] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "there is no job 'nobody' in this run; known: a, b"),
+        (["b", "--top", "3"], "leave it out to see one"),
+        (["--top", "0"], "--top must be >= 1, got 0"),
+    ],
+)
+def test_bad_input_is_a_message(folder, arguments, message):
+    done = command(folder, *arguments)
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+def test_a_run_without_decisions_says_how_to_get_them(tmp_path):
+    result = shunter.simulate(trace_of(("a", 0, 4, 8)), "1x8", "fifo")
+    result.save(tmp_path / "run")
+    done = command(tmp_path / "run", "a")
+    assert done.exit_code == 2
+    assert "make it again with --decisions" in " ".join(done.output.split())
+    with pytest.raises(RunError, match="--decisions"):
+        longest(result.kept, 3)
