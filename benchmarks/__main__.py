@@ -27,6 +27,7 @@ def rows(size: Size) -> Iterator[Row]:
     yield from measures.threads(trace, size)
     yield from measures.growth(size)
     yield from measures.memory(size)
+    yield from measures.reading(size)
     yield from measures.starts(size)
     yield from measures.correctness(size)
     yield from measures.peer_rows(trace, size)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -47,9 +48,10 @@ class Size:
     tick_peer: int = 1_000
     cases: int = 50  # schedules per policy against the reference
     starts: bool = True  # whether starting with an empty cache is measured
+    rows: int = 1_200_000  # of the log that is read
 
 
-QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False)
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000)
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,31 @@ def memory(size: Size) -> Iterator[Row]:
     told = subprocess.run([sys.executable, "-c", PEAK, str(size.memory)], capture_output=True, text=True, check=True)
     per_million = json.loads(told.stdout) / GIB * 1e6 / size.memory
     yield Row("memory", "peak per million jobs, trace included", per_million, "GiB", 1, at_most=True)
+
+
+READ = """
+import json, sys, time
+from benchmarks.measures import peak_bytes
+from shunter.traces import read
+wall, cpu = time.perf_counter(), time.process_time()
+jobs = len(read(sys.argv[1]))
+print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak_bytes(), jobs]))
+"""
+
+
+def reading(size: Size) -> Iterator[Row]:
+    """Time and peak memory of a process that reads a large log."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "cluster_log.csv")
+        workload.write_helios_log(path, size.rows)
+        command = [sys.executable, "-c", READ, str(path)]
+        told = subprocess.run(command, capture_output=True, text=True, check=True)
+    wall, cpu, peak, jobs = json.loads(told.stdout)
+    what, remark = f"reading {size.rows:,} rows of a Helios log", f"{jobs:,} GPU jobs"
+    yield Row(
+        what, "seconds", wall, "s", 10, at_most=True, remark="; ".join(filter(None, [remark, Timing(wall, cpu).remark]))
+    )
+    yield Row(what, "peak of the process", peak / GIB, "GiB", 2, at_most=True)
 
 
 def starts(size: Size) -> Iterator[Row]:

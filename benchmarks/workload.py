@@ -10,6 +10,7 @@ import numpy as np
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
 from shunter.traces.synthetic import synthetic
+from shunter.world import I64
 
 PHILLY_JOBS = 70_783
 NODES, GPUS_PER_NODE, LOAD = 36, 8, 0.85
@@ -46,3 +47,36 @@ def philly(path: Path) -> Trace:
         duration=np.rint(table["duration"].to_numpy() * 1000).astype(np.int64),
         gpus=table["num_gpus"].to_numpy() * GPU,
     )
+
+
+def write_helios_log(path: Path, rows: int) -> None:
+    """A made-up log in the layout of Helios' cluster_log.csv; one job in six has no GPU."""
+    import polars as pl
+
+    draws = np.random.default_rng(0)
+    submit = 1_585_699_200 + np.sort(draws.integers(0, 180 * 86_400, rows))
+    wait, run = draws.integers(0, 3_000, rows), draws.integers(1, 50_000, rows)
+
+    def names(prefix: str, count: int) -> pl.Expr:
+        return pl.format(prefix + "{}", pl.Series(draws.integers(0, count, rows)))
+
+    def times(seconds: I64) -> pl.Expr:
+        return (
+            pl.lit(pl.Series(seconds)).cast(pl.Int64).mul(1000).cast(pl.Datetime("ms")).dt.strftime("%Y-%m-%d %H:%M:%S")
+        )
+
+    pl.select(
+        job_id=pl.int_range(rows),
+        user=names("u", 400),
+        vc=names("vc", 27),
+        jobname=names("job", 20_000),
+        gpu_num=pl.Series(draws.choice([0, 1, 2, 4, 8, 16], rows)),
+        cpu_num=pl.Series(draws.integers(1, 64, rows)),
+        node_num=1,
+        state=pl.Series(draws.choice(["COMPLETED", "CANCELLED", "FAILED"], rows).tolist()),
+        submit_time=times(submit),
+        start_time=times(submit + wait),
+        end_time=times(submit + wait + run),
+        duration=pl.Series(run),
+        queue=pl.Series(wait),
+    ).write_csv(path)

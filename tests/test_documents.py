@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from shunter.model import Trace
 from shunter.params import declared
 from shunter.policies._ordering import Ordering
 from shunter.reasons import CODES
-from shunter.traces.csv_table import REQUIRED
+from shunter.traces.checks import REQUIRED
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -108,6 +109,21 @@ def test_every_reason_is_described():
 def test_every_placement_is_described():
     described = [cells(line)[0].strip("`") for line in rows_of("policies.md", "## Placements")]
     assert sorted(described) == sorted(declared(Ordering)["placement"][2].choices)
+
+
+def test_every_trace_format_is_described():
+    from shunter.traces import formats, reader
+
+    told = [cells(line)[:2] for line in rows_of("formats.md", "# Trace formats")]
+    assert told == [[f"`{name}`", reader(name).doc] for name in formats()]
+
+
+def test_the_example_of_a_reader_reads(tmp_path):
+    (block,) = blocks(REFERENCE / "formats.md", "python")
+    own = types.ModuleType("joblog")
+    exec(compile(block, "formats.md", "exec"), vars(own))
+    (tmp_path / "log").write_text("job;when;secs;cards\na;2024-05-01 09:00:00;60;2\n")
+    assert shunter.read_trace(tmp_path / "log", format=own).gpus.tolist() == [2000]
 
 
 # ------------------------------------------------------------------------------------------- the summary

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from shunter.cluster import Cluster
     from shunter.comparison import Comparison, compare
     from shunter.errors import InputError, ShunterError
+    from shunter.folders import Run
+    from shunter.folders import load as load_run
     from shunter.model import Trace
     from shunter.registry import policy
     from shunter.runs import Result, simulate
@@ -25,10 +27,12 @@ __all__ = [
     "Comparison",
     "InputError",
     "Result",
+    "Run",
     "ShunterError",
     "Trace",
     "__version__",
     "compare",
+    "load_run",
     "policy",
     "read_trace",
     "simulate",
@@ -40,9 +44,11 @@ _HOMES = {
     "Comparison": ("shunter.comparison", "Comparison"),
     "InputError": ("shunter.errors", "InputError"),
     "Result": ("shunter.runs", "Result"),
+    "Run": ("shunter.folders", "Run"),
     "ShunterError": ("shunter.errors", "ShunterError"),
     "Trace": ("shunter.model", "Trace"),
     "compare": ("shunter.comparison", "compare"),
+    "load_run": ("shunter.folders", "load"),
     "policy": ("shunter.registry", "policy"),
     "read_trace": ("shunter.traces", "read"),
     "simulate": ("shunter.runs", "simulate"),

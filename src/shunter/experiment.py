@@ -23,6 +23,8 @@ class TraceSource:
 
     path: str = ""  # a file, or synthetic:jobs=...; "": they were made in memory and can't be read again
     digest: str = ""  # of the trace as read; "": any content will do
+    format: str = ""  # of the file; "": as its content says
+    on_bad_row: str = "fail"  # or "skip": leave them out
 
 
 @dataclass(frozen=True)

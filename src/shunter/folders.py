@@ -58,12 +58,13 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
             run.decisions.write_parquet(made / "decisions.parquet")
 
 
-def load(folder: Path) -> Run:
+def load(folder: str | Path) -> Run:
     """Read a run that ``save`` wrote."""
     import polars as pl
 
     from shunter.clusters.reading import parse
 
+    folder = Path(folder)
     if not (folder / "experiment.toml").is_file():
         inside = sorted(path.parent.name for path in folder.glob("*/experiment.toml"))
         hint = f"it is a comparison; name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"

@@ -18,6 +18,7 @@ from shunter.world import F64, I64, World
 Strings: TypeAlias = NDArray[np.object_]
 
 GPU = 1000  # thousandths in a whole GPU: the unit of Trace.gpus
+EARLIEST_DATE_MS = 315_532_800_000  # 1980: a trace that begins earlier is counted from its own beginning
 
 
 @dataclass(frozen=True)
@@ -126,17 +127,35 @@ class Trace:
     def digest(self) -> str:
         """A hash of the whole content: equal traces, equal digests.
 
-        Columns in which nothing stands are left out, so that columns to come don't change it.
+        Columns in which nothing stands are left out, so that columns to come don't change it; so are names that no
+        job has, and the order of the names, so that a trace written as text keeps its digest.
         """
         digest = hashlib.blake2b(digest_size=8)
         digest.update("\x00".join(self.job_id.tolist()).encode())
         for key, about in self.columns().items():
             values = getattr(self, key)
             if (values != about.default).any():
-                digest.update(key.encode() + values.tobytes())
+                names: tuple[str, ...] = ()
                 if not about.scale and key != "after":
-                    digest.update(repr(getattr(self, self.names_of(key))).encode())
+                    values, names = renamed(values, getattr(self, self.names_of(key)))
+                digest.update(key.encode() + values.tobytes() + (repr(names).encode() if names else b""))
         return digest.hexdigest()
+
+    @property
+    def dated(self) -> bool:
+        """Whether submissions are counted from 1970 (UTC), so that they have a date, or from a beginning of its own."""
+        return bool(len(self)) and int(self.submit[0]) >= EARLIEST_DATE_MS
+
+
+def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
+    """The same names in order of their first appearance, without those that nobody has; -1, none, stays."""
+    first = np.full(len(names) + 1, len(codes), np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # the earliest is written last; -1 goes to the end
+    used = np.flatnonzero(first[:-1] < len(codes))
+    order = used[np.argsort(first[used])]
+    place = np.full(len(names) + 1, -1, np.int64)
+    place[order] = np.arange(len(order))
+    return place[codes], tuple(names[code] for code in order)
 
 
 # ---------------------------------------------------------------------------------------------- actions and plans

@@ -67,9 +67,15 @@ class Scene:
         return Experiment(policy, seed, repeat, bool(self.must_fit), __version__, **sources)  # type: ignore[arg-type]
 
 
-def scene(trace: TraceLike, cluster: ClusterLike, must_fit: Iterable[Any] = ()) -> Scene:
+def scene(
+    trace: TraceLike,
+    cluster: ClusterLike,
+    must_fit: Iterable[Any] = (),
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
-    read, trace_source = _trace(trace)
+    read, trace_source = _trace(trace, format, on_bad_row)
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
     cluster_source = ClusterSource(machines.name, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
@@ -103,7 +109,7 @@ def run(
         simulator = Simulator(trace, scene.cluster, seed=seed + repeat, reasons=decisions)
         check_fit(trace, scene.cluster, chosen)
     except InputError as error:
-        raise type(error)(_where(scene.trace_source.path, error.job_id) + str(error)) from None
+        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
     memory = simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
@@ -137,7 +143,8 @@ def recorded_scene(record: Experiment) -> Scene:
         from shunter.clusters.reading import parse
 
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
-    found = scene(record.trace.path, machines, [record.policy] if record.drop_unfit else ())
+    must_fit = [record.policy] if record.drop_unfit else ()
+    found = scene(record.trace.path, machines, must_fit, record.trace.format, record.trace.on_bad_row)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
@@ -270,34 +277,31 @@ def _named(names: Sequence[str], codes: I64) -> pl.Series:
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
 
 
-def read_trace(given: TraceLike) -> Trace:
+def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
     """The trace behind a path, a ``synthetic`` text, a frame, or the trace itself."""
-    return _trace(given)[0]
+    return _trace(given, format, on_bad_row)[0]
 
 
-def _trace(given: TraceLike) -> tuple[Trace, TraceSource]:
+def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") -> tuple[Trace, TraceSource]:
     if isinstance(given, Trace):
         return given, TraceSource("", given.digest)
     if isinstance(given, str | Path):
         if _is_synthetic(str(given)):
             trace, path = _synthetic(str(given)), str(given)
         else:
-            trace, path = traces.read(Path(given)), str(Path(given).resolve())
-        return trace, TraceSource(path, trace.digest)
+            trace, path = traces.read(Path(given), form or None, on_bad_row), str(Path(given).resolve())
+        return trace, TraceSource(path, trace.digest, form or "", on_bad_row)
     with tempfile.TemporaryDirectory() as folder:  # a frame is checked as the CSV that it would be
         given.write_csv(Path(folder) / "frame.csv")
         trace = traces.read(Path(folder) / "frame.csv")
     return trace, TraceSource("", trace.digest)
 
 
-def _where(path: str, job_id: str | None) -> str:
+def _where(source: TraceSource, job_id: str | None) -> str:
     """The file, and the line where it has lines, that a message about a job begins with."""
-    if not path or _is_synthetic(path) or job_id is None:
+    if not source.path or _is_synthetic(source.path) or job_id is None:
         return ""
-    from shunter.traces.csv_table import line_of
-
-    line = line_of(Path(path), job_id) if path.endswith((".csv", ".csv.gz")) else None
-    return f"{path} line {line}: " if line else f"{path}: "
+    return " ".join(filter(None, [source.path, traces.place_of(job_id, source.path, source.format or None)])) + ": "
 
 
 def _is_synthetic(text: str) -> bool:

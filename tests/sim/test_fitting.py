@@ -9,7 +9,7 @@ from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.sim.fitting import check_fit, unfit
+from shunter.sim.fitting import _classes, check_fit, unfit
 
 PLAIN = Cluster("plain", (NodeGroup(2, 8), NodeGroup(1, 4)))
 PARTED = Cluster("parted", (NodeGroup(1, 8, "v100", vc="a"), NodeGroup(1, 4, "p100", vc="b")))
@@ -52,3 +52,11 @@ def test_what_fits(cluster, job, placement, fits):
 def test_the_refusal_names_job_cluster_and_remedy():
     with pytest.raises(TraceError, match=r"job 'j' \(21 GPUs\).*'plain' of 20 GPUs \(1 of 1 jobs.*--drop-unfit"):
         check_fit(one_job(21), PLAIN, registry.policy("fifo"))
+
+
+def test_kinds_of_demand_are_those_of_whole_rows():
+    rows = np.random.default_rng(0).integers(-2, 2, (500, 5)) * 10**9
+    first, member = _classes(rows)
+    assert (rows[first][member] == rows).all()
+    assert len(first) == len(np.unique(rows, axis=0))
+    assert [len(part) for part in _classes(rows[:0])] == [0, 0]

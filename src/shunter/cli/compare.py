@@ -12,7 +12,9 @@ from shunter.cli.console import (
     DecisionsOption,
     DropOption,
     ForceOption,
+    FormatOption,
     JsonOption,
+    OnBadRowOption,
     SeedOption,
     note,
     policy_names,
@@ -37,7 +39,7 @@ shunter compare synthetic -c 16x8 -p fifo -p srtf --json
 
 
 def compare(  # noqa: PLR0913, PLR0917  one argument per option
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="CSV or Parquet, or synthetic[:jobs=N,...].")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")],
     cluster: ClusterOption = None,
     policy: Annotated[
         list[str] | None,
@@ -54,6 +56,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
@@ -79,7 +83,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         folders.check_folder(out, force)
     if report is not None:
         check_file(report, force)
-    scene = runs.scene(trace, cluster, policy if drop_unfit else ())
+    scene = runs.scene(trace, cluster, policy if drop_unfit else (), format, on_bad_row or "fail")
     say_about(scene, cluster, policy)
     kept: list[folders.Run] = []
     try:

@@ -7,13 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from shunter.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from shunter.model import Trace
     from shunter.runs import Scene
 
 PATIENCE_S = 2  # what takes longer gets a progress bar
@@ -32,6 +36,12 @@ def show(what: RenderableType) -> None:
 def print_json(what: Any) -> None:
     """Print JSON, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(what, indent=2) + "\n")
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse to write over something before any work is done."""
+    if out.exists() and not force:
+        raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:
@@ -93,10 +103,49 @@ ClusterOption: TypeAlias = Annotated[
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+ZoneOption: TypeAlias = Annotated[
+    str, typer.Option("--timezone", metavar="TZ", help="Of hours and dates: Europe/Berlin, +08:00.")
+]
 DecisionsOption: TypeAlias = Annotated[
     bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
 ]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
+
+
+def format_names(incomplete: str) -> list[str]:
+    """The trace formats whose names begin so."""
+    from importlib.resources import files
+
+    readers = files("shunter").joinpath("traces", "readers")  # looked up without importing any: that is slow
+    names = sorted(file.name.removesuffix(".py") for file in readers.iterdir() if file.name.endswith(".py"))
+    return [name for name in names if not name.startswith("_") and name.startswith(incomplete)]
+
+
+FormatOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="F", help="Format of TRACE; found by its content if not given.", autocompletion=format_names
+    ),
+]
+OnBadRowOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--on-bad-row", metavar="fail|skip", help="What to do about rows that can't be read; fail if not given.",
+        autocompletion=lambda incomplete: [word for word in ("fail", "skip") if word.startswith(incomplete)],
+    ),
+]  # fmt: skip
+
+
+TraceArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+]
+
+
+def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
+    """The trace that the user named."""
+    from shunter.runs import read_trace
+
+    return read_trace(trace, format, on_bad_row or "fail")
 
 
 def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
@@ -105,6 +154,8 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
+    for remark in scene.trace.remarks:
+        note(remark)
     if scene.dropped:
         note(f"left out {scene.dropped:,} jobs that can never fit; {len(scene.trace):,} are left")
     for text in policies:

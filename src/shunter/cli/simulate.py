@@ -13,7 +13,9 @@ from shunter.cli.console import (
     DecisionsOption,
     DropOption,
     ForceOption,
+    FormatOption,
     JsonOption,
+    OnBadRowOption,
     policy_names,
     print_json,
     progress,
@@ -42,7 +44,7 @@ shunter simulate runs/sjf/experiment.toml --set seed=3   # a saved run again, ch
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="CSV or Parquet, synthetic[:...], or an experiment.toml.")
+        str, typer.Argument(metavar="TRACE", help="A trace file, synthetic[:...], or an experiment.toml.")
     ],
     cluster: ClusterOption = None,
     policy: Annotated[
@@ -58,6 +60,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change an experiment: policy=, trace.path= ..."),
@@ -65,6 +69,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Run one policy on one trace and show what came out."""
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
+    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if force and out is None and report is None:
         raise RunError("--force replaces the folder of --out or the file of --report; give one of these")

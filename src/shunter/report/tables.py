@@ -41,10 +41,10 @@ def share(value: float) -> str:
 def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """Policies side by side: their times, then everything else; the best of each column stands out."""
     points = [(what, key, point) for what, key in (("JCT", "jct_s"), ("wait", "wait_s")) for point in _POINTS]
-    times = _table("policy", "estimates", *(f"{what}\n{point}" for what, _, point in points))
+    times = table("policy", "estimates", *(f"{what}\n{point}" for what, _, point in points))
     best = [_best([row[key][point] for row in rows], duration, min) for _, key, point in points]
     _fill(times, rows, [[Text(_estimate(row)) for row in rows], *best])
-    rest = _table("policy", "bsld", "in use", "fragm.", "preempt.", "mean JCT vs first", "95 % interval")
+    rest = table("policy", "bsld", "in use", "fragm.", "preempt.", "mean JCT vs first", "95 % interval")
     columns = [
         _best([row["bsld"]["mean"] for row in rows], number, min),
         _best([row["utilization"] for row in rows], share, max),
@@ -58,14 +58,14 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
 
 def summary_view(summary: dict[str, Any]) -> RenderableType:
     """One run: its times, its times by size, and the other numbers."""
-    times = _table(summary["policy"] + ("*" if summary["oracle"] else ""), "mean", "p50", "p90", "p95", "p99", "max")
+    times = table(summary["policy"] + ("*" if summary["oracle"] else ""), "mean", "p50", "p90", "p95", "p99", "max")
     for name, key, form in (
         ("JCT", "jct_s", duration),
         ("wait", "wait_s", duration),
         ("bounded slowdown", "bsld", number),
     ):
         times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
-    sizes = _table("GPUs", "jobs", "JCT mean", "JCT p95", "wait mean", "wait p95", "bsld mean")
+    sizes = table("GPUs", "jobs", "JCT mean", "JCT p95", "wait mean", "wait p95", "bsld mean")
     for name, group in summary["by_size"].items():
         if group["jobs"]:
             jct, wait = group["jct_s"], group["wait_s"]
@@ -89,17 +89,18 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
 
 
-def _table(*headings: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
+def table(*headings: str) -> Table:
+    """A table with its first column to the left and all others to the right."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
     for index, heading in enumerate(headings):
         side: Literal["left", "right"] = "right" if index else "left"
-        table.add_column(heading, justify=side, vertical="bottom", overflow="fold", no_wrap=bool(index))
-    return table
+        made.add_column(heading, justify=side, vertical="bottom", overflow="fold", no_wrap=bool(index))
+    return made
 
 
-def _fill(table: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequence[Text]]) -> None:
+def _fill(into: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequence[Text]]) -> None:
     for row, cells in zip(rows, zip(*columns, strict=True), strict=True):
-        table.add_row(_name(row), *cells)
+        into.add_row(_name(row), *cells)
 
 
 def _name(row: dict[str, Any]) -> Text:

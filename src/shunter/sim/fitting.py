@@ -12,6 +12,7 @@ from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
 from shunter.sim.state import codes
+from shunter.world import I64
 
 
 def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
@@ -21,10 +22,20 @@ def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
     if cluster.vcs:
         vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
     demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))
-    classes, member = np.unique(demand, axis=0, return_inverse=True)
+    first, member = _classes(demand)
     placement = getattr(policy, "placement", "count")
-    bad = np.array([not _fits(cluster, placement, *map(int, row)) for row in classes], np.bool_)
-    return bad[member.reshape(-1)]
+    bad = np.array([not _fits(cluster, placement, *map(int, row)) for row in demand[first]], np.bool_)
+    return bad[member]
+
+
+def _classes(demand: I64) -> tuple[I64, I64]:
+    """One row of each kind, and the kind of each row; column by column, much faster than sorting whole rows."""
+    member = np.zeros(len(demand), np.int64)
+    for column in demand.T:
+        if len(column) and (column != column[0]).any():
+            values, code = np.unique(column, return_inverse=True)
+            member = np.unique(member * len(values) + code, return_inverse=True)[1]
+    return np.unique(member, return_index=True)[1], member
 
 
 def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:

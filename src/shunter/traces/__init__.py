@@ -4,95 +4,150 @@ from __future__ import annotations
 
 import importlib
 import os
-import zlib
-from dataclasses import dataclass
+import pkgutil
+from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any, Protocol
 
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Trace
+from shunter.traces import readers
+from shunter.traces.source import PACKED_ENDINGS, Source
 
-__all__ = ["FORMATS", "Format", "read", "write"]
+__all__ = ["ON_BAD_ROW", "Reader", "formats", "place_of", "read", "reader", "write"]
 
-HEAD = 65536  # bytes of a file that are looked at to find out what it is
+GROUP = "shunter.readers"  # entry points of third parties
+ON_BAD_ROW = ("fail", "skip")
+PLAIN = "the simplest is a CSV whose first line is job_id,submit,duration,gpus (seconds), with a line per job"
 
 
-@dataclass(frozen=True)
-class Format:
-    """How a kind of trace file is recognised, and the module whose ``read(path)`` reads it."""
+class Reader(Protocol):
+    """What reads one format: a module in ``readers/``, or any object of somebody else's."""
 
-    module: str
     doc: str
-    endings: tuple[str, ...]
-    magic: bytes = b""  # the file begins with this
-    header: frozenset[str] = frozenset()  # or its first line holds these columns
+
+    def recognises(self, source: Source) -> bool:
+        """Whether a file that begins like this one is of this format."""
+        ...
+
+    def read(self, source: Source) -> Trace:
+        """The trace in the file."""
+        ...
 
 
-# In this order: the first whose content fits wins, then the first whose ending fits.
-FORMATS = {
-    "parquet": Format("parquet", "shunter's own, exact and fast", (".parquet",), magic=b"PAR1"),
-    "csv": Format(
-        "csv_table",
-        "a table with the columns job_id, submit, duration, gpus",
-        (".csv", ".csv.gz"),
-        header=frozenset(("job_id", "submit", "duration", "gpus")),
-    ),
-}
+def _ours() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(readers.__path__) if not module.name.startswith("_")]
 
 
-def read(path: str | os.PathLike[str], format: str | None = None) -> Trace:  # noqa: A002
-    """Read a trace; its format is found from the content, then from the ending, unless ``format`` says it."""
-    file = Path(path)
-    head = _head(file)
-    if format is None:
-        format = _recognise(file, head)  # noqa: A001
-    elif format not in FORMATS:
-        raise TraceError(f"there is no trace format '{format}'; {did_you_mean(format, FORMATS)}")
-    trace: Trace = importlib.import_module(f"{__name__}.{FORMATS[format].module}").read(file)
-    return trace
+def _theirs() -> list[str]:
+    return sorted({point.name for point in entry_points(group=GROUP)} - set(_ours()))
+
+
+def formats() -> list[str]:
+    """The names of all formats: ours and those that installed packages offer."""
+    return [*_ours(), *_theirs()]
+
+
+def reader(name: str) -> Reader:
+    """The reader of a format; a name with a dot is that of a module of somebody's own."""
+    try:
+        if "." in name:
+            return _checked(name, importlib.import_module(name))
+        if name in _theirs():
+            return _checked(name, next(iter(entry_points(group=GROUP, name=name))).load())
+    except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as error:
+        raise TraceError(
+            f"trace format '{name}': can't be imported ({error}); is its folder the present one or on PYTHONPATH?"
+        ) from None
+    if name not in _ours():
+        raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
+    ours: Any = importlib.import_module(f"{readers.__name__}.{name}")
+    return _checked(name, ours)
+
+
+def _checked(name: str, found: Any) -> Reader:
+    lacks = [part for part in ("doc", "recognises", "read") if not hasattr(found, part)]
+    if lacks:
+        raise TraceError(f"trace format '{name}': a reader needs doc, recognises and read; {found!r} lacks {lacks[0]}")
+    checked: Reader = found
+    return checked
+
+
+def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
+    """Read a trace; its format is found from the content, then from the ending, unless ``format`` says it.
+
+    A row that can't be a job is an error, or with ``on_bad_row="skip"`` is left out and told in ``Trace.remarks``.
+    """
+    if on_bad_row not in ON_BAD_ROW:
+        raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{on_bad_row}'")
+    return _read(Source(_file(Path(path)), skip=on_bad_row == "skip"), format)
+
+
+def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Where a job stands in a file that was read before, such as ``line 7``; "" where the format has no lines."""
+    source = Source(_file(Path(path)), skip=True)
+    _read(source, format)
+    if source.rows is None:
+        return ""
+    ids, problems = source.rows
+    row = ids.index_of(job_id)
+    return "" if row is None else problems.line(row)
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace as shunter's own Parquet; the file appears whole or not at all."""
-    from shunter.traces import parquet
+    """Write a trace in the format of the name's ending; the file appears whole or not at all."""
+    from shunter.traces import writing
 
-    file = Path(path)
-    if file.suffix != ".parquet":
-        raise TraceError(f"{file}: traces are written as Parquet; give a name that ends in .parquet")
-    parquet.write(trace, file)
+    writing.write(trace, Path(path))
 
 
-def _head(file: Path) -> bytes:
-    """The beginning of the file, unpacked."""
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(HEAD)
-    except FileNotFoundError:
-        raise TraceError(f"{file}: there is no such file; check the path") from None
-    except IsADirectoryError:
-        raise TraceError(f"{file}: is a folder; name a trace file in it") from None
-    except (OSError, ValueError) as error:
-        raise TraceError(f"{file}: cannot be read ({error}); check the path and its permissions") from None
-    if not head:
-        raise TraceError(f"{file}: the file is empty; {_known()}")
-    if head.startswith(b"\x1f\x8b"):
-        try:
-            return zlib.decompressobj(wbits=31).decompress(head, HEAD)
-        except zlib.error:
-            return head  # a damaged file; its reader says so
-    return head
+def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
+    if isinstance(format, str):
+        chosen: Reader = reader(format)
+        source.format = format
+    elif format is not None:
+        chosen = _checked(str(getattr(format, "__name__", "given")), format)
+        source.format = getattr(format, "__name__", type(format).__name__)
+    else:
+        return _recognised(source)
+    source.head  # noqa: B018  a file that is not there or empty is told alike by every format
+    return chosen.read(source)
 
 
-def _recognise(file: Path, head: bytes) -> str:
-    first_line = head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode(errors="replace")
-    columns = {name.strip().strip('"') for name in first_line.split(",")}
-    for name, known in FORMATS.items():
-        if (known.magic and head.startswith(known.magic)) or (known.header and known.header <= columns):
-            return name
-    for name, known in FORMATS.items():
-        if file.name.lower().endswith(known.endings):
-            return name
-    raise TraceError(f"{file}: neither its content nor its ending is that of a known trace format; {_known()}")
+def _recognised(source: Source) -> Trace:
+    """Read a file by what it looks like: our formats first, then those of others, then by its ending."""
+    for names in (_ours(), _theirs()):
+        fitting = [name for name in names if reader(name).recognises(source)]
+        if len(fitting) > 1:
+            raise TraceError(f"{source.path}: may be {' or '.join(fitting)}; say which with --format")
+        if fitting:
+            source.format = fitting[0]
+            return reader(fitting[0]).read(source)
+    file = source.path.name.lower()
+    for packed in PACKED_ENDINGS:
+        file = file.removesuffix(packed)
+    for name in formats():
+        if file.endswith(tuple(getattr(reader(name), "endings", ()))):
+            source.format = name
+            try:
+                return reader(name).read(source)
+            except TraceError as error:
+                raise TraceError(f"{error}\n  it was taken for '{name}' because of its ending; {_known()}") from None
+    raise TraceError(f"{source.path}: neither its content nor its ending is that of a known trace format; {_known()}")
+
+
+def _file(path: Path) -> Path:
+    """The file to read: the path itself, or in a folder the one that is called as its format calls it."""
+    if not path.is_dir():
+        return path
+    patterns = [pattern for name in formats() for pattern in getattr(reader(name), "files", ())]
+    found = sorted({file for pattern in patterns for file in path.glob(pattern)})
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(file.name for file in found) or f"none of {', '.join(patterns)} is in it"
+    raise TraceError(f"{path}: is a folder; name the trace file in it ({names})")
 
 
 def _known() -> str:
-    return "known: " + "; ".join(f"{name} ({', '.join(f.endings)}): {f.doc}" for name, f in FORMATS.items())
+    """The formats, in a sentence."""
+    return f"{PLAIN}; --format takes {', '.join(formats())} ('docs/reference/formats.md' tells what each is)"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,39 +14,94 @@ from shunter.errors import TraceError
 from shunter.model import GPU, Column
 from shunter.world import F64, I64
 
+if TYPE_CHECKING:
+    import polars as pl
+
 REQUIRED = ("job_id", "submit", "duration", "gpus")
 SHOWN = 5  # problems told in full; the rest are counted
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
 
 
+@dataclass(frozen=True)
+class Finding:
+    """Rows with the same mistake."""
+
+    rows: I64  # what ``tell`` is asked for
+    lines: I64
+    must: str  # what must hold
+    tell: Callable[[int], str]  # what came, and the remedy
+    in_table: bool = True  # False: the lines are so wrong that they are no rows
+
+
 class Problems:
     """The mistakes found in one file: the first few in full, all of them counted."""
 
-    def __init__(self, path: Path, line_of: Callable[[int], int], place: str = "line") -> None:
+    def __init__(self, path: Path, lines: I64, place: str = "line") -> None:
         self.path, self.place = path, place
-        self._line_of = line_of  # row of data -> what people look up in the file
-        self._count = 0
-        self._told: list[tuple[int, str]] = []
+        self.lines = lines  # row of data -> what people look up in the file
+        self._found: list[Finding] = []
 
-    def add(self, rows: NDArray[Any], tell: Callable[[int], str]) -> None:
-        """Note that these rows (mask or indices) are wrong; ``tell(row)``: what must hold, what came, the remedy."""
+    def add(self, rows: NDArray[Any], must: str, tell: Callable[[int], str]) -> None:
+        """Note that rows (mask or indices) are wrong: what ``must`` hold; ``tell(row)``: what came, the remedy."""
         wrong = np.flatnonzero(rows) if rows.dtype == bool else np.sort(rows)
-        self._count += len(wrong)
-        self._told += [(self._line_of(int(row)), tell(int(row))) for row in wrong[:SHOWN]]
+        if len(wrong):
+            self._found.append(Finding(wrong, self.lines[wrong], must, tell))
+
+    def add_lines(self, lines: I64, must: str, tell: Callable[[int], str]) -> None:
+        """Note lines that are so wrong that they are no rows; ``tell`` is given their index in ``lines``."""
+        if len(lines):
+            self._found.append(Finding(np.arange(len(lines)), lines, must, tell, in_table=False))
 
     def line(self, row: int) -> str:
         """Where a row stands, for people."""
-        return f"{self.place} {self._line_of(row)}"
+        return f"{self.place} {self.lines[row]}"
+
+    def bad(self) -> NDArray[np.bool_]:
+        """Which rows something is wrong with."""
+        bad = np.zeros(len(self.lines), np.bool_)
+        for finding in self._found:
+            if finding.in_table:
+                bad[finding.rows] = True
+        return bad
+
+    def forget(self, left_out: NDArray[np.bool_]) -> None:
+        """These rows are left out anyhow: what is wrong with them does not matter."""
+        for at, finding in enumerate(self._found):
+            if finding.in_table:
+                stay = ~left_out[finding.rows]
+                self._found[at] = replace(finding, rows=finding.rows[stay], lines=finding.lines[stay])
+        self._found = [finding for finding in self._found if len(finding.rows)]
+
+    def told(self) -> list[str]:
+        """The first few mistakes by line, in full."""
+        first = [
+            (int(line), finding, int(row))
+            for finding in self._found
+            for line, row in zip(finding.lines[:SHOWN], finding.rows[:SHOWN], strict=True)
+        ]
+        first.sort(key=lambda entry: entry[0])
+        return [f"{self.place} {line}: {found.must}, {found.tell(row)}" for line, found, row in first[:SHOWN]]
 
     def raise_if_any(self) -> None:
         """Raise one TraceError that tells the first few mistakes and how many there are."""
-        if not self._count:
+        count = sum(len(finding.lines) for finding in self._found)
+        if not count:
             return
-        told = [f"{self.place} {line}: {text}" for line, text in sorted(self._told)[:SHOWN]]
-        if self._count == 1:
-            raise TraceError(f"{self.path} {told[0]}")
-        head = f"{self.path}: {self._count} problems" + (f", the first {SHOWN}:" if self._count > SHOWN else ":")
-        raise TraceError("\n  ".join([head, *told]))
+        if count == 1:
+            raise TraceError(f"{self.path} {self.told()[0]}")
+        head = f"{self.path}: {count} problems" + (f", the first {SHOWN}:" if count > SHOWN else ":")
+        raise TraceError("\n  ".join([head, *self.told()]))
+
+    def remark(self) -> str:
+        """How many rows have problems, by what must hold, and the first few in full; "" if none has."""
+        if not self._found:
+            return ""
+        dropped = len(np.unique(np.concatenate([finding.lines for finding in self._found])))
+        reasons: dict[str, int] = {}
+        for finding in self._found:
+            reasons[finding.must] = reasons.get(finding.must, 0) + len(finding.lines)
+        counts = "; ".join(f"{count:,}: {must}" for must, count in sorted(reasons.items(), key=lambda r: -r[1]))
+        return "\n  ".join([f"left out {dropped:,} bad rows ({counts}), the first:", *self.told()])
 
 
 def limits(name: str, about: Column) -> tuple[float, float]:
@@ -53,14 +109,14 @@ def limits(name: str, about: Column) -> tuple[float, float]:
     return (-FARTHEST_SUBMIT_S, FARTHEST_SUBMIT_S) if name == "submit" else (about.low, about.high)
 
 
-def requirement(name: str, about: Column) -> str:
-    """What must hold of a number in this column, in words, with the remedy for the likeliest mistake."""
+def requirement(field: str, name: str, about: Column, factor: float = 1.0, unit: str = "") -> str:
+    """What must hold of a number in this field, in words; ``factor`` turns its ``unit`` into the column's."""
     low, high = limits(name, about)
-    unit = f" ({about.unit})" if about.unit else ""
     if name == "gpus":
-        return f"must be a whole number from 1 to {high:g}, or a share of one GPU from {low:g} to 1"
+        return f"{field} must be a whole number from 1 to {high:g}, or a share of one GPU from {low:g} to 1"
     kind = "a whole number" if about.scale == 1 else "a number"
-    return f"must be {kind} from {low:g} to {high:g}{unit}"
+    named = unit or about.unit
+    return f"{field} must be {kind} from {low / factor:g} to {high / factor:g}" + (f" ({named})" if named else "")
 
 
 REMEDIES = {
@@ -88,41 +144,48 @@ def check_stored(problems: Problems, name: str, about: Column, values: I64) -> N
     if name == "gpus":
         wrong |= (values > GPU) & (values % GPU != 0)
     wrong &= (values != about.default) | (name in REQUIRED)
-    must = requirement(name, about)
-    problems.add(wrong, lambda row: f"{name} {must}, got {values[row] / about.scale:g}")
+    problems.add(wrong, requirement(name, name, about), lambda row: f"got {values[row] / about.scale:g}")
 
 
-def check_ids(problems: Problems, ids: Sequence[str | None]) -> dict[str, int]:
-    """Every job needs an id of its own; returns the row of each."""
-    row_of: dict[str, int] = {}
-    empty, again = [], []
-    for row, job in enumerate(ids):
-        if not job:
-            empty.append(row)
-        elif row_of.setdefault(job, row) != row:
-            again.append(row)
-    problems.add(np.array(empty, np.int64), lambda row: "job_id must not be empty; give every job a name of its own")
-    problems.add(
-        np.array(again, np.int64),
-        lambda row: f"job_id must be unique, got '{ids[row]}' again (first on {problems.line(row_of[str(ids[row])])})",
-    )
-    return row_of
+def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None = None) -> None:
+    """Every job (of those ``kept``) needs an id of its own."""
+    rows = np.arange(len(ids)) if kept is None else np.flatnonzero(kept)
+    some = ids if kept is None else ids.filter(kept)
+    empty = (some.is_null() | (some == "")).to_numpy()
+    problems.add(rows[empty], "job_id must not be empty", lambda row: "but is; give every job a name of its own")
+    again = (~some.is_first_distinct()).to_numpy() & ~empty
+
+    def tell(row: int) -> str:
+        first = int(rows[some.index_of(ids[row])])
+        return f"got '{ids[row]}' again (first on {problems.line(first)})"
+
+    problems.add(rows[again], "job_id must be unique", tell)
 
 
-def rows_of_after(problems: Problems, after: Sequence[str | None], row_of: dict[str, int]) -> I64:
+def rows_of_after(problems: Problems, after: pl.Series, ids: pl.Series) -> I64:
     """Turn the ids in ``after`` into rows; unknown ids, a job after itself and cycles are problems."""
-    rows = np.array([-1 if not job else row_of.get(job, -2) for job in after], np.int64)
+    import polars as pl
+
+    given = after.fill_null("") != ""
+    rows = np.full(len(after), -1, np.int64)
+    if given.any():
+        known = pl.DataFrame({"id": ids, "row": np.arange(len(ids))}).unique("id", keep="first")
+        found = pl.DataFrame({"id": after}).join(known, on="id", how="left", maintain_order="left")["row"]
+        rows = np.where(given.to_numpy(), found.fill_null(-2).to_numpy(), -1)
     itself = rows == np.arange(len(rows))
     problems.add(
         rows == -2,
-        lambda row: f"after must name a job_id of this file, got '{after[row]}'; add that job or leave it empty",
+        "after must name a job_id of this file",
+        lambda row: f"got '{after[row]}'; add that job or leave it empty",
     )
-    problems.add(itself, lambda row: f"after must name another job, got the job itself, '{after[row]}'; leave it empty")
-    rows[(rows == -2) | itself] = -1
-    caught = _on_a_cycle(rows)
     problems.add(
-        caught,
-        lambda row: f"after must not run in a circle, but following it from '{after[row]}' comes back to this job",
+        itself, "after must name another job", lambda row: f"got the job itself, '{after[row]}'; leave it empty"
+    )
+    rows[(rows == -2) | itself] = -1
+    problems.add(
+        _on_a_cycle(rows),
+        "after must not run in a circle",
+        lambda row: f"but following it from '{after[row]}' comes back to this job",
     )
     return rows
 

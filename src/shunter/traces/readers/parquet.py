@@ -11,15 +11,21 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
+from shunter.traces.source import Source
 from shunter.world import I64
 
+if TYPE_CHECKING:
+    import polars as pl
+
+doc = "shunter's own, exact and fast"
+endings = (".parquet",)
 VERSION = 1
 REMEDY = "make it again with shunter, or give the table as CSV"
 
@@ -28,12 +34,6 @@ def write(trace: Trace, path: Path) -> None:
     """Write ``trace`` to ``path``: the whole file, or nothing."""
     import pyarrow.parquet as pq
 
-    problems = Problems(path, lambda row: row, "job")
-    check_ids(problems, trace.job_id.tolist())
-    for name, about in Trace.columns().items():
-        if about.scale:
-            check_stored(problems, name, about, getattr(trace, name))
-    problems.raise_if_any()
     table = _table(trace)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -50,6 +50,7 @@ def _table(trace: Trace) -> Any:
 
     columns = {"job_id": pa.array(trace.job_id.tolist(), pa.string())}
     metadata = {"shunter.version": str(VERSION), "shunter.name": trace.name}
+    metadata["shunter.remarks"] = json.dumps(trace.remarks)
     for name, about in Trace.columns().items():
         values = getattr(trace, name)
         if name == "after":
@@ -71,8 +72,14 @@ def _text(codes: I64, names: Any) -> Any:
     return pa.array(list(names), pa.string()).take(indices)
 
 
-def read(path: Path) -> Trace:
+def recognises(source: Source) -> bool:
+    """By its first bytes."""
+    return source.head.startswith(b"PAR1")
+
+
+def read(source: Source) -> Trace:
     """Read a trace that ``write`` wrote."""
+    path = source.path
     table, metadata = _load(path)
     fields = set(table.column_names)
     parts = (("missing", set(REQUIRED) - fields), ("unknown", fields - {"job_id", *Trace.columns()}))
@@ -81,15 +88,15 @@ def read(path: Path) -> Trace:
         raise TraceError(f"{path}: must have the columns of a trace, but {told}; {REMEDY}")
     if not table.num_rows:
         raise TraceError(f"{path}: there is no job in it; {REMEDY}")
-    problems = Problems(path, lambda row: row + 1, "row")
+    problems = Problems(path, np.arange(1, table.num_rows + 1), "row")
     ids = _strings(path, table, "job_id")
-    row_of = check_ids(problems, ids)
+    check_ids(problems, ids)
     given: dict[str, Any] = {}
     for name, about in Trace.columns().items():
         if name not in fields:
             continue  # written before there was such a column
         if name == "after":
-            given[name] = rows_of_after(problems, _strings(path, table, name), row_of)
+            given[name] = rows_of_after(problems, _strings(path, table, name), ids)
         elif about.scale:
             given[name] = _integers(problems, name, about, table)
         else:
@@ -97,7 +104,9 @@ def read(path: Path) -> Trace:
             given[Trace.names_of(name)] = names
             given[name] = _codes(problems, name, _strings(path, table, name), names)
     problems.raise_if_any()
-    return Trace.of(metadata["shunter.name"], list(row_of), **given)  # every row has an id of its own: these, in order
+    if "shunter.remarks" in metadata:  # else written before there were any
+        given["remarks"] = _names(path, metadata, "remarks")
+    return Trace.of(metadata["shunter.name"], ids.to_list(), **given)
 
 
 def _load(path: Path) -> tuple[Any, dict[str, str]]:
@@ -124,13 +133,15 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
     return table, found
 
 
-def _strings(path: Path, table: Any, name: str) -> list[str | None]:
+def _strings(path: Path, table: Any, name: str) -> pl.Series:
+    import polars as pl
     import pyarrow as pa
 
     kind = table.schema.field(name).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise TraceError(f"{path}: column '{name}' must hold text, got {kind}; {REMEDY}")
-    texts: list[str | None] = table[name].to_pylist()
+    texts = pl.from_arrow(table[name])
+    assert isinstance(texts, pl.Series)
     return texts
 
 
@@ -140,7 +151,7 @@ def _integers(problems: Problems, name: str, about: Column, table: Any) -> I64:
     kind = table.schema.field(name).type
     if kind != pa.int64():
         raise TraceError(f"{problems.path}: column '{name}' must be int64, got {kind}; {REMEDY}")
-    problems.add(table[name].is_null().to_numpy(), lambda row: f"{name} must not be empty; {REMEDY}")
+    problems.add(table[name].is_null().to_numpy(), f"{name} must not be empty", lambda row: f"but is; {REMEDY}")
     problems.raise_if_any()
     values: I64 = table[name].to_numpy()
     check_stored(problems, name, about, values)
@@ -157,10 +168,13 @@ def _names(path: Path, metadata: Mapping[str, str], key: str) -> tuple[str, ...]
     return tuple(names)
 
 
-def _codes(problems: Problems, column: str, texts: list[str | None], names: tuple[str, ...]) -> I64:
-    code_of: dict[str | None, int] = {name: code for code, name in enumerate(names)}
-    codes = np.array([-1 if text is None else code_of.get(text, -2) for text in texts], np.int64)
-    problems.add(
-        codes == -2, lambda row: f"{column} must be a name in the file's metadata, got '{texts[row]}'; {REMEDY}"
-    )
+def _codes(problems: Problems, column: str, texts: pl.Series, names: tuple[str, ...]) -> I64:
+    import polars as pl
+
+    known = pl.DataFrame({"name": names, "code": np.arange(len(names))}, schema={"name": pl.String, "code": pl.Int64})
+    known = known.unique("name", keep="last")
+    found = pl.DataFrame({"name": texts}).join(known, on="name", how="left", maintain_order="left")["code"]
+    codes = np.where(texts.is_null().to_numpy(), -1, found.fill_null(-2).to_numpy())
+    must = f"{column} must be a name in the file's metadata"
+    problems.add(codes == -2, must, lambda row: f"got '{texts[row]}'; {REMEDY}")
     return codes

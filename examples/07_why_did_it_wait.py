@@ -1,0 +1,17 @@
+"""Keep why jobs waited, and ask: where did all the waiting time go, and what held up the job that waited longest?"""
+
+import shunter
+from shunter.report.explain import headline, moment, timeline
+from shunter.report.waiting import waiting
+
+run = shunter.simulate("synthetic:jobs=1500,gpus=64,load=1.0", "8x8", "fifo", decisions=True).kept
+
+found = waiting(run)
+for code, spent in zip(found.codes, found.per_job.sum(axis=1), strict=True):
+    if spent:
+        print(f"{code:12} {spent / found.per_job.sum():6.1%} of all waiting")
+
+job = int(run.jobs["wait"].arg_max())
+print(headline(run, job))
+for line in timeline(run, job, most=5):
+    print(f"  {moment(run, line.begin)}  {line.text}")

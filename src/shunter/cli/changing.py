@@ -1,0 +1,158 @@
+"""``shunter trace convert``, ``slice`` and ``merge``: traces made of traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import (
+    ForceOption,
+    FormatOption,
+    OnBadRowOption,
+    TraceArgument,
+    ZoneOption,
+    check_free,
+    note,
+    read,
+)
+from shunter.errors import TraceError
+
+if TYPE_CHECKING:
+    from shunter.model import Trace
+
+CONVERT_EXAMPLES = """Examples:
+
+shunter trace convert jobs.csv jobs.parquet   # exact, and read faster from then on
+
+shunter trace convert jobs.parquet jobs.swf   # for tools of the Parallel Workloads Archive
+"""
+
+SLICE_EXAMPLES = """Examples:
+
+shunter trace slice jobs.csv april.parquet --from 2020-04-01 --to 2020-05-01
+
+shunter trace slice jobs.csv week.csv --from +7 --to +14   # the second week
+
+shunter trace slice jobs.csv some.parquet --vc vc1,vc2 --users ann --users bob
+"""
+
+MERGE_EXAMPLES = """Examples:
+
+shunter trace merge march.csv april.csv --out spring.parquet
+
+shunter trace merge philly.parquet venus.parquet --align --out both.parquet
+"""
+
+_Out = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")]
+
+
+def convert(
+    trace: TraceArgument,
+    out: _Out,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Write a trace in another format.
+
+    Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
+    out, as its first lines say.
+    """
+    _check_out(out, force)
+
+    from shunter import traces
+
+    found = _read(trace, format, on_bad_row)
+    traces.write(found, out)
+    note(f"{len(found):,} jobs written to {out}")
+
+
+def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: TraceArgument,
+    out: _Out,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="T", help="Jobs submitted from then on: date, seconds or +days.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="T", help="Jobs submitted before then.")] = None,
+    vc: Annotated[
+        list[str] | None, typer.Option("--vc", metavar="NAMES", help="Virtual clusters: with commas, or repeated.")
+    ] = None,
+    users: Annotated[
+        list[str] | None, typer.Option("--users", metavar="NAMES", help="Users: with commas, or repeated.")
+    ] = None,
+    timezone: ZoneOption = "UTC",
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Keep a part of a trace: a span of time, some virtual clusters, some users.
+
+    A time is a date (2020-04-01 or 2020-04-01T12:30), seconds as in the trace, or +7, +7d, +12h from its first
+    submission. Names of users and others that no job has any more are not written.
+    """
+    _check_out(out, force)
+    if not (begin or end or vc or users):
+        raise TraceError("nothing says which part; give --from, --to, --vc or --users")
+
+    from shunter import traces
+    from shunter.report.hours import zone_of
+    from shunter.traces.changing import moment, part
+
+    zone = zone_of(timezone)
+    found = _read(trace, format, on_bad_row)
+    first, last = (None if text is None else moment(text, found, zone) for text in (begin, end))
+    kept = part(found, first, last, _names(vc), _names(users))
+    traces.write(kept, out)
+    note(f"{len(kept):,} of {len(found):,} jobs written to {out}")
+    for remark in kept.remarks[len(found.remarks) :]:
+        note(remark, "warning", "bold yellow")
+
+
+def merge(
+    files: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Two traces or more.")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The file to write.")],
+    align: Annotated[bool, typer.Option("--align", help="Let all begin when the first one does.")] = False,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Put the jobs of several traces into one.
+
+    A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
+    name are taken for the same.
+    """
+    _check_out(out, force)
+    if len(files) < 2:
+        raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")
+
+    from shunter import traces
+    from shunter.traces import changing
+
+    parts = [_read(file, format, on_bad_row) for file in files]
+    merged = changing.merge(parts, align)
+    traces.write(merged, out)
+    note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
+
+
+def _read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
+    """The trace, and a note about each thing that its reader left out or took for granted."""
+    found = read(trace, format, on_bad_row)
+    for remark in found.remarks:
+        note(remark)
+    return found
+
+
+def _check_out(out: Path, force: bool) -> None:
+    """Refuse a place that can't be written before anything is read."""
+    check_free(out, force)
+
+    from shunter.traces.writing import writer_of
+
+    writer_of(out)
+
+
+def _names(given: Sequence[str] | None) -> list[str]:
+    return [name.strip() for text in given or () for name in text.split(",") if name.strip()]

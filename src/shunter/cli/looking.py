@@ -1,0 +1,111 @@
+"""``shunter trace describe`` and ``validate``: what is in a trace, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import (
+    ClusterOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    TraceArgument,
+    ZoneOption,
+    note,
+    print_json,
+    read,
+    show,
+)
+from shunter.errors import RunError
+
+DESCRIBE_EXAMPLES = """Examples:
+
+shunter trace describe jobs.csv
+
+shunter trace describe jobs.csv --cluster 64x8 --timezone Asia/Shanghai
+
+shunter trace describe jobs.csv --html jobs.html   # the same as a page to share
+"""
+
+VALIDATE_EXAMPLES = """Examples:
+
+shunter trace validate jobs.csv
+
+shunter trace validate jobs.csv --cluster philly --strict && shunter simulate jobs.csv -c philly -p fifo
+"""
+
+
+def describe(
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    timezone: ZoneOption = "UTC",
+    json: JsonOption = False,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Show what is in a trace: sizes, run times, arrivals, users, recurrence, load.
+
+    The load is GPU time asked for over what the cluster offers. Without --cluster, a cluster is suggested that would
+    have a load of 0.9. The page needs no network, and also has what validate finds.
+    """
+    if force and html is None:
+        raise RunError("--force replaces the file of --html; give both or neither")
+
+    from shunter import clusters
+    from shunter.report.describe import describe as described
+    from shunter.report.hours import zone_of
+    from shunter.report.html.files import check_file, write_file
+
+    if html is not None:
+        check_file(html, force)
+    zone = zone_of(timezone)
+    found = read(trace, format, on_bad_row)
+    machines = clusters.load(cluster, found) if cluster else None
+    about = described(found, machines, zone)
+    if html is not None:
+        from shunter.report.html.trace_page import trace_page
+        from shunter.report.quality import validate as validated
+
+        write_file(html, trace_page(found, about, validated(found, machines)))
+        note(f"{html} (open it in a browser)", "page")
+    if json:
+        print_json(about)
+        return
+    from shunter.report.trace_view import describe_view
+
+    show(describe_view(about))
+
+
+def validate(
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    json: JsonOption = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 on errors and warnings.")] = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Look for what is wrong with a trace: impossible times, cut run times, jobs that never fit, overload ...
+
+    Each finding says how often, where, what it means and what to do. A file that can't be read ends with code 2; all
+    others with 0, whatever is found, unless --strict is given.
+    """
+    from shunter import clusters
+    from shunter.report.quality import validate as validated
+
+    found = read(trace, format, on_bad_row)
+    findings = validated(found, clusters.load(cluster, found) if cluster else None)
+    if json:
+        listed = [finding.as_dict() for finding in findings]
+        print_json({"trace": found.name, "digest": found.digest, "jobs": len(found), "findings": listed})
+    else:
+        from shunter.report.quality_view import validate_view
+
+        show(validate_view(found.name, len(found), findings))
+    if strict and any(finding.severity != "info" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,104 @@
+"""Times as people and schedulers write them, as seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.errors import TraceError
+from shunter.traces.checks import Problems
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LAYOUTS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d %H:%M:%S")
+ZONE = r"^(.*:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+MUST = "must be a time: seconds, or YYYY-MM-DD HH:MM:SS with or without a zone"
+
+
+class Times:
+    """The times of one file: all of its dates must have a zone, or none."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._first: dict[str, tuple[int, str, str]] = {}  # kind -> row, field and text of the first such date
+
+    def seconds(self, field: str, texts: pl.Series) -> F64:
+        """Seconds since 1970 UTC of dates, or numbers as they are; NaN where there is nothing."""
+        import polars as pl
+
+        numbers = texts.cast(pl.Float64, strict=False)
+        if not (texts.is_not_null() & numbers.is_null()).any():
+            return self._checked(field, texts, numbers.to_numpy())
+        return self._checked(field, texts, self._dates(field, texts))
+
+    def _dates(self, field: str, texts: pl.Series) -> F64:
+        """Dates as seconds: most are written plainly, which is quick; the rest are looked at closely."""
+        import polars as pl
+
+        layout = LAYOUTS[0].replace(" ", "T") if "T" in texts.drop_nulls()[0] else LAYOUTS[0]
+        found = texts.str.to_datetime(layout, strict=False, time_unit="ms")
+        seconds: F64 = found.cast(pl.Int64).cast(pl.Float64).to_numpy(writable=True) / 1000
+        rest = np.flatnonzero((found.is_null() & texts.is_not_null()).to_numpy())
+        zoned = np.zeros(len(texts), np.bool_)
+        if len(rest):
+            seconds[rest], zoned[rest] = _closely(texts[rest])
+        known = ~np.isnan(seconds)
+        self._note(field, texts, {"with a zone": zoned & known, "without": ~zoned & known})
+        return seconds
+
+    def _note(self, field: str, texts: pl.Series, kinds: dict[str, NDArray[np.bool_]]) -> None:
+        """Remember the first date of each kind; both in one file can't be compared."""
+        for kind, rows in kinds.items():
+            if kind not in self._first and rows.any():
+                row = int(rows.argmax())
+                self._first[kind] = (row, field, texts[row])
+        if len(self._first) == 2:
+            told = " and ".join(
+                f"{kind} on {self._problems.line(row)} ({field} '{text}')"
+                for kind, (row, field, text) in sorted(self._first.items(), key=lambda item: item[1][0])
+            )
+            raise TraceError(
+                f"{self._problems.path}: all times must have a zone, or none, but there are times {told};"
+                " write them alike"
+            )
+
+    def _checked(self, field: str, texts: pl.Series, values: F64) -> F64:
+        wrong = texts.is_not_null().to_numpy() & ~np.isfinite(values)
+        self._problems.add(wrong, f"{field} {MUST}", lambda row: f"got {texts[row][:60]!r}; correct it")
+        return np.where(wrong, np.nan, values)
+
+    def remarks(self) -> list[str]:
+        """What was taken for granted."""
+        return ["times carry no zone: hours are as written"] if "without" in self._first else []
+
+
+def _closely(texts: pl.Series) -> tuple[F64, NDArray[np.bool_]]:
+    """Dates in any of the layouts as seconds, and which of them have a zone."""
+    import polars as pl
+
+    texts = texts.str.replace("T", " ", literal=True)
+    parts = texts.str.extract_groups(ZONE)
+    bare, zone = parts.struct.field("1"), parts.struct.field("2")
+    zoned = zone.is_not_null()
+    bare = bare.zip_with(zoned, texts)
+    found = bare.str.to_datetime(LAYOUTS[0], strict=False, time_unit="ms")
+    for layout in LAYOUTS[1:]:
+        if found.has_nulls():
+            found = found.fill_null(bare.str.to_datetime(layout, strict=False, time_unit="ms"))
+    seconds: F64 = found.cast(pl.Int64).cast(pl.Float64).to_numpy() / 1000
+    return seconds - _offset(zone), zoned.to_numpy()
+
+
+def _offset(zones: pl.Series) -> F64:
+    """Seconds east of Greenwich."""
+    import polars as pl
+
+    digits = zones.str.replace_all(r"[^0-9]", "").str.pad_end(4, "0")
+    hours, minutes = (digits.str.slice(at, 2).cast(pl.Float64, strict=False).fill_null(0).to_numpy() for at in (0, 2))
+    sign = np.where(zones.str.starts_with("-").fill_null(False).to_numpy(), -1, 1)
+    seconds: F64 = sign * (hours * 3600 + minutes * 60)
+    return seconds
