@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from bisect import bisect_right
 from itertools import pairwise
 from typing import Any
@@ -206,3 +207,11 @@ def test_a_policy_may_have_reasons_of_its_own() -> None:
     found = waiting(run)
     assert found.per_job[found.codes.index("one-at-a-time")].tolist() == [0, 90]
     assert pieces(run, 1)[0].numbers == (0, 0, 0)
+
+
+def test_bins_begin_with_the_first_event_wherever_the_clock_stands():
+    late = dataclasses.replace(busy_trace(1), submit=busy_trace(1).submit + 1_700_000_000_000)
+    found = waiting(shunter.simulate(late, CLUSTER, "fifo", decisions=True).kept)
+    early = waiting(shunter.simulate(busy_trace(1), CLUSTER, "fifo", decisions=True).kept)
+    assert np.allclose(found.over_time, early.over_time)
+    assert found.edges[0] == late.submit[0] / 1000

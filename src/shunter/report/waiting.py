@@ -66,7 +66,7 @@ def waiting(run: Run, bins: int = BINS) -> Waiting:
     jobs = len(run.jobs)
     class_of, pool_of = groups(run.jobs)
     classes, pools = int(class_of.max(initial=-1)) + 2, int(pool_of.max(initial=-1)) + 2  # the last: of no class, pool
-    first, last = int(run.events[:, 0].min(initial=0)), int(run.events[:, 0].max(initial=0))
+    first, last = (int(run.events[at, 0]) for at in (0, -1)) if len(run.events) else (0, 0)
     width = max(-(-(last - first) // bins), 1)
     of_class = np.full(classes, pools - 1, np.int64)
     of_class[class_of] = pool_of

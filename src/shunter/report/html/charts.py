@@ -33,7 +33,7 @@ class Axis:
     label: str
     unit: Unit = "number"
     log: bool = False
-    top: float | None = None  # the axis ends here; None: where the data do
+    top: float | None = None  # the axis never ends above this
 
 
 def lines(

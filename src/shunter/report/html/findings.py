@@ -77,9 +77,10 @@ def one(row: Row) -> list[str]:
 def sentences(rows: Sequence[Row]) -> list[str]:
     """The winners and what they cost, in words."""
     known = [row for row in rows if not row["oracle"]] or list(rows)
-    told = []
-    for winner in _winners(known):
-        told.append(_praise(winner, known, rows[0]) + _price(winner, rows[0]))
+    praised = [(_praise(winner, known, rows[0]), winner) for winner in _winners(known)]
+    told = [praise + _price(winner, rows[0]) for praise, winner in praised if praise]
+    if not told and len(known) > 1:
+        told = ["No policy is clearly better than the others by any measure here."]
     oracles = [row for row in rows if row["oracle"]]
     if oracles and len(known) < len(rows):
         mean, reached = MEASURES[0], MEASURES[0].winner(oracles)
@@ -98,7 +99,7 @@ def _winners(rows: Sequence[Row]) -> list[Row]:
 def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
     best = [measure for measure in MEASURES if _clearly(measure, winner, rows)]
     if not best:
-        return f"{label(winner)} is as good as the others."
+        return ""
     head = f"{label(winner)} has {best[0].best}, {best[0].text(winner)}"
     if winner is not first:
         head += ", " + _relative(best[0].of(winner), best[0].of(first), f"{label(first)} ({best[0].text(first)})")
@@ -144,7 +145,7 @@ def _relative(value: float, base: float, whose: str) -> str:
         return f"where {whose} has none"
     change = value / base - 1
     if abs(change) < 0.005:
-        return f"as {whose}"
+        return f"the same as {whose}"
     return f"{abs(100 * change):.0f} % {'below' if change < 0 else 'above'} {whose}"
 
 

@@ -5,7 +5,7 @@
 const Shunter = (() => {
   const MINUTE = 60, HOUR = 3600, DAY = 86400;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
-  const COLOURS = 8;
+  const COLOURS = 10;
   const PRINT_WIDTH = 620; // pixels, of a chart on A4
 
   // ------------------------------------------------------------------------------------------- numbers in words
@@ -71,10 +71,11 @@ const Shunter = (() => {
       return { min: low, max: high, ticks: multiples(low, high, timeStep(span, most)), label: elapsed };
     const [length, unit] = axis.unit === "duration" ? unitOf(high) : [1, ""];
     const step = axis.unit === "count" ? Math.max(1, niceStep(span, most)) : niceStep(span / length, most) * length;
-    const ticks = multiples(low, axis.top ?? Math.ceil(high / step - 1e-6) * step, step);
+    const end = Math.min(axis.top ?? Infinity, Math.ceil(high / step - 1e-6) * step);
+    const ticks = multiples(low, end, step);
     const short = (tick) => (axis.unit === "share" ? `${+(100 * tick).toPrecision(3)} %`
       : axis.unit === "duration" ? (tick ? `${+(tick / length).toPrecision(3)} ${unit}` : "0") : (+tick.toPrecision(6)).toLocaleString("en"));
-    return { min: low, max: axis.top ?? Math.max(ticks.at(-1), high), ticks, label: short };
+    return { min: low, max: Math.max(end, low + 1e-9), ticks, label: short };
   };
 
   // ------------------------------------------------------------------------------------------- small DOM help
@@ -233,10 +234,10 @@ const Shunter = (() => {
       const { kind } = this.spec, names = this.spec.x.names;
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
+      this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
-      this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - this.left - this.right, 60) / 5);
       const series = this.shown().map((one) => this.drawn(one));
       this.chart.setOption({
         animation: false,
@@ -254,7 +255,9 @@ const Shunter = (() => {
     room(names, width) {
       const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
       this.slant = longest * 7 > (width - 70) / names.length - 6;
-      return this.slant ? 20 + longest * 4.6 : 26;
+      const below = this.slant ? 18 + longest * 4.4 : 26;
+      this.plot.style.height = this.slant ? `calc(17rem + ${below - 26}px)` : "";
+      return below;
     }
 
     names(names) {
@@ -283,7 +286,7 @@ const Shunter = (() => {
     }
 
     yScale() {
-      const { y, kind } = this.spec, lists = this.shown().map((one) => one.values);
+      const { y, kind } = this.spec, lists = this.shown().map((one) => (this.points ? this.points.values.get(one.name) : one.values));
       if (kind === "cdf") return scale(y, 0, 1, 5);
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       return scale(y, Math.min(low, 0), high || 1, 5);

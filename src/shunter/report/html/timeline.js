@@ -76,7 +76,7 @@
     }
 
     foot() {
-      this.said = make("p", { class: "note", role: "status" });
+      this.said = make("p", { class: "note" });
       this.key = make("p", { class: "scale" }, "0 % ", make("i"), " 100 % of the GPUs in use");
       return make("div", {}, this.key, this.said);
     }
@@ -318,11 +318,13 @@
 
     mark(paint) { // a frame around the stays of the job that was looked for
       const { first, job } = this.run.held, [top, bottom] = this.rows;
-      paint.strokeStyle = this.colours.focus;
-      paint.lineWidth = 3;
+      const boxes = [];
       for (let node = top; node < bottom; node++)
-        for (let i = first[node]; i < first[node + 1]; i++)
-          if (job[i] === this.found) for (const [x, y, w, h] of this.boxes(node, i)) paint.strokeRect(x - 1, y - 1, w + 2, h + 2);
+        for (let i = first[node]; i < first[node + 1]; i++) if (job[i] === this.found) boxes.push(...this.boxes(node, i));
+      for (const [colour, width] of [[this.colours.page, 5], [this.colours.ink, 2.5]]) {
+        [paint.strokeStyle, paint.lineWidth] = [colour, width];
+        for (const [x, y, w, h] of boxes) paint.strokeRect(x, y, w, h);
+      }
     }
 
     drawAxes(paint) {
