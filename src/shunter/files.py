@@ -18,8 +18,7 @@ def whole(path: Path, error: type[InputError]) -> Iterator[Path]:
         yield made
         made.replace(path)
     except OSError as problem:
-        raise error(
-            f"{path}: can't be written: {os.strerror(problem.errno) if problem.errno else problem}; choose another place"
-        ) from None
+        why = os.strerror(problem.errno) if problem.errno else problem
+        raise error(f"{path}: can't be written: {why}; choose another place") from None
     finally:
         made.unlink(missing_ok=True)
