@@ -17,6 +17,10 @@ LIMIT = 3_000_000
 DRAWN = """() => [...document.querySelectorAll("figure.chart")].map((figure) => [figure.dataset.title,
   figure.querySelectorAll(".plot svg path").length > 5, figure.querySelectorAll("details table tbody tr").length])"""
 
+FILLED = (
+    """() => [...document.querySelectorAll("figure.chart details")].every((one) => one.querySelector("tbody tr"))"""
+)
+
 
 @pytest.fixture(scope="module")
 def page():
@@ -47,6 +51,7 @@ def test_every_chart_is_drawn_and_has_its_data_as_a_table(browser, page, tmp_pat
     opened.goto((tmp_path / "page.html").as_uri())
     for summary in opened.query_selector_all("figure.chart details summary"):
         summary.click()
+    opened.wait_for_function(FILLED)  # a table is made when it is first opened
     drawn = opened.evaluate(DRAWN)
     context.close()
     assert [title for title, _, _ in drawn] == [
