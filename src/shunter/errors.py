@@ -5,6 +5,7 @@ ShunterError
  │   ├─ TraceError        a trace file or its contents
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
+ │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -35,6 +36,10 @@ class ClusterError(InputError):
 
 class PolicyError(InputError):
     """A policy name, class or parameter is wrong."""
+
+
+class NetworkError(InputError):
+    """A network, a model that trains on it, or a placement is wrong."""
 
 
 class RunError(InputError):

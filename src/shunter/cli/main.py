@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from shunter import __version__
-from shunter.cli import clusters, compare, demo, explain, policies, simulate, traces
+from shunter.cli import clusters, compare, demo, explain, network, policies, simulate, traces
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
 
@@ -69,6 +69,7 @@ app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
+app.add_typer(network.app, name="network")
 
 
 def main() -> None:
