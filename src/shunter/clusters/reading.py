@@ -1,21 +1,17 @@
-"""The TOML form of a cluster, declared once, and its mistakes told in the file's own words."""
+"""The TOML form of a cluster, declared once."""
 
 from __future__ import annotations
 
-import re
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, PlainValidator, model_validator
 
 from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Overheads, Tier
 from shunter.clusters import MOST_GPUS_PER_NODE, MOST_NODES
 from shunter.errors import ClusterError, did_you_mean
-
-MOST = 1e9  # seconds, cores, GiB, GB/s: anything above is a slip of the pen
+from shunter.forms import MOST, Amount, Form, Name, Positive, filled
 
 
 def _steps(value: Any) -> tuple[tuple[int, float], ...]:
@@ -31,16 +27,7 @@ def _steps(value: Any) -> tuple[tuple[int, float], ...]:
     return tuple((gpus, float(seconds)) for gpus, seconds in steps)
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
 Steps = Annotated[tuple[tuple[int, float], ...], PlainValidator(_steps)]
-
-
-class Form(BaseModel):
-    """Strict: no unknown field, no text where a number belongs."""
-
-    model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class NodesForm(Form):
@@ -102,12 +89,7 @@ class ClusterForm(Form):
 
 def parse(text: str, source: str) -> Cluster:
     """The cluster in this TOML text; ``source`` is its file, for messages, or a ready-made cluster's name."""
-    try:
-        form = ClusterForm.model_validate(_toml(text, source))
-    except ValidationError as error:
-        told = [f"{source}: {_tell(detail)}" for detail in error.errors()]
-        more = [f"and {len(told) - 5} more"] if len(told) > 5 else []
-        raise ClusterError("\n  ".join(told[:5] + more)) from None
+    form = filled(ClusterForm, text, source, ClusterError)
     cluster = Cluster(
         name=form.name or Path(source).stem,
         groups=tuple(nodes.group() for nodes in form.nodes),
@@ -118,16 +100,6 @@ def parse(text: str, source: str) -> Cluster:
     )
     _check_names(cluster, source)
     return cluster
-
-
-def _toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        found = re.search(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-        line = int(found[2]) if found else text.rstrip().count("\n") + 1
-        what = f"column {found[3]}: {found[1]}" if found else str(error)
-        raise ClusterError(f"{source} line {line}: not valid TOML: {what}; correct the line, see toml.io") from None
 
 
 def _check_names(cluster: Cluster, source: str) -> None:
@@ -148,29 +120,3 @@ def _check_names(cluster: Cluster, source: str) -> None:
             raise ClusterError(
                 f"{source}: [[tier]] name must be unique, got '{name}' {tiers.count(name)} times; rename one"
             )
-
-
-FORMS: dict[str, type[Form]] = {"nodes": NodesForm, "tier": TierForm, "overheads": OverheadsForm}
-
-
-def _tell(detail: ErrorDetails) -> str:
-    """One mistake: where, what must hold, what came, the remedy."""
-    where, kind, message = _place(detail["loc"]), detail["type"], detail["msg"]
-    if kind == "missing":
-        return f"{where} is missing; add it"
-    if kind == "extra_forbidden":
-        form = FORMS.get(str(detail["loc"][0]), ClusterForm) if len(detail["loc"]) > 1 else ClusterForm
-        return f"{where} is not known; {did_you_mean(str(detail['loc'][-1]), form.model_fields)}"
-    message = message.replace("Input should be", "must be").removeprefix("Value error, ")
-    got = detail["input"]
-    return f"{where} {message}" if isinstance(got, dict) else f"{where} {message}, got {got!r}; correct it"
-
-
-def _place(loc: tuple[int | str, ...]) -> str:
-    """``[[nodes]] 2: gpus``: the table as it stands in the file, counted from 1, and the field."""
-    table, rest = str(loc[0]), list(loc[1:])
-    if rest and isinstance(rest[0], int):
-        table, rest = f"[[{table}]] {rest[0] + 1}", rest[1:]
-    elif rest:
-        table = f"[{table}]"
-    return f"{table}: {'.'.join(str(part) for part in rest)}" if rest else table

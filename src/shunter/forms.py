@@ -1,0 +1,83 @@
+"""TOML files as declared forms, and their mistakes told in the file's own words."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+import typing
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
+
+from shunter.errors import InputError, did_you_mean
+
+MOST = 1e9  # seconds, cores, GiB, GB/s: anything above is a slip of the pen
+MOST_TOLD = 5  # mistakes of one file
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
+
+
+class Form(BaseModel):
+    """Strict: no unknown field, no text where a number belongs."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+F = TypeVar("F", bound=Form)
+
+
+def filled(form: type[F], text: str, source: str, error: type[InputError]) -> F:
+    """The form as a TOML text fills it; ``source`` is its file, for messages."""
+    tree = _toml(text, source, error)
+    try:
+        return form.model_validate(tree)
+    except ValidationError as problem:
+        told = [f"{source}: {_tell(detail, form)}" for detail in problem.errors()]
+        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
+        raise error("\n  ".join(told[:MOST_TOLD] + more)) from None
+
+
+def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        found = re.search(r"(.*) \(at line (\d+), column (\d+)\)", str(problem))
+        line = int(found[2]) if found else text.rstrip().count("\n") + 1
+        what = f"column {found[3]}: {found[1]}" if found else str(problem)
+        raise error(f"{source} line {line}: not valid TOML: {what}; correct the line, see toml.io") from None
+
+
+def _tell(detail: ErrorDetails, form: type[Form]) -> str:
+    """One mistake: where, what must hold, what came, the remedy."""
+    where, kind, message = _place(detail["loc"]), detail["type"], detail["msg"]
+    if kind == "missing":
+        return f"{where} is missing; add it"
+    if kind == "extra_forbidden":
+        known = _form_at(form, detail["loc"][:-1]).model_fields
+        return f"{where} is not known; {did_you_mean(str(detail['loc'][-1]), known)}"
+    message = message.replace("Input should be", "must be").removeprefix("Value error, ")
+    got = detail["input"]
+    return f"{where} {message}" if isinstance(got, dict) else f"{where} {message}, got {got!r}; correct it"
+
+
+def _form_at(form: type[Form], loc: tuple[int | str, ...]) -> type[Form]:
+    """The form of the table that a path leads to."""
+    for step in loc:
+        if isinstance(step, str):
+            kind = form.model_fields[step].annotation
+            kinds = (kind, *typing.get_args(kind))
+            form = next(k for k in kinds if isinstance(k, type) and issubclass(k, Form))
+    return form
+
+
+def _place(loc: tuple[int | str, ...]) -> str:
+    """``[[nodes]] 2: gpus``: the table as it stands in the file, counted from 1, and the field."""
+    table, rest = str(loc[0]), list(loc[1:])
+    if rest and isinstance(rest[0], int):
+        table, rest = f"[[{table}]] {rest[0] + 1}", rest[1:]
+    elif rest:
+        table = f"[{table}]"
+    return f"{table}: {'.'.join(str(part) for part in rest)}" if rest else table
