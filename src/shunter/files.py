@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder with real data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shunter.errors import InputError
+
+
+def data_folder() -> Path | None:
+    """Where real traces and profiles are: as SHUNTER_DATA says, or ../shared/data beside the sources; None if nowhere."""
+    folder = Path(os.environ.get("SHUNTER_DATA") or Path(__file__).parents[3] / "shared" / "data")
+    return folder if folder.is_dir() else None
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def network() -> None:
 
 
 @app.command("allreduce", epilog=ALLREDUCE_EXAMPLES)
-def allreduce(  # noqa: PLR0913
+def allreduce(
     size: Annotated[int, typer.Option("--bytes", min=0, metavar="N", help="What every GPU contributes.")],
     dim: Annotated[
         list[str],

@@ -1,7 +1,7 @@
 """How long an all-reduce takes over some dimensions (tiers) of a network, in whole nanoseconds.
 
-The arithmetic is that of a packet-free analytical simulator: a message takes ``latency + bytes / bandwidth``, a step of a
-collective is one message and an endpoint's delay, and a dimension serves one chunk at a time.
+The arithmetic is that of a packet-free analytical simulator: a message takes ``latency + bytes / bandwidth``, a step of
+a collective is one message and an endpoint's delay, and a dimension serves one chunk at a time.
 """
 
 from __future__ import annotations
