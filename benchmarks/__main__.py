@@ -29,6 +29,7 @@ def rows(size: Size) -> Iterator[Row]:
     yield from measures.memory(size)
     yield from measures.reading(size)
     yield from measures.starts(size)
+    yield from measures.placements(size)
     yield from measures.correctness(size)
     yield from measures.peer_rows(trace, size)
 

@@ -20,9 +20,11 @@ import numpy as np
 
 from benchmarks import equality, peers, workload
 from benchmarks.plain_policy import PlainFifo
-from shunter import registry
+from shunter import clusters, registry
 from shunter import world as w
 from shunter.model import GPU, Trace
+from shunter.network.models import catalogue
+from shunter.network.placing import Costs, Tiers, shape_of
 from shunter.report.metrics import jct_ms
 from shunter.sim import Simulator
 
@@ -282,6 +284,25 @@ def _process(arguments: list[str], cache: str) -> Timing:
 
 def _seconds(what: str, took: Timing, aim: float) -> Row:
     return Row(what, "seconds of the whole process", took.wall, "s", aim, at_most=True, remark=took.remark)
+
+
+def placements(size: Size) -> Iterator[Row]:
+    """What one placement's iteration time costs, from the GPUs of each machine: asked again, and asked first."""
+    tiers = Tiers.of(clusters.load("dally-8rack"))
+    machines, racks = [8] * 8, [0, 0, 0, 0, 1, 1, 1, 1]
+    costs, asked = Costs(tiers), 1_000
+    longest = max(catalogue().values(), key=lambda model: len(model.layers)).name
+
+    def ask(times: int = 1) -> None:
+        for _ in range(times):
+            costs.iteration(longest, shape_of(machines, racks))
+
+    costs.profile(longest)
+    first = best_of(1, ask)
+    again = best_of(size.repeats, lambda: ask(asked))
+    what = f"network: one placement's iteration time, {longest}"
+    yield Row(what, "us, asked again", again.wall / asked * 1e6, "us", 20, at_most=True, remark=again.remark)
+    yield Row(what, "ms, asked first", first.wall * 1000, "ms", 50, at_most=True, remark=first.remark)
 
 
 def correctness(size: Size) -> Iterator[Row]:

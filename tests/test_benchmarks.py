@@ -32,7 +32,18 @@ def test_it_says_what_it_was_measured_on(told):
 
 @pytest.mark.parametrize(
     "what",
-    ["static", "varies", "preemptive", "--decisions", "plain Python", "growth", "memory", "reading", "correctness"],
+    [
+        "static",
+        "varies",
+        "preemptive",
+        "--decisions",
+        "plain Python",
+        "growth",
+        "memory",
+        "reading",
+        "network",
+        "correctness",
+    ],
 )
 def test_every_line_of_the_table_has_a_row_with_an_aim(told, what):
     rows = [row for row in told["rows"] if row["what"].startswith(what)]

@@ -186,6 +186,28 @@ def test_every_ready_made_cluster_is_named():
     assert all(f"`{name}`" in text for name in clusters.names())
 
 
+# ------------------------------------------------------------------------------------------- the network
+
+
+def test_table_one_is_what_the_code_gives(data):
+    from shunter.network.paper import table
+
+    expected = []
+    for paper, profiled in zip(table("paper", data), table("profiled", data), strict=True):
+        tiers = paper["paper_percent"].items()
+        pairs = [text for tier, printed in tiers for text in (f"{paper['percent'][tier]:,.1f}", f"{printed:,}")]
+        expected.append(row(paper["model"], *pairs, f"{profiled['percent']['network']:.2f}"))
+    assert rows_of("network.md", "## Dally's Table I") == expected
+
+
+def test_the_example_of_models_is_one(tmp_path):
+    from shunter.network.models import catalogue
+
+    (block,) = blocks(REFERENCE / "network.md", "toml")
+    (tmp_path / "mine.toml").write_text(block)
+    assert {"mine", "small-gpt"} < set(catalogue(tmp_path / "mine.toml"))
+
+
 # ------------------------------------------------------------------------------------------- examples that run
 
 

@@ -32,7 +32,7 @@ class Tier:
 
     name: str
     bandwidth_gbps: float  # decimal GB/s per GPU
-    latency_us: float
+    latency_us: float  # of one link; a message through a switch crosses two
     topology: str = "switch"  # switch | ring | full
 
 

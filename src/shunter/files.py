@@ -11,7 +11,7 @@ from shunter.errors import InputError
 
 
 def data_folder() -> Path | None:
-    """Where real traces and profiles are: as SHUNTER_DATA says, or ../shared/data beside the sources; None if nowhere."""
+    """Where real traces and profiles are: what SHUNTER_DATA names, or shared/data beside the sources; None: nowhere."""
     folder = Path(os.environ.get("SHUNTER_DATA") or Path(__file__).parents[3] / "shared" / "data")
     return folder if folder.is_dir() else None
 

@@ -36,7 +36,7 @@ def test_a_job_in_one_machine_shares_nothing():
 
 def test_a_job_across_racks_leaves_machines_and_racks():
     found = links().flows([0, 1, 2, 3], [2, 2, 2, 2])
-    assert {(flow.link, flow.count, flow.wanted) for flow in found} == {
+    assert {(flow.link, flow.senders, flow.wanted) for flow in found} == {
         (0, 2, 50), (1, 2, 50), (2, 2, 50), (3, 2, 50), (4, 4, 25), (5, 4, 25),
     }  # fmt: skip
 
@@ -45,7 +45,7 @@ def test_a_job_across_racks_leaves_machines_and_racks():
     ("machines", "gpus"), [([0, 1], [5, 3]), ([0, 1, 2], [4, 4, 4])], ids=["unlike machines", "unlike racks"]
 )
 def test_a_ring_leaves_each_domain_once(machines, gpus):
-    assert {flow.count for flow in links().flows(machines, gpus)} == {1}
+    assert {flow.senders for flow in links().flows(machines, gpus)} == {1}
 
 
 def test_what_one_leaves_is_divided_among_the_others():
@@ -88,15 +88,17 @@ def test_no_link_carries_more_than_its_bandwidth_and_everyone_moves(jobs, ports)
     carried = [0.0] * len(capacity)
     for flows, share in zip(jobs, shares, strict=True):
         for flow in flows:
-            carried[flow.link] += share * flow.count * flow.wanted
+            carried[flow.link] += share * flow.senders * flow.wanted
     assert all(load <= most * (1 + NEARLY) for load, most in zip(carried, capacity, strict=True))
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.floats(1, 100)), min_size=1, max_size=6), st.floats(1, 2000))
 def test_one_link_is_shared_max_min_fairly(wishes, capacity):
     flows = [Flows(0, count, wanted) for count, wanted in wishes]
-    rates = [share * flow.wanted for share, flow in zip(fair_shares([[f] for f in flows], [capacity]), flows, strict=True)]
-    used = sum(rate * flow.count for rate, flow in zip(rates, flows, strict=True))
+    rates = [
+        share * flow.wanted for share, flow in zip(fair_shares([[f] for f in flows], [capacity]), flows, strict=True)
+    ]
+    used = sum(rate * flow.senders for rate, flow in zip(rates, flows, strict=True))
     for rate, flow in zip(rates, flows, strict=True):
         if rate < flow.wanted * (1 - NEARLY):  # held back: the link is full, and nobody has more
             assert used == pytest.approx(capacity)

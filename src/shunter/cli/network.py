@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import JsonOption, print_json
+from shunter.cli.console import JsonOption, cluster_names, print_json, show
 from shunter.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -20,6 +22,60 @@ shunter network allreduce --bytes 1048576 --dim 4,112.5,500,switch --dim 2,50,20
 
 shunter network allreduce --bytes 1048576 --dim 8,112.5,500,ring --chunks 16 --json
 """
+
+MODELS_EXAMPLES = """Examples:
+
+shunter network models
+
+shunter network models resnet50   # its layers
+
+shunter network models --models mine.toml
+"""
+
+TABLE_EXAMPLES = """Examples:
+
+shunter network table   # as in the paper
+
+shunter network table --calibration profiled   # with compute as measured
+"""
+
+SLOWDOWN_EXAMPLES = """Examples:
+
+shunter network slowdown resnet50 --gpus 8   # every way to place it
+
+shunter network slowdown resnet50 --placement 4+4   # two machines of a rack
+
+shunter network slowdown bert --placement 4/4 --cluster dally-2rack   # two racks
+"""
+
+
+def _model_names(incomplete: str) -> list[str]:
+    import tomllib
+    from importlib.resources import files
+
+    text = files("shunter").joinpath("network", "models.toml").read_text("utf-8")  # what checks it is slow to import
+    names = [model["name"] for model in tomllib.loads(text)["model"]]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _calibrations(incomplete: str) -> list[str]:
+    return [name for name in ("paper", "profiled") if name.startswith(incomplete)]
+
+
+ModelsOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with models of your own.")
+]
+CalibrationOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--calibration", metavar="paper|profiled", autocompletion=_calibrations,
+        help="Compute times: scaled down as in Dally's paper, or as they are.",
+    ),
+]  # fmt: skip
+DataOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", help="With dally/layers; SHUNTER_DATA or ../shared/data if not given."),
+]
 
 app = typer.Typer(no_args_is_help=True, help="What communication costs.")
 
@@ -86,3 +142,85 @@ def _dimension(text: str, algorithm: str) -> Dimension:
         return Dimension(units, bandwidth, latency, fields.get("topology", "switch").lower(), way)
     except NetworkError as error:
         raise NetworkError(f"--dim {text}: {error}") from None
+
+
+@app.command("models", epilog=MODELS_EXAMPLES)
+def models(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="One model.", autocompletion=_model_names)
+    ] = None,
+    file: ModelsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the models, or the layers of one."""
+    from shunter.network.models import catalogue, find
+    from shunter.report import network_view as view
+
+    known = catalogue(file)
+    found = [find(name, known)] if name else list(known.values())
+    if json:
+        print_json(view.model_record(found[0], layers=True) if name else [view.model_record(each) for each in found])
+    else:
+        show(view.layers_view(found[0]) if name else view.models_view(found))
+
+
+@app.command("table", epilog=TABLE_EXAMPLES)
+def table(calibration: CalibrationOption = "paper", data: DataOption = None, json: JsonOption = False) -> None:
+    """Dally's Table I beside the printed one: communication as % of compute, 8 GPUs as 2 x 4."""
+    from shunter.network import paper
+    from shunter.report.network_view import table_view
+
+    rows = paper.table(calibration, _folder(data))
+    if json:
+        print_json({"calibration": calibration, "rows": rows})
+    else:
+        show(table_view(rows, calibration))
+
+
+@app.command("slowdown", epilog=SLOWDOWN_EXAMPLES)
+def slowdown(
+    model: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=_model_names)],
+    gpus: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="All of the job; every way to place them.")
+    ] = None,
+    placement: Annotated[
+        str | None, typer.Option(metavar="P", help="GPUs per machine joined by +, racks by /: 4+4 or 4+4/8.")
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option("--cluster", "-c", metavar="C", help="One with tiers.", autocompletion=cluster_names)
+    ] = "dally-8rack",
+    calibration: CalibrationOption = "profiled",
+    file: ModelsOption = None,
+    data: DataOption = None,
+    json: JsonOption = False,
+) -> None:
+    """What placements cost a model: how many times longer an iteration takes than its computing."""
+    from shunter import clusters
+    from shunter.network.models import catalogue
+    from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
+    from shunter.report import network_view as view
+
+    found = clusters.load(cluster)
+    costs = Costs(Tiers.of(found), calibration, catalogue(file), _folder(data))
+    if placement is not None:
+        shapes = [placed(placement, found)]
+        if gpus not in (None, prod(shapes[0])):
+            raise NetworkError(f"--placement {placement} has {prod(shapes[0])} GPUs, but --gpus says {gpus}")
+    elif gpus is not None:
+        shapes = possible_shapes(gpus, room(found))
+    else:
+        raise NetworkError("say where: --gpus 8 for every way to place them, or --placement 4+4 for one")
+    rows = [view.cost_record(costs, model, shape, found) for shape in shapes]
+    if json:
+        print_json(rows[0] if placement is not None else rows)
+    else:
+        show(view.costs_view(rows))
+
+
+def _folder(given: Path | None) -> Path | None:
+    """The data folder: the given one must be there."""
+    from shunter.files import data_folder
+
+    if given is not None and not given.is_dir():
+        raise NetworkError(f"--data {given}: is not a folder; name the one that has dally/layers")
+    return given or data_folder()

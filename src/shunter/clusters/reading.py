@@ -39,7 +39,7 @@ class NodesForm(Form):
     cpus: Amount = 0
     mem_gib: Amount = 0
     vc: str = ""
-    racks: list[Annotated[int, Field(ge=1)]] = []
+    racks: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
     rack_size: int = Field(0, ge=1)
 
     @model_validator(mode="after")
@@ -81,9 +81,9 @@ class ClusterForm(Form):
 
     name: Name | None = None
     nodes: list[NodesForm] = Field(min_length=1)
-    speeds: dict[str, Positive] = {}
-    tier: list[TierForm] = []
-    vc_priority: dict[str, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = {}
+    speeds: dict[str, Positive] = Field(default_factory=dict)
+    tier: list[TierForm] = Field(default_factory=list)
+    vc_priority: dict[str, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(default_factory=dict)
     overheads: OverheadsForm = OverheadsForm()
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 IMAGE, CLASSES = 224, 1000
 
 
-class Shape(NamedTuple):
+class LayerShape(NamedTuple):
     """One layer."""
 
     name: str
@@ -21,22 +21,22 @@ class Shape(NamedTuple):
     mixing_macs: int = 0  # those between activations, as in attention
 
 
-def _convolution(name: str, ins: int, outs: int, kernel: int, side: int, groups: int = 1) -> Shape:
+def _convolution(name: str, ins: int, outs: int, kernel: int, side: int, groups: int = 1) -> LayerShape:
     """A square kernel that gives ``side`` x ``side`` points."""
     weights = ins // groups * outs * kernel**2
-    return Shape(name, weights, weights * side**2)
+    return LayerShape(name, weights, weights * side**2)
 
 
-def _linear(name: str, ins: int, outs: int, tokens: int = 1) -> Shape:
-    return Shape(name, ins * outs, ins * outs * tokens)
+def _linear(name: str, ins: int, outs: int, tokens: int = 1) -> LayerShape:
+    return LayerShape(name, ins * outs, ins * outs * tokens)
 
 
-def _classifier(widths: Sequence[int], names: Sequence[int]) -> Iterator[Shape]:
+def _classifier(widths: Sequence[int], names: Sequence[int]) -> Iterator[LayerShape]:
     for index, name in enumerate(names):
         yield _linear(f"classifier.{name}", widths[index], widths[index + 1])
 
 
-def alexnet() -> Iterator[Shape]:
+def alexnet() -> Iterator[LayerShape]:
     """AlexNet with the widths of its one-tower form."""
     yield _convolution("features.0", 3, 64, 11, 55)
     yield _convolution("features.3", 64, 192, 5, 27)
@@ -46,7 +46,7 @@ def alexnet() -> Iterator[Shape]:
     yield from _classifier((256 * 6**2, 4096, 4096, CLASSES), (1, 4, 6))
 
 
-def vgg(stages: Sequence[int]) -> Iterator[Shape]:
+def vgg(stages: Sequence[int]) -> Iterator[LayerShape]:
     """VGG with so many 3 x 3 convolutions in each of its five stages."""
     ins, side, place = 3, IMAGE, 0
     for outs, depth in zip((64, 128, 256, 512, 512), stages, strict=True):
@@ -57,7 +57,7 @@ def vgg(stages: Sequence[int]) -> Iterator[Shape]:
     yield from _classifier((512 * 7**2, 4096, 4096, CLASSES), (0, 3, 6))
 
 
-def resnet(stages: Sequence[int], bottleneck: bool) -> Iterator[Shape]:
+def resnet(stages: Sequence[int], bottleneck: bool) -> Iterator[LayerShape]:
     """ResNet with so many blocks in each of its four stages, of two 3 x 3 or of 1 x 1, 3 x 3, 1 x 1 convolutions."""
     yield _convolution("conv1", 3, 64, 7, IMAGE // 2)
     ins, side, growth = 64, IMAGE // 4, 4 if bottleneck else 1
@@ -80,7 +80,7 @@ def resnet(stages: Sequence[int], bottleneck: bool) -> Iterator[Shape]:
     yield _linear("fc", ins, CLASSES)
 
 
-def mobilenet_v3(rows: Sequence[Sequence[int]], head: int) -> Iterator[Shape]:
+def mobilenet_v3(rows: Sequence[Sequence[int]], head: int) -> Iterator[LayerShape]:
     """MobileNetV3; a row is a block: kernel, channels inside, channels out, 1 for squeeze-and-excite, stride."""
     yield _convolution("features.0.0", 3, 16, 3, IMAGE // 2)
     ins, side = 16, IMAGE // 2
@@ -122,12 +122,12 @@ def transformer(  # noqa: PLR0913
     tied: bool = False,  # the last map has the embedding's weights
     fused: bool = False,  # query, key and value are one map
     gated: bool = False,  # the feed-forward part has a gate
-) -> Iterator[Shape]:
+) -> Iterator[LayerShape]:
     """Equal blocks of attention and feed-forward maps, for ``sequence`` tokens a sample."""
     if patch:
         yield _linear("patches", 3 * patch**2, hidden, sequence)
     if vocabulary or positions:
-        yield Shape("embeddings", (vocabulary + positions) * hidden, 0)
+        yield LayerShape("embeddings", (vocabulary + positions) * hidden, 0)
     mixing = 2 * sequence**2 * hidden  # scores, and what they weigh
     for block in range(blocks):
         name = f"layer.{block}"
@@ -146,11 +146,11 @@ def transformer(  # noqa: PLR0913
         yield last._replace(weights=0) if tied else last
 
 
-ARCHITECTURES: dict[str, Callable[..., Iterator[Shape]]] = {
+ARCHITECTURES: dict[str, Callable[..., Iterator[LayerShape]]] = {
     function.__name__.replace("_", "-"): function for function in (alexnet, vgg, resnet, mobilenet_v3, transformer)
 }
 
 
-def shapes(architecture: str, settings: dict[str, Any]) -> list[Shape]:
+def shapes(architecture: str, settings: dict[str, Any]) -> list[LayerShape]:
     """The layers of an architecture, first to last."""
     return list(ARCHITECTURES[architecture](**settings))

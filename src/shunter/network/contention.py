@@ -1,9 +1,9 @@
 """Links that jobs share: the GPUs of a machine share its ports to the rack, jobs share a rack's ports to the network.
 
-Every link is shared max-min fairly among the flows over it, one flow for each GPU that sends: none gets more than it
-wants, and what some leave is divided among the others.  A job goes as fast as its slowest link lets it.  Links are looked
-at one by one, with what jobs would send at full speed: so a job depends only on those that share a link with it, and
-one that comes never speeds up another, which a fair share over all links at once would not promise.
+Every link is shared max-min fairly among the GPUs that send over it: none gets more than it wants, and what some leave
+is divided among the others.  A job goes as fast as its slowest link lets it.  Links are looked at one by one, with what
+jobs would send at full speed: so a job depends only on those that share a link with it, and one that comes never speeds
+up another, which a fair share over all links at once would not promise.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from shunter.network.placing import shape_of, top
 
 
 class Flows(NamedTuple):
-    """What one job sends over one link: so many flows, each of so many GB/s at full speed."""
+    """What one job sends over one link: from so many GPUs, each so many GB/s at full speed."""
 
     link: int
-    count: int
+    senders: int
     wanted: float
 
 
@@ -86,19 +86,19 @@ class Uplinks:
             wanted = max(tier.bandwidth_gbps for tier in self.tiers[level + 1 : high + 1])
             for machine, count in zip(machines, gpus, strict=True):
                 link = self._domains[level][machine]
-                before = found[link].count if link in found else 0
+                before = found[link].senders if link in found else 0
                 found[link] = Flows(link, 1 if ring else before + count, wanted)
         return list(found.values())
 
 
 def fair_level(flows: Sequence[Flows], capacity: float) -> float:
-    """The most GB/s that one flow over a link gets when the link is shared max-min fairly."""
-    left, count = capacity, sum(each.count for each in flows)
+    """The most GB/s that one sender over a link gets when the link is shared max-min fairly."""
+    left, count = capacity, sum(each.senders for each in flows)
     for each in sorted(flows, key=lambda each: each.wanted):
         if each.wanted * count > left:
             return left / count
-        left -= each.wanted * each.count
-        count -= each.count
+        left -= each.wanted * each.senders
+        count -= each.senders
     return max((each.wanted for each in flows), default=0.0)  # all get what they want
 
 

@@ -45,7 +45,7 @@ def iteration(layers: Sequence[Layer], dimensions: Sequence[Dimension], scheme: 
     """
     now = sum(layer.forward_ns for layer in layers)
     parts = {size: phases(dimensions, size, scheme) for size in {layer.gradient_bytes for layer in layers}}
-    streams = []
+    streams: list[Stream] = []
     for index in reversed(range(len(layers))):
         layer = layers[index]
         now += layer.weight_ns

@@ -1,7 +1,7 @@
 """The catalogue of models: how large each layer's gradient is, and how long it computes.
 
-Two calibrations: ``paper`` scales the compute down as Dally's authors did, which their Table I needs; ``profiled`` takes
-it as measured, or as it follows from the architecture where nothing was measured.
+Two calibrations: ``paper`` scales the compute down as Dally's authors did, which their Table I needs; ``profiled``
+takes it as measured, or as it follows from the architecture where nothing was measured.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def find(name: str, models: Mapping[str, Model] | None = None) -> Model:
     known = {_plain(alias): model for model in models.values() for alias in model.aliases}
     known |= {_plain(key): model for key, model in models.items()}
     if _plain(name) not in known:
-        raise NetworkError(f"there is no model '{name}'; {did_you_mean(name, models)}")
+        names = {*models, *(alias for model in models.values() for alias in model.aliases)}
+        raise NetworkError(f"there is no model '{name}'; {did_you_mean(name, names)}")
     return known[_plain(name)]
 
 
@@ -108,10 +109,10 @@ def profile(model: Model, calibration: str, data: Path | None = None) -> Profile
             "use the profiled calibration"
         )
     if measured:
-        layers, source = scaled(measured, published.scale), f"measured per-layer times x {published.scale:g}"
+        layers, source = scaled(measured, published.scale), "measured per-layer times x the paper's scale"
     else:
         layers = _distributed(model.layers, published)
-        source = f"published total x {published.scale:g}, distributed by multiply-adds (no layer file)"
+        source = "published total x the paper's scale, distributed over layers by multiply-adds (no layer files)"
     return Profile(model.name, calibration, layers, source)
 
 
@@ -140,7 +141,9 @@ def read_layers(path: Path) -> tuple[Layer, ...]:
         try:
             forward, inputs, weight, size, update = (int(fields[column]) for column in (2, 5, 8, 10, 11))
         except (ValueError, IndexError):
-            raise NetworkError(f"{path} line {number}: must have {FIELDS} fields as in a layer file, got {line!r}") from None
+            raise NetworkError(
+                f"{path} line {number}: must have {FIELDS} fields as in a layer file, got {line!r}"
+            ) from None
         # the files have a number glued to the names from the second on
         layers.append(Layer(re.sub(r"^\d+(?=[A-Za-z])", "", fields[0]), size, forward, weight, inputs, update))
     if not layers:

@@ -12,10 +12,13 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from shunter.cluster import Tier
+import numpy as np
+
+from shunter.cluster import Cluster, Tier
 from shunter.errors import NetworkError
 from shunter.network.collectives import Dimension
 from shunter.network.iteration import Iteration, iteration
@@ -37,9 +40,12 @@ class Tiers:
 
     tiers: tuple[Tier, ...]
 
-    def __post_init__(self) -> None:
-        if not self.tiers:
-            raise NetworkError("a network needs at least one tier; describe it with [[tier]] in the cluster's file")
+    @classmethod
+    def of(cls, cluster: Cluster) -> Tiers:
+        """Those of a cluster."""
+        if not cluster.tiers:
+            raise NetworkError(f"cluster '{cluster.name}' has no tiers; describe its network with [[tier]] in its file")
+        return cls(cluster.tiers)
 
     def dimensions(self, shape: Shape) -> tuple[list[Dimension], str]:
         """A message through a switch crosses two links."""
@@ -71,7 +77,7 @@ def shape_of(gpus: Sequence[int], *domains: Sequence[int]) -> Shape:
     spans = [machines, *(len(set(domain)) for domain in domains)]  # machines, racks, ... in all
     high = max(tier for tier, count in enumerate(spans) if count > 1)
     if _even(gpus, domains):
-        inner = [gpus[0], *(span // above for span, above in zip(spans, spans[1:], strict=False))]
+        inner = [gpus[0], *(span // above for span, above in pairwise(spans))]
         return (*inner, spans[-1])
     return tuple(total if tier == high + 1 else 1 for tier in range(len(spans) + 1))
 
@@ -93,6 +99,8 @@ def _even(gpus: Sequence[int], domains: Sequence[Sequence[int]]) -> bool:
 
 def possible_shapes(gpus: int, most: Sequence[int]) -> list[Shape]:
     """Every shape that ``gpus`` can have where a tier has at most so many units: the even ones, then flat rings."""
+    if gpus > math.prod(most):
+        raise NetworkError(f"{gpus} GPUs fit nowhere: all tiers together have at most {math.prod(most)}")
     even = _even_shapes(gpus, most)
     rings = [
         tuple(gpus if index == tier else 1 for index in range(len(most)))
@@ -109,27 +117,35 @@ def _even_shapes(gpus: int, most: Sequence[int]) -> list[Shape]:
     return [(*inner, units) for units in outer for inner in _even_shapes(gpus // units, most[:-1])]
 
 
-def parse_placement(text: str, tiers: int) -> tuple[list[int], list[list[int]]]:
-    """GPUs per machine, and the domain of each machine in every tier between machines and the whole.
+def room(cluster: Cluster) -> tuple[int, ...]:
+    """The most units of each tier: GPUs of a machine, machines of a rack, racks; 1 in tiers that nothing is said of."""
+    if len(cluster.tiers) < 3:
+        return (int(cluster.node_gpus.max()), cluster.nodes)[: len(cluster.tiers)]
+    racks = np.bincount(cluster.node_rack)
+    return (int(cluster.node_gpus.max()), int(racks.max()), len(racks), *(1 for _ in cluster.tiers[3:]))
 
-    ``4+4`` is two machines of a rack, ``4+4/8`` a third in another rack; ``//`` begins another domain of the tier above.
-    """
-    if not re.fullmatch(r"[0-9]{1,6}((\+|/+)[0-9]{1,6})*", text):
+
+def placed(text: str, cluster: Cluster) -> Shape:
+    """The shape of a placement as people write it: ``4+4`` is two machines of a rack, ``4+4/8`` a third in another."""
+    if not re.fullmatch(r"[0-9]{1,6}([+/][0-9]{1,6})*", text):
         raise NetworkError(
             f"placement '{text}': must be GPUs per machine joined by +, racks by /, as in 4+4 or 4+4/8; correct it"
         )
-    parts = re.split(r"(\+|/+)", text)
-    gpus = [int(part) for part in parts[::2]]
+    racks = [[int(count) for count in rack.split("+")] for rack in text.split("/")]
+    gpus = [count for rack in racks for count in rack]
     if 0 in gpus:
         raise NetworkError(f"placement '{text}': must have 1 or more GPUs on each machine; leave out machines without")
-    deepest = max((sign.count("/") for sign in parts[1::2]), default=0)
-    if deepest > max(tiers - 2, 0) or (len(gpus) > 1 and tiers < 2):
-        raise NetworkError(f"placement '{text}': spans {deepest + 2} tiers, but the network has {tiers}")
-    domains = [[0] for _ in range(tiers - 2)]
-    for sign in parts[1::2]:
-        for level, domain in enumerate(domains):
-            domain.append(domain[-1] + (sign.count("/") > level))
-    return gpus, domains
+    most = room(cluster)
+    if len(racks) > 1 and len(most) < 3:
+        raise NetworkError(f"placement '{text}': spans racks, but cluster '{cluster.name}' has no tier above them")
+    asked = {"GPUs on a machine": max(gpus), "machines in a rack": max(map(len, racks)), "racks": len(racks)}
+    for (what, wanted), there in zip(asked.items(), (*most, 1, 1), strict=False):
+        if wanted > there:
+            raise NetworkError(
+                f"placement '{text}': has {wanted} {what}, but cluster '{cluster.name}' has at most {there}"
+            )
+    numbers = [number for number, rack in enumerate(racks) for _ in rack]
+    return shape_of(gpus, *([numbers] if len(most) > 2 else []))
 
 
 class Costs:

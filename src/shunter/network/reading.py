@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from shunter.errors import NetworkError
 from shunter.forms import Amount, Form, Name, Positive, filled
-from shunter.network.architectures import Shape, shapes
+from shunter.network.architectures import LayerShape, shapes
 from shunter.network.iteration import Layer
 from shunter.network.models import Model, Published
 
@@ -95,17 +95,17 @@ class PublishedForm(Form):
     file: Name
     cycles: Annotated[float, Field(gt=0, le=1e15)]
     scale: Positive
-    lacks: list[Name] = []
+    lacks: list[Name] = Field(default_factory=list)
 
 
 class ModelForm(Form):
     """``[[model]]``: an architecture with its shape, or layers."""
 
     name: Name
-    aliases: list[Name] = []
+    aliases: list[Name] = Field(default_factory=list)
     architecture: Literal["alexnet", "vgg", "resnet", "mobilenet-v3", "transformer"] | None = None
-    shape: dict[str, Any] = {}
-    layer: list[LayerForm] = []
+    shape: dict[str, Any] = Field(default_factory=dict)
+    layer: list[LayerForm] = Field(default_factory=list)
     batch: Count | None = None
     bytes_per_weight: Literal[1, 2, 4, 8] = 4
     tflops: Positive = 40.0
@@ -146,7 +146,7 @@ class ModelForm(Form):
             source = f"multiply-adds of {self.batch:,} samples at {self.tflops:g} TFLOP/s"
         return Model(self.name, tuple(self.aliases), self.batch or 0, tuple(layers), source, published)
 
-    def _layer(self, shape: Shape) -> Layer:
+    def _layer(self, shape: LayerShape) -> Layer:
         """Forward and both gradients are as many multiply-adds; mixing has two inputs, and no weights."""
         per_mac = 2 * (self.batch or 0) / (self.tflops * 1000)  # ns
         passes = (shape.macs + shape.mixing_macs, shape.macs, shape.macs + 2 * shape.mixing_macs)
@@ -164,5 +164,7 @@ def parse(text: str, source: str) -> list[Model]:
     models = [form.model() for form in filled(ModelsForm, text, source, NetworkError).model]
     for model in models:
         if model.compute_ns <= 0:
-            raise NetworkError(f"{source}: model '{model.name}' computes nothing; give at least one layer a time above 0")
+            raise NetworkError(
+                f"{source}: model '{model.name}' computes nothing; give at least one layer a time above 0"
+            )
     return models
