@@ -47,6 +47,7 @@ def test_every_chart_is_drawn_and_has_its_data_as_a_table(browser, page, tmp_pat
     opened.goto((tmp_path / "page.html").as_uri())
     for summary in opened.query_selector_all("figure.chart details summary"):
         summary.click()
+    opened.locator("figure.chart details").last.locator("table").wait_for()
     drawn = opened.evaluate(DRAWN)
     context.close()
     assert [title for title, _, _ in drawn] == [
