@@ -1,4 +1,4 @@
-"""Keep why jobs waited, and ask: where did all the waiting time go, and what held up the job that waited longest?"""
+"""Keep why jobs waited; then see where all the waiting time went, and what held up the job that waited longest."""
 
 import shunter
 from shunter.report.explain import headline, moment, timeline
@@ -11,7 +11,7 @@ for code, spent in zip(found.codes, found.per_job.sum(axis=1), strict=True):
     if spent:
         print(f"{code:12} {spent / found.per_job.sum():6.1%} of all waiting")
 
-job = int(run.jobs["wait"].arg_max())
+job = int(run.jobs["wait"].to_numpy().argmax())
 print(headline(run, job))
 for line in timeline(run, job, most=5):
     print(f"  {moment(run, line.begin)}  {line.text}")

@@ -212,7 +212,7 @@ def test_the_commands_of_a_page_run_one_after_the_other(page):
 
 
 def test_the_pages_that_users_read_first_have_commands():
-    assert {"README.md", "explain.md"} <= {page.name for page in PAGES}
+    assert {"README.md", "start.md", "explain.md", "report.md"} <= {page.name for page in PAGES}
 
 
 @pytest.mark.usefixtures("_elsewhere")

@@ -193,7 +193,7 @@ def _cache(scene: Scene) -> Path:
     return caches / "shunter" / "compare" / _key(scene.experiment("", 0))
 
 
-def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool) -> Task:
+def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool = False) -> Task:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = registry.policy(policy)
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)

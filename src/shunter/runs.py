@@ -256,6 +256,19 @@ class Result:
         )
 
     @cached_property
+    def recorded(self) -> Trace:
+        """The run as a trace of what happened: its waits, run times and outcomes, as if they had been recorded."""
+        state = self.table[w.STATE]
+        outcome = np.where(state == w.DONE, 0, np.where(state == w.FAILED, 1, -1))
+        return dataclasses.replace(
+            self.trace,
+            duration=self.table[w.EXECUTED],
+            recorded_wait=self.table[w.WAITED],
+            outcome=outcome,
+            outcomes=("completed", "failed"),
+        )
+
+    @cached_property
     def kept(self) -> Run:
         """What of it a folder keeps."""
         jobs, decisions = self.jobs, None

@@ -124,7 +124,7 @@ def test_nothing_is_left_where_writing_fails(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "t.parquet"
     with pytest.raises(TraceError, match=r"written as \.parquet"):
         write(trace, tmp_path / "t.txt")
-    with pytest.raises(TraceError, match="cannot be written"):
+    with pytest.raises(TraceError, match="can't be written"):
         write(trace, tmp_path / "nowhere" / "t.parquet")
     with pytest.raises(TraceError, match="job_id must be unique"):
         write(dataclasses.replace(trace, job_id=np.array(["x", "x", "y"], object)), path)

@@ -65,7 +65,7 @@ def test_no_name_and_no_row_of_the_original_survives(tmp_path):
     assert twin.duration.max() < original.duration.max()
     assert set(twin.outcomes) == {"completed", "failed", "other"}
     assert twin.gpu_types == original.gpu_types
-    assert twin.remarks == ()  # not kept in the file
+    assert twin.remarks == ("a twin does not have these columns of the trace: model",)
     assert "model" in twins.twin_of(original).remarks[0]
 
 

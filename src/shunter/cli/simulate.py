@@ -16,6 +16,7 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     OnBadRowOption,
+    check_free,
     policy_names,
     print_json,
     progress,
@@ -35,6 +36,8 @@ shunter simulate jobs.csv --cluster 64x8 --policy fifo
 shunter simulate jobs.csv -c philly -p sjf:estimate=oracle,backfill=easy --out runs/sjf
 
 shunter simulate jobs.csv -c 16x8 -p las --report las.html   # charts, for a browser
+
+shunter simulate jobs.csv -c 16x8 -p las --decisions --out runs/las   # then: shunter explain runs/las
 
 shunter simulate synthetic:jobs=2000,gpus=64,load=1.1 -c 8x8 -p las --json
 
@@ -56,6 +59,12 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the run as this folder.")] = None,
     report: ReportOption = None,
+    batsim_csv: Annotated[
+        Path | None, typer.Option("--batsim-csv", metavar="FILE", help="Write the jobs as Batsim does (jobs.csv).")
+    ] = None,
+    swf: Annotated[
+        Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs in the Standard Workload Format.")
+    ] = None,
     force: ForceOption = False,
     decisions: DecisionsOption = False,
     json: JsonOption = False,
@@ -71,16 +80,22 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
-    if force and out is None and report is None:
-        raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
+    if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
+        raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
+    files = [file for file in (batsim_csv, swf) if file is not None]
+    if force and out is None and report is None and not files:
+        raise RunError("--force replaces what --out, --report and the like name; give one of these")
 
-    from shunter import folders, runs
+    from shunter import folders, runs, traces
+    from shunter.report import batsim
     from shunter.report.html.files import check_file
 
     if out is not None:
         folders.check_folder(out, force)
     if report is not None:
         check_file(report, force)
+    for file in files:
+        check_free(file, force)
     scene = runs.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
@@ -91,6 +106,10 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         result.save(out, force)
     if report is not None:
         write_report(report, [result.kept])
+    if batsim_csv is not None:
+        batsim.write(result.kept, batsim_csv)
+    if swf is not None:
+        traces.write(result.recorded, swf)
     if json:
         print_json(result.summary)
         return

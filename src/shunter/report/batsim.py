@@ -10,9 +10,12 @@ import csv
 import io
 from collections.abc import Iterable
 from itertools import accumulate, groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter import world as w
+from shunter.errors import RunError
+from shunter.files import whole
 from shunter.model import GPU
 
 if TYPE_CHECKING:
@@ -38,6 +41,12 @@ COLUMNS = (
     "metadata",
 )
 STATES = {"done": "COMPLETED_SUCCESSFULLY", "failed": "COMPLETED_FAILED"}
+
+
+def write(run: Run, file: Path) -> None:
+    """Write that file."""
+    with whole(file, RunError) as made:
+        made.write_text(jobs_csv(run), encoding="utf-8")
 
 
 def jobs_csv(run: Run) -> str:

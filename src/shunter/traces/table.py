@@ -75,7 +75,7 @@ class Table:
         import polars as pl
 
         if not self.has(field):
-            return pl.Series(field, [None] * len(self), pl.String)
+            return pl.repeat(None, len(self), dtype=pl.String, eager=True)
         bare = pl.col(field).str.strip_chars()
         nothing = bare.is_in(["", *none]) if none else bare == ""
         return self.frame.select(pl.when(~nothing).then(bare).alias(field))[field]
@@ -114,13 +114,13 @@ class Table:
         words = self.text(field).str.extract(r"^(\w+)").str.to_lowercase()
         return words.replace(called) if called else words
 
-    def gpus(self, field: str, factor: float = 1.0, unit: str = "") -> F64:
+    def gpus(self, field: str) -> F64:
         """A field of GPUs; jobs that asked for none are left out."""
         import polars as pl
 
         none = self.text(field).cast(pl.Float64, strict=False) == 0
         self.leave_out(none.fill_null(False).to_numpy(), "jobs that asked for no GPU")
-        return self.number(field, "gpus", factor, unit)
+        return self.number(field, "gpus")
 
     def leave_out(self, rows: NDArray[np.bool_], what: str) -> None:
         """These rows are no jobs that could be simulated, and no mistakes either."""

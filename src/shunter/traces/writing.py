@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from shunter.errors import TraceError
+from shunter.files import whole
 from shunter.model import GPU, Column, Trace
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored
 from shunter.world import I64
@@ -70,14 +70,8 @@ def _put(path: Path, data: bytes) -> None:
     """Write to another name first; packed where the name says so, always to the same bytes."""
     if path.suffix.lower() == ".gz":
         data = gzip.compress(data, 6, mtime=0)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path, TraceError) as made:
+        made.write_bytes(data)
 
 
 # ------------------------------------------------------------------------------------------- CSV

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from shunter.errors import RunError
+from shunter.files import whole
 from shunter.report.html.page import GENERATOR
 
 
@@ -31,10 +32,5 @@ def is_page(file: Path) -> bool:
 
 def write_file(file: Path, page: str) -> None:
     """Write a page; what is there under that name is replaced when all is written."""
-    made = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
+    with whole(file, RunError) as made:
         made.write_text(page, encoding="utf-8")
-        made.replace(file)
-    except OSError as error:
-        made.unlink(missing_ok=True)
-        raise RunError(f"{file}: can't be written: {error.strerror}; choose another place") from None

@@ -8,7 +8,6 @@ and, as JSON, the names behind each column of names, so that codes and with them
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shunter.errors import TraceError
+from shunter.files import whole
 from shunter.model import Column, Trace
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.source import Source
@@ -35,14 +35,8 @@ def write(trace: Trace, path: Path) -> None:
     import pyarrow.parquet as pq
 
     table = _table(trace)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        pq.write_table(table, temporary, compression="zstd", write_page_checksum=True)
-        temporary.replace(path)
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be written ({error.strerror or error}); check the folder") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with whole(path, TraceError) as made:
+        pq.write_table(table, made, compression="zstd", write_page_checksum=True)
 
 
 def _table(trace: Trace) -> Any:

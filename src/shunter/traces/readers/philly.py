@@ -91,7 +91,7 @@ def _log(source: Source) -> Trace:
 def _check_attempts(table: Table, row: Any, start: Any, end: Any, tries: Table) -> None:
     """Times must be times, in order, and the last attempt must have ended."""
     wrong = np.unique(row[tries.problems.bad()])
-    table.problems.add(wrong, "start_time and end_time of attempts must be times", lambda _: "got something else")
+    table.problems.add(wrong, "start_time and end_time of attempts must be times", lambda _: "got others; correct them")
     table.problems.add(
         np.unique(row[end < start]),
         "an attempt must not end before it starts",
