@@ -64,7 +64,7 @@ def test_other_endings_and_broken_traces_are_refused(tmp_path: Path) -> None:
     trace = synthetic(5)
     with pytest.raises(TraceError, match=r"written as \.parquet, \.csv"):
         write(trace, tmp_path / "t.json")
-    with pytest.raises(TraceError, match="cannot be written"):
+    with pytest.raises(TraceError, match="can't be written"):
         write(trace, tmp_path / "nowhere" / "t.csv")
     with pytest.raises(TraceError, match="job_id must be unique"):
         write(dataclasses.replace(trace, job_id=np.array(["x"] * 5, object)), tmp_path / "t.csv")

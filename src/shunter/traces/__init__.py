@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,6 +36,7 @@ class Reader(Protocol):
         ...
 
 
+@cache
 def _ours() -> list[str]:
     return [module.name for module in pkgutil.iter_modules(readers.__path__) if not module.name.startswith("_")]
 
@@ -50,6 +52,9 @@ def formats() -> list[str]:
 
 def reader(name: str) -> Reader:
     """The reader of a format; a name with a dot is that of a module of somebody's own."""
+    if name in _ours():
+        ours: Any = importlib.import_module(f"{readers.__name__}.{name}")
+        return _checked(name, ours)
     try:
         if "." in name:
             return _checked(name, importlib.import_module(name))
@@ -59,10 +64,7 @@ def reader(name: str) -> Reader:
         raise TraceError(
             f"trace format '{name}': can't be imported ({error}); is its folder the present one or on PYTHONPATH?"
         ) from None
-    if name not in _ours():
-        raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
-    ours: Any = importlib.import_module(f"{readers.__name__}.{name}")
-    return _checked(name, ours)
+    raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
 
 
 def _checked(name: str, found: Any) -> Reader:

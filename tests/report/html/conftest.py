@@ -47,7 +47,7 @@ def large():
     table[w.WAITED], table[w.EXECUTED] = start - submit, run
     user = draw.integers(0, 500, jobs)
     trace = Trace.of(
-        "large", [f"job-{draw.integers(10**9)}-{number}" for number in range(jobs)], submit=submit, duration=run,
+        "large", [f"application_1506638472019_{number + 14199}" for number in range(jobs)], submit=submit, duration=run,
         gpus=gpus * GPU, user=user, users=tuple(f"user{number}" for number in range(500)),
     )  # fmt: skip
     about = {"policy": "made-up", "oracle": False, "estimate": "none", "seed": 0}

@@ -1,4 +1,4 @@
-"""Charts as data: what is drawn, in plain numbers.  ``report.js`` draws them, and makes their tables.
+"""Charts as data: what is drawn, in plain numbers.  ``js/figures.js`` draws them, and makes their tables.
 
 Every function returns a dictionary that goes into the page as JSON.  A chart's series keep their order: the n-th has
 the n-th colour and dash of the palette, unless ``styles`` says which.

@@ -16,7 +16,10 @@ from typing import Any
 from shunter.report.html.charts import Chart
 
 GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
-SCRIPTS = ("vendor/echarts.min.js", "report.js", "timeline.js")
+SCRIPTS = (
+    "vendor/echarts.min.js",
+    *(f"js/{name}.js" for name in ("numbers", "controls", "figures", "stays", "timeline")),
+)
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def timeline(names: Sequence[str], runs: Sequence[Run], room: int, progress: Pro
 
 
 def pack(**columns: I64) -> str:
-    """Whole numbers from 0 to 2^32 - 1 as text: byte by byte, compressed.  ``timeline.js`` reads it."""
+    """Whole numbers from 0 to 2^32 - 1 as text: byte by byte, compressed.  ``js/stays.js`` reads it."""
     head = json.dumps({name: len(values) for name, values in columns.items()}).encode()
     planes = [values.astype("<u4").view(np.uint8).reshape(-1, 4).T.tobytes() for values in columns.values()]
     return _text(head + b"\0" + b"".join(planes))
@@ -160,7 +160,7 @@ def _nodes(held: dict[str, Stays], frame: Frame) -> str:
         low, high = edges[row], edges[row + 1] - 1
         which = f"node {low}" if low == high else f"nodes {low}-{high}"
         lines.append([which, *(share(values[row]) for values in used)])
-    return table("GPUs in use over the whole time", ["", *held], lines)
+    return table("GPUs in use over the whole time", ["nodes", *held], lines)
 
 
 def _figure(data: dict[str, Any], finding: str, nodes: str) -> str:

@@ -1,0 +1,337 @@
+"use strict";
+// Draws the charts of a page from their data (see charts.py), with legends that are buttons, zoom that is shared, and
+// a table of the data behind each.  Colours are CSS variables throughout, so that themes and print need no redrawing.
+
+(() => {
+  const { formats, written, scale } = Numbers;
+  const { make, clean, announce, table, printed, zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
+  const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
+  const COLOURS = 10;
+  const PRINT_WIDTH = 620; // pixels, of a chart on A4
+  const MOST_ROWS = 200; // of the table behind a chart
+
+  const colour = (style) => `var(--s${style % COLOURS})`;
+  const dash = (style) => DASHES[(style + Math.floor(style / COLOURS)) % DASHES.length];
+  const swatch = (style, filled) => {
+    const pattern = dash(style) === "solid" ? "" : ` stroke-dasharray="${dash(style)}"`;
+    const [width, height, shape] = filled
+      ? [12, 12, `<rect width="12" height="12" rx="2" fill="${colour(style)}"/>`]
+      : [28, 8, `<path d="M0 4H28" stroke="${colour(style)}" stroke-width="3"${pattern}/>`];
+    return `<svg width="${width}" height="${height}" aria-hidden="true">${shape}</svg>`;
+  };
+  const hidden = new Set(); // names of series that are switched off, on the whole page
+  const figures = [];
+  const extent = (lists) => {
+    let low = Infinity,
+      high = -Infinity;
+    for (const list of lists)
+      for (const value of list)
+        if (value !== null) {
+          low = Math.min(low, value);
+          high = Math.max(high, value);
+        }
+    return low > high ? [0, 1] : [low, high];
+  };
+  const sums = (lists) => lists[0].map((_, i) => lists.reduce((sum, list) => sum + (list[i] || 0), 0));
+
+  class Figure {
+    constructor(element) {
+      this.element = element;
+      this.spec = JSON.parse(element.querySelector("script").textContent);
+      this.plot = element.querySelector(".plot");
+      element.querySelector("details").addEventListener("toggle", (event) => this.fillDetails(event.target));
+      if (this.spec.kind === "heatmap") return this.drawHeat();
+      this.controls = make("div", { class: "controls" }, this.legend());
+      this.plot.before(this.controls, make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label));
+      this.plot.after(make("p", { class: "label x", "aria-hidden": "true" }, this.spec.x.label));
+      this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
+      this.chart = echarts.init(this.inner, null, { renderer: "svg" });
+      if (this.spec.zoom) this.follow();
+      new ResizeObserver(() => {
+        this.chart.resize({ width: "auto" });
+        this.draw();
+      }).observe(this.plot);
+      this.draw();
+      figures.push(this);
+    }
+
+    legend() {
+      const list = make("ul", { class: "legend", "aria-label": "Shown in the charts" });
+      if (this.spec.series.length < 2) return list;
+      const filled = /bars|stacked/.test(this.spec.kind);
+      for (const { name, style } of this.spec.series) {
+        const toggle = make("button", {
+          type: "button",
+          "aria-pressed": "true",
+          "data-series": name,
+          onclick: () => switchSeries(name),
+        });
+        toggle.innerHTML = swatch(style, filled) + `<span>${clean(name)}</span>`;
+        list.append(make("li", {}, toggle));
+      }
+      return list;
+    }
+
+    follow() {
+      const { values, unit } = this.spec.x;
+      this.zoom = zoomGroup(this.spec.zoom, unit === "elapsed" ? 0 : values[0], values.at(-1));
+      this.zoom.followers.push(() => this.draw());
+      this.controls.append(make("div", { class: "tools" }, ...zoomTools(this.zoom)));
+      this.plot.classList.add("zooms");
+      selectable(
+        this.plot,
+        () => ({ left: this.left, right: this.plot.clientWidth - this.right, top: 0, bottom: this.plot.clientHeight }),
+        {
+          box: (from, to, area) => `top:0;height:${area.bottom - this.bottom}px`,
+          done: (from, to, area) => {
+            const [low, high] = this.zoom.now,
+              at = (x) => low + ((x - area.left) / (area.right - area.left)) * (high - low);
+            zoomTo(this.zoom, ...[at(from[0]), at(to[0])].sort((a, b) => a - b));
+          },
+        },
+      );
+      this.plot.addEventListener("dblclick", () => reset(this.zoom));
+    }
+
+    shown() {
+      return this.spec.series.filter(({ name }) => !hidden.has(name));
+    }
+
+    draw(width = this.plot.clientWidth) {
+      if (!width) return;
+      const { kind } = this.spec,
+        names = this.spec.x.names;
+      this.right = 18;
+      this.bottom = names ? this.room(names, width) : 26;
+      this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
+      const y = this.yScale();
+      this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
+      const x = names ? null : this.xScale((width - this.left - this.right) / 80);
+      const series = this.shown().map((one) => this.drawn(one));
+      this.chart.setOption(
+        {
+          animation: false,
+          textStyle: { fontFamily: "inherit" },
+          grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
+          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf"),
+          yAxis: this.axis(y, true),
+          tooltip: this.tooltip(),
+          series,
+        },
+        { notMerge: true },
+      );
+      const view = `0 0 ${width} ${this.plot.clientHeight}`;
+      this.inner.querySelector("svg").setAttribute("viewBox", view); // so that print can scale it
+    }
+
+    // Names under bars are written level where they fit, slanting where they don't.
+    room(names, width) {
+      const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
+      this.slant = longest * 7 > (width - 70) / names.length - 6;
+      const below = this.slant ? 18 + longest * 4.4 : 26;
+      this.plot.style.height = this.slant ? `calc(17rem + ${below - 26}px)` : "";
+      return below;
+    }
+
+    names(names) {
+      const label = {
+        color: "var(--muted)",
+        fontSize: 12,
+        interval: 0,
+        rotate: this.slant ? 40 : 0,
+        formatter: (name) => (name.length > 24 ? name.slice(0, 23) + "…" : name),
+      };
+      return {
+        type: "category",
+        data: names,
+        axisLine: { lineStyle: { color: "var(--line)" } },
+        axisTick: { show: false },
+        axisLabel: label,
+      };
+    }
+
+    axis(scale, lines) {
+      const texts = {
+        customValues: scale.ticks,
+        formatter: scale.label,
+        color: "var(--muted)",
+        fontSize: 12,
+        hideOverlap: true,
+      };
+      return {
+        type: "value",
+        min: scale.min,
+        max: scale.max,
+        axisLabel: texts,
+        axisTick: { show: !lines, customValues: scale.ticks, lineStyle: { color: "var(--line)" } },
+        axisLine: { show: !lines, onZero: false, lineStyle: { color: "var(--line)" } },
+        splitLine: { show: lines, lineStyle: { color: "var(--grid)" } },
+      };
+    }
+
+    xScale(most) {
+      const { x, kind, series } = this.spec;
+      if (kind !== "cdf") return scale(x, ...(this.zoom ? this.zoom.now : extent([x.values])), most);
+      const [low, high] = extent(series.map((one) => one.values));
+      const floor = x.unit === "duration" ? 1 : x.log ? Math.max(low, 1e-3) : low;
+      this.floor = x.log ? floor : -Infinity;
+      return scale({ ...x, floor: low < floor }, x.log ? floor : Math.min(low, 0), Math.max(high, floor * 10), most);
+    }
+
+    yScale() {
+      const { y, kind } = this.spec,
+        lists = this.shown().map((one) => (this.points ? this.points.values.get(one.name) : one.values));
+      if (kind === "cdf") return scale(y, 0, 1, 5);
+      const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
+      return scale(y, Math.min(low, 0), high || 1, 5);
+    }
+
+    // The part of the data that is in view, as means of so many neighbours that lines can be told apart.
+    thinned(most) {
+      const { x, series } = this.spec,
+        [low, high] = this.zoom ? this.zoom.now : extent([x.values]),
+        pace = x.values[1] - x.values[0] || 0;
+      const from = Math.max(
+          0,
+          x.values.findIndex((value) => value >= low - pace),
+        ),
+        after = x.values.findIndex((value) => value > high + pace);
+      const to = after < 0 ? x.values.length : after,
+        size = Math.max(1, Math.ceil((to - from) / most));
+      const groups = [];
+      for (let i = from - (from % size); i < to; i += size) groups.push(i);
+      const mean = (values, i) => {
+        const part = values.slice(i, i + size).filter((value) => value !== null);
+        return part.length ? part.reduce((sum, value) => sum + value, 0) / part.length : null;
+      };
+      return {
+        x: groups.map((i) => mean(x.values, i)),
+        values: new Map(series.map((one) => [one.name, groups.map((i) => mean(one.values, i))])),
+      };
+    }
+
+    // The points of a cumulative curve, from what the first tick stands for.
+    curve(values) {
+      const { x, y } = this.spec;
+      const at = (value) => (x.log ? Math.log10(Math.max(value, this.floor)) : value);
+      const begin = Math.max(
+        values.findLastIndex((value) => value !== null && value <= this.floor),
+        0,
+      );
+      const points = y.values.map((share, i) => [values[i], share]).slice(begin);
+      return points.filter(([value]) => value !== null).map(([value, share]) => [at(value), share]);
+    }
+
+    drawn({ name, style, values }) {
+      const { kind } = this.spec;
+      const stack = /stacked/.test(kind) ? "all" : undefined;
+      const common = { name, stack, itemStyle: { color: colour(style) }, emphasis: { disabled: true } };
+      if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
+      const line = { color: colour(style), width: 2, type: dash(style) };
+      return {
+        ...common,
+        type: "line",
+        data: kind === "cdf" ? this.curve(values) : this.points.values.get(name).map((y, i) => [this.points.x[i], y]),
+        step: kind === "steps" ? "end" : false,
+        areaStyle: stack && { color: colour(style), opacity: 0.75 },
+        showSymbol: false,
+        lineStyle: stack ? { ...line, width: 0.5, type: "solid" } : line,
+      };
+    }
+
+    // What is told at a place along x: its name, and each series' value there.
+    told({ axisValue, dataIndex }) {
+      const { kind, x, y } = this.spec;
+      if (kind === "cdf") {
+        const value = x.log ? 10 ** axisValue : axisValue;
+        const share = (values) => y.values[values.findLastIndex((one) => one !== null && one <= value * 1.0001)] || 0;
+        return [`at most ${written(x.unit, value)}`, ({ values }) => formats.share(share(values))];
+      }
+      const head = x.names ? x.names[dataIndex] : written(x.unit, this.points.x[dataIndex]);
+      const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
+      return [head, (one) => written(y.unit, values(one)[dataIndex])];
+    }
+
+    tooltip() {
+      const { kind } = this.spec;
+      const formatter = ([point]) => {
+        const [head, text] = this.told(point);
+        const mark = (one) => swatch(one.style, /bars|stacked/.test(kind)) + clean(one.name);
+        const rows = this.shown().map((one) => `<tr><td>${mark(one)}</td><td>${text(one)}</td></tr>`);
+        return `<div class="tip"><b>${clean(head)}</b><table>${rows.join("")}</table></div>`;
+      };
+      const line = { color: "var(--muted)", type: "solid" };
+      const pointer = { type: /bars/.test(kind) ? "none" : "line", animation: false, lineStyle: line };
+      return {
+        trigger: "axis",
+        confine: true,
+        transitionDuration: 0,
+        formatter,
+        padding: [6, 9],
+        extraCssText: "box-shadow:0 2px 8px #0003",
+        backgroundColor: "var(--card)",
+        borderColor: "var(--line)",
+        axisPointer: { ...pointer, label: { show: false } },
+      };
+    }
+
+    fillDetails(details) {
+      if (!details.open || details.querySelector("table")) return;
+      const { kind, x, y, series, rows, columns, cells, value } = this.spec;
+      const caption = this.element.dataset.title;
+      if (kind === "heatmap") {
+        const body = rows.map((row, i) => [row, ...cells[i].map((cell) => written(value.unit, cell))]);
+        details.append(table(caption, [value.label, ...columns], body));
+        return;
+      }
+      const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
+      const heads = axis.names || axis.values.map((one) => written(axis.unit, one));
+      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]))]);
+      const every = Math.ceil(heads.length / MOST_ROWS);
+      const title = caption + (every > 1 ? `, one of ${every} values` : "");
+      const headings = [axis.label, ...series.map((one) => one.name)];
+      details.append(
+        table(
+          title,
+          headings,
+          body.filter((_, i) => i % every === 0),
+        ),
+      );
+    }
+
+    drawHeat() {
+      const { rows, columns, cells, value } = this.spec;
+      const [, high] = extent(cells);
+      const cell = (number, row, column) => {
+        const title = clean(`${row}, ${column}: ${written(value.unit, number)}`);
+        const part = Math.round((100 * (number || 0)) / (high || 1));
+        return `<td title="${title}" style="background:color-mix(in oklab, var(--heat) ${part}%, var(--empty))"></td>`;
+      };
+      const line = (row, i) => cells[i].map((number, k) => cell(number, row, columns[k])).join("");
+      const body = rows.map((row, i) => `<tr><th>${clean(row)}</th>${line(row, i)}</tr>`).join("");
+      const head = columns.map((name) => `<th>${clean(name)}</th>`).join("");
+      const frame = make("div", { class: "heat" });
+      frame.innerHTML = `<table><thead><tr><td></td>${head}</tr></thead><tbody>${body}</tbody></table>`;
+      const most = ` ${written(value.unit, high)} ${value.label}`;
+      this.plot.style.height = "auto";
+      this.plot.append(frame, make("p", { class: "scale" }, "0 ", make("i"), most));
+    }
+  }
+
+  const switchSeries = (name) => {
+    hidden.has(name) ? hidden.delete(name) : hidden.add(name);
+    for (const toggle of document.querySelectorAll("button[data-series]"))
+      if (toggle.dataset.series === name) toggle.setAttribute("aria-pressed", String(!hidden.has(name)));
+    for (const figure of figures) if (figure.spec.series.some((one) => one.name === name)) figure.draw();
+    announce(`${name} is ${hidden.has(name) ? "hidden" : "shown"}`);
+  };
+
+  printed.push((before) => {
+    for (const figure of figures)
+      if (figure.plot.clientWidth) {
+        figure.chart.resize({ width: before ? PRINT_WIDTH : "auto" });
+        figure.draw(before ? PRINT_WIDTH : undefined);
+      }
+  });
+  for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
+})();

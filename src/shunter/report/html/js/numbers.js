@@ -1,0 +1,94 @@
+"use strict";
+// Numbers as people read them, and the ticks of axes; the same texts as in the terminal (see tables.py).
+
+const Numbers = (() => {
+  const MINUTE = 60;
+  const HOUR = 3600;
+  const DAY = 86400;
+
+  // ------------------------------------------------------------------------------------------- numbers in words
+
+  const number = (value) => {
+    const size = Math.abs(value);
+    if (size < 0.005) return "0";
+    const digits = size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
+    return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  };
+  const unitOf = (seconds) =>
+    seconds < MINUTE ? [1, "s"] : seconds < HOUR ? [MINUTE, "m"] : seconds < DAY ? [HOUR, "h"] : [DAY, "d"];
+  const duration = (seconds) => {
+    const [length, unit] = unitOf(Math.abs(seconds));
+    return `${number(seconds / length)} ${unit}`;
+  };
+  const elapsed = (seconds) => {
+    let rest = Math.round(Math.abs(seconds));
+    const parts = [];
+    for (const length of [DAY, HOUR, MINUTE, 1]) {
+      const whole = Math.floor(rest / length);
+      rest -= whole * length;
+      if (whole) parts.push(`${whole.toLocaleString("en")} ${unitOf(length)[1]}`);
+    }
+    return (seconds < 0 ? "-" : "") + (parts.slice(0, 3).join(" ") || "0");
+  };
+  const formats = {
+    duration,
+    elapsed,
+    number,
+    count: (value) => Math.round(value).toLocaleString("en"),
+    share: (value) => `${(100 * value).toFixed(1)} %`,
+  };
+  const written = (unit, value) => (value === null || value === undefined ? "–" : formats[unit](value));
+
+  // ------------------------------------------------------------------------------------------- ticks
+
+  const niceStep = (span, most) => {
+    const raw = span / Math.max(most, 1),
+      power = 10 ** Math.floor(Math.log10(raw));
+    return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= raw * 0.999);
+  };
+  // prettier-ignore
+  const TIME_STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, ...[1, 2, 3, 6, 12].map((n) => n * HOUR),
+    ...[1, 2, 3, 7, 14, 30, 90, 180, 365].map((n) => n * DAY)];
+  const timeStep = (span, most) => TIME_STEPS.find((step) => span / step <= most) || niceStep(span / DAY, most) * DAY;
+  const multiples = (low, high, step) => {
+    const ticks = [];
+    for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) ticks.push(i * step || 0);
+    return ticks;
+  };
+  // prettier-ignore
+  const LOG_TIMES = [0.001, 0.01, 0.1, 1, 10, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR,
+    ...[1, 10, 100, 1000].map((n) => n * DAY)];
+  const powers = (low, high) => multiples(Math.log10(low), Math.log10(high), 1).map((power) => 10 ** power);
+
+  // The scale of an axis: its range, its ticks, and their texts; log axes are drawn as log10 of their values.
+  const scale = (axis, low, high, most) => {
+    if (axis.log) {
+      const all = axis.unit === "duration" ? LOG_TIMES : powers(low, high);
+      let ticks = all.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
+      while (ticks.length > most) ticks = ticks.filter((_, i) => i % 2 === 0);
+      const plain = (tick) => (axis.unit === "duration" ? elapsed(tick) : tick.toLocaleString("en"));
+      const label = (tick) => (axis.floor && tick <= low * 1.001 ? `≤ ${plain(tick)}` : plain(tick));
+      return {
+        min: Math.log10(low),
+        max: Math.log10(high),
+        ticks: ticks.map(Math.log10),
+        label: (at) => label(+(10 ** at).toPrecision(6)),
+      };
+    }
+    const span = high - low || 1;
+    if (axis.unit === "elapsed")
+      return { min: low, max: high, ticks: multiples(low, high, timeStep(span, most)), label: elapsed };
+    const [length, unit] = axis.unit === "duration" ? unitOf(high) : [1, ""];
+    const step = axis.unit === "count" ? Math.max(1, niceStep(span, most)) : niceStep(span / length, most) * length;
+    const end = Math.min(axis.top ?? Infinity, Math.ceil(high / step - 1e-6) * step);
+    const ticks = multiples(low, end, step);
+    const short = (tick) => {
+      if (axis.unit === "share") return `${+(100 * tick).toPrecision(3)} %`;
+      if (axis.unit === "duration") return tick ? `${+(tick / length).toPrecision(3)} ${unit}` : "0";
+      return (+tick.toPrecision(6)).toLocaleString("en");
+    };
+    return { min: low, max: Math.max(end, low + 1e-9), ticks, label: short };
+  };
+
+  return { formats, written, scale };
+})();
