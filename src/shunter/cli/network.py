@@ -179,9 +179,11 @@ def table(calibration: CalibrationOption = "paper", data: DataOption = None, jso
 
 @app.command("slowdown", epilog=SLOWDOWN_EXAMPLES)
 def slowdown(
-    model: Annotated[str, typer.Argument(metavar="MODEL", autocompletion=_model_names)],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="See 'shunter network models'.", autocompletion=_model_names)
+    ],
     gpus: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="All of the job; every way to place them.")
+        int | None, typer.Option(min=1, metavar="N", help="Of the job; shows every way to place them.")
     ] = None,
     placement: Annotated[
         str | None, typer.Option(metavar="P", help="GPUs per machine joined by +, racks by /: 4+4 or 4+4/8.")
