@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +161,14 @@ def test_unsorted_times_are_sorted(tmp_path: Path) -> None:
     turned = read(file(tmp_path, "\n".join([lines[0], *reversed(lines[1:])])))
     assert turned.job_id.tolist() == ["11", "14"]
     assert [turned.users[code] for code in turned.user] == ["ann", "cyd"]
+
+
+@pytest.mark.parametrize("filler", [" ", "a"])
+def test_a_long_line_of_a_completion_log_does_not_hang(tmp_path: Path, filler: str) -> None:
+    begun = time.perf_counter()
+    told = read_or_told(file(tmp_path, f"JobId=1 Name=x\n{filler * 50_000}y\n"), "jobcomp", "fail")
+    assert "line 2: a line must begin with JobId=" in str(told)
+    assert time.perf_counter() - begun < 5
 
 
 # ------------------------------------------------------------------------------------------- garbage
