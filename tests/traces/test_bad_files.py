@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import time
 from pathlib import Path
 
@@ -169,6 +170,12 @@ def test_a_long_line_of_a_completion_log_does_not_hang(tmp_path: Path, filler: s
     told = read_or_told(file(tmp_path, f"JobId=1 Name=x\n{filler * 50_000}y\n"), "jobcomp", "fail")
     assert "line 2: a line must begin with JobId=" in str(told)
     assert time.perf_counter() - begun < 5
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="pipe: is a pipe or a device"):
+        read(tmp_path / "pipe")
 
 
 # ------------------------------------------------------------------------------------------- garbage
