@@ -54,3 +54,11 @@ def test_a_folder_that_is_not_there(tmp_path):
     done = command("--batsim-csv", tmp_path / "nowhere" / "jobs.csv")
     assert done.exit_code == 2
     assert "can't be written" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", ["simulate", "compare"])
+def test_decisions_need_a_place(name):
+    done = CliRunner().invoke(app, [name, *RUN[1:], "--decisions"])
+    assert done.exit_code == 2
+    assert "give that too" in " ".join(done.stderr.split())
+    assert not done.stdout

@@ -44,6 +44,12 @@ def check_free(out: Path, force: bool) -> None:
         raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
 
 
+def check_decisions(decisions: bool, out: Path | None, report: Path | None) -> None:
+    """Refuse to keep why jobs waited where nothing is kept."""
+    if decisions and out is None and report is None:
+        raise InputError("--decisions keeps why jobs waited in the folder of --out; give that too")
+
+
 def note(text: str, label: str = "note", style: str = "bold") -> None:
     """Say something beside the result, on standard error."""
     from rich.text import Text
