@@ -44,6 +44,15 @@ def check_free(out: Path, force: bool) -> None:
         raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
 
 
+def check_trace_file(out: Path, force: bool) -> None:
+    """Refuse a place where a trace can't be written before anything is read or made."""
+    check_free(out, force)
+
+    from shunter.traces.writing import writer_of
+
+    writer_of(out)
+
+
 def check_decisions(decisions: bool, out: Path | None, report: Path | None) -> None:
     """Refuse to keep why jobs waited where nothing is kept."""
     if decisions and out is None and report is None:
@@ -144,6 +153,9 @@ OnBadRowOption: TypeAlias = Annotated[
 
 TraceArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+]
+OutArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")
 ]
 
 
