@@ -143,6 +143,13 @@ def test_skipped_rows_are_counted_and_listed(tmp_path: Path) -> None:
         read(path, on_bad_row="ignore")
 
 
+def test_a_bad_time_among_numbers_is_the_only_bad_one(tmp_path: Path) -> None:
+    path = file(tmp_path, AAIC + "2, 8, 2, 0, 1, 1, 259200, 0, noon, 1530355564, 1530395269, 4, 39705\n")
+    with pytest.raises(TraceError, match="log.csv line 4: time_submit must be a time.* got 'noon'"):
+        read(path)
+    assert read(path, on_bad_row="skip").job_id.tolist() == ["0", "1"]
+
+
 def test_skipping_everything_is_an_error(tmp_path: Path) -> None:
     path = file(tmp_path, UNFINISHED.splitlines()[0] + "\n" + UNFINISHED.splitlines()[-1])
     with pytest.raises(TraceError, match="no job in it that could be simulated: left out 1 bad rows"):
