@@ -39,7 +39,9 @@ def print_json(what: Any) -> None:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse to write over something before any work is done."""
+    """Refuse to write over something, or where there is no folder, before any work is done."""
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: can't be written: there is no folder {out.parent}; make it, or choose another place")
     if out.exists() and not force:
         raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
 
