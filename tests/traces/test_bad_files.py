@@ -28,6 +28,9 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
 
 
 BAD = {
+    "an id again": (SACCT + SACCT.splitlines()[1] + "\n", ["job_id must be unique", "rename or remove one of them"]),
+    "a name with a separator": (SACCT + "a|" + SACCT.splitlines()[2], ["add the missing '|', or correct a field"]),
+    "a separator without quotes": (HELIOS + "7,a,b,c,d,e\n", ["add the missing ',', or quote a field"]),
     "unfinished": (UNFINISHED, ["line 6", "end_time must be known", "has not ended", "--on-bad-row skip"]),
     "unfinished sacct": (
         SACCT.replace("TIMEOUT", "RUNNING").replace("|2024-05-01T11:02:00|01:00:00", "|Unknown|01:00:00"),
@@ -145,7 +148,7 @@ def test_skipped_rows_are_counted_and_listed(tmp_path: Path) -> None:
 
 def test_a_bad_time_among_numbers_is_the_only_bad_one(tmp_path: Path) -> None:
     path = file(tmp_path, AAIC + "2, 8, 2, 0, 1, 1, 259200, 0, noon, 1530355564, 1530395269, 4, 39705\n")
-    with pytest.raises(TraceError, match="log.csv line 4: time_submit must be a time.* got 'noon'"):
+    with pytest.raises(TraceError, match=r"log\.csv line 4: time_submit must be a time.* got 'noon'"):
         read(path)
     assert read(path, on_bad_row="skip").job_id.tolist() == ["0", "1"]
 
