@@ -143,7 +143,8 @@ def flat(tree, prefix=""):
 
 def test_every_key_of_the_summary_is_defined_and_no_other():
     trace = Trace.of(
-        "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",)
+        "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",),
+        recorded_wait=[0, 0],
     )  # fmt: skip
     cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),))
     summary = shunter.simulate(trace, cluster, "fifo").summary

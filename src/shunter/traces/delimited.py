@@ -62,8 +62,12 @@ def read_table(
         lines.numbers[wrong],
         f"a line must have {len(names)} fields" + ("" if header else " like the header"),
         lambda at: (
-            f"got {widths[at]}; add the missing '{separator}', or {'quote' if quotes else 'correct'} a field"
-            " that holds one"
+            f"got {widths[at]}; "
+            + (
+                f"add the missing '{separator}'"
+                if widths[at] < len(names)
+                else f"{'quote' if quotes else 'correct'} a field that holds a '{separator}', or leave out that column"
+            )
         ),
     )
     return table
