@@ -72,6 +72,7 @@ def test_a_run_worked_out_by_hand(csv):
         "job_name",
         "after",
         "gpus",
+        "limit",
         "submit",
         "start",
         "end",

@@ -73,6 +73,8 @@ def load(folder: str | Path) -> Run:
     try:
         summary, versions = (json.loads((folder / name).read_text()) for name in ("summary.json", "versions"))
         jobs, series, events = (pl.read_parquet(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
+        if not {"policy", "digest"} <= set(summary):
+            raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
         kept = folder / "decisions.parquet"
         decisions = pl.read_parquet(kept) if kept.exists() else None

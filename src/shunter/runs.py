@@ -225,6 +225,7 @@ class Result:
                 "job_name": _named(trace.job_names, trace.job_name),
                 "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
+                "limit": pl.Series(trace.limit / 1000).replace(0.0, None),
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
                 "end": table[w.ENDED_AT] / 1000,

@@ -153,7 +153,7 @@ def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
 def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
     """The jobs' virtual clusters and GPU types as codes of the cluster; refuses what the cluster lacks."""
     vc = codes(trace.vc, trace.vcs, cluster.vcs)
-    kind = codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    kind = codes(trace.gpu_type, trace.gpu_types, cluster.named_types)
     for bad, what, known in (
         (vc == -2, "asks for '{vc}', none of the virtual clusters", cluster.vcs),
         (kind == -2, "asks for '{kind}', none of the GPU types", cluster.gpu_types),

@@ -36,16 +36,17 @@ class Lines:
 def read_table(
     source: Source,
     required: Sequence[str] | HeaderCheck = (),
-    separator: str = ",",
+    separator: str = "",
     header: Sequence[str] = (),
     text: bytes = b"",
     quotes: bool = True,
 ) -> Table:
-    """The table in a file.
+    """The table in a file, with the separator that its first line shows if none is given.
 
     ``required``: fields that its first line must name (or a function that looks at them), or ``header``: the fields of
     a file without such a line; ``text``: the file's text, if the reader prepared it; ``quotes``: fields may have them.
     """
+    separator = separator or ("," if header else source.separator)
     lines = _lines(source, text or source.text(), separator, quotes)
     rows = np.ones(len(lines.numbers), np.bool_)
     names = list(header)

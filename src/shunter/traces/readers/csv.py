@@ -26,7 +26,7 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> Trace:
     """Columns as they are written."""
-    table = read_table(source, _check_columns)
+    table = read_table(source, _check_columns, ",")
     given: dict[str, Any] = {}
     for name, about in Trace.columns().items():
         if name == "submit" and table.text(name).str.contains(DATE).any():
