@@ -245,6 +245,12 @@ def test_the_python_of_the_readme_runs(capsys):
     assert "las" in capsys.readouterr().out
 
 
+def test_the_python_about_the_network_runs(capsys):
+    (block,) = blocks(REFERENCE / "network.md", "python")
+    exec(compile(block, "network.md", "exec"), {"__name__": "network"})
+    assert float(capsys.readouterr().out.split()[0]) > 3600
+
+
 def test_the_example_of_a_csv_is_one(tmp_path):
     (block,) = blocks(REFERENCE / "trace.md", "csv")
     (tmp_path / "jobs.csv").write_text(block)
