@@ -70,6 +70,7 @@ def test_a_run_worked_out_by_hand(csv):
         "vc",
         "gpu_type",
         "job_name",
+        "model",
         "after",
         "gpus",
         "limit",

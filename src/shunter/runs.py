@@ -6,7 +6,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from shunter import __version__, clusters, folders, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import InputError, RunError, TraceError
+from shunter.errors import InputError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.folders import Run
 from shunter.model import GPU, Trace
@@ -27,6 +27,8 @@ from shunter.world import I64
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from shunter.network.placing import Costs, Tiers
 
 JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
@@ -46,11 +48,14 @@ class Scene:
     cluster_source: ClusterSource
     must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
     dropped: int = 0  # how many those were
+    network: str = ""  # the calibration of the network model; "": placements cost nothing
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """The same in words."""
-        return (f"left out {self.dropped:,} jobs that can never fit",) if self.dropped else ()
+    def remarks(self) -> tuple[str, ...]:
+        """What is not as in the trace, in words."""
+        dropped = f"left out {self.dropped:,} jobs that can never fit" if self.dropped else ""
+        slowed = f"where jobs are put changes their speed: network model, calibration {self.network}"
+        return tuple(filter(None, (dropped, slowed if self.network else "")))
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -68,8 +73,27 @@ class Scene:
 
     def experiment(self, policy: str, seed: int, repeat: int = 0) -> Experiment:
         """The record that leads to this run again."""
-        sources = {"trace": self.trace_source, "cluster": self.cluster_source}
-        return Experiment(policy, seed, repeat, bool(self.must_fit), __version__, **sources)  # type: ignore[arg-type]
+        return Experiment(
+            policy,
+            seed,
+            repeat,
+            drop_unfit=bool(self.must_fit),
+            network=self.network,
+            version=__version__,
+            trace=self.trace_source,
+            cluster=self.cluster_source,
+        )
+
+    def costs(self) -> Costs | None:
+        """What placements cost on the cluster's network, if that is to matter."""
+        if not self.network:
+            return None
+        from shunter.network.models import CALIBRATIONS
+        from shunter.network.placing import Tiers
+
+        if self.network not in CALIBRATIONS:
+            raise RunError(f"there is no calibration '{self.network}'; {did_you_mean(self.network, CALIBRATIONS)}")
+        return _costs(Tiers.of(self.cluster), self.network)
 
 
 def scene(
@@ -78,6 +102,7 @@ def scene(
     must_fit: Iterable[Any] = (),
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
+    network: str = "",
 ) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
     read, trace_source = _trace(trace, format, on_bad_row)
@@ -86,7 +111,18 @@ def scene(
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
-    return Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs))
+    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network)
+    found.costs()  # refused before anything is run
+    return found
+
+
+@cache
+def _costs(tiers: Tiers, calibration: str) -> Costs:
+    from shunter.files import data_folder
+    from shunter.network.placing import Costs
+
+    # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
+    return Costs(tiers, calibration, data=data_folder() if calibration == "paper" else None)
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -106,13 +142,17 @@ def run(
 
     With ``decisions`` it is kept why jobs waited.
     """
-    from shunter.sim import Simulator
+    from shunter.network.drawing import with_models
+    from shunter.sim import Scenario, Simulator
     from shunter.sim.fitting import check_fit
 
     chosen, seed = registry.policy(policy), check_seed(seed)
-    trace = scene.repeat(seed, repeat)
+    trace, costs = scene.repeat(seed, repeat), scene.costs()
+    if costs is not None:
+        trace = with_models(trace, seed)
     try:
-        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, reasons=decisions)
+        scenario = Scenario(network=costs)
+        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
         check_fit(trace, scene.cluster, chosen)
     except InputError as error:
         raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
@@ -121,7 +161,7 @@ def run(
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.left_out)
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -149,7 +189,8 @@ def recorded_scene(record: Experiment) -> Scene:
 
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
-    found = scene(record.trace.path, machines, must_fit, record.trace.format, record.trace.on_bad_row)
+    source = record.trace
+    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, record.network)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
@@ -194,7 +235,7 @@ class Result:
     digest: str
     elapsed_s: float  # in the engine
     told: Told | None = None
-    left_out: tuple[str, ...] = ()  # jobs that were not simulated, in words
+    remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
 
     @cached_property
     def replay(self) -> Replay:
@@ -207,7 +248,7 @@ class Result:
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
         numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus)
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
-        return {**self.about, **numbers, "remarks": [*self.trace.remarks, *self.left_out], **end}
+        return {**self.about, **numbers, "remarks": [*self.trace.remarks, *self.remarks], **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -223,6 +264,7 @@ class Result:
                 "vc": _named(trace.vcs, trace.vc),
                 "gpu_type": _named(trace.gpu_types, trace.gpu_type),
                 "job_name": _named(trace.job_names, trace.job_name),
+                "model": _named(trace.models, trace.model),
                 "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
                 "limit": pl.Series(trace.limit / 1000).replace(0.0, None),

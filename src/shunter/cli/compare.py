@@ -14,6 +14,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    NetworkOption,
     OnBadRowOption,
     SeedOption,
     check_decisions,
@@ -57,6 +58,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
+    network: NetworkOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
@@ -85,7 +87,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         folders.check_folder(out, force)
     if report is not None:
         check_file(report, force)
-    scene = runs.scene(trace, cluster, policy if drop_unfit else (), format, on_bad_row or "fail")
+    scene = runs.scene(trace, cluster, policy if drop_unfit else (), format, on_bad_row or "fail", network or "")
     say_about(scene, cluster, policy)
     kept: list[folders.Run] = []
     try:

@@ -130,6 +130,10 @@ ZoneOption: TypeAlias = Annotated[
 DecisionsOption: TypeAlias = Annotated[
     bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
 ]
+NetworkOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--network", metavar="CAL", help="Let placements cost time, by the network: profiled, or paper."),
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 
@@ -181,7 +185,7 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
     for remark in scene.trace.remarks:
         note(remark)
     if scene.dropped:
-        note(f"{scene.left_out[0]}; {len(scene.trace):,} are left")
+        note(f"{scene.remarks[0]}; {len(scene.trace):,} are left")
     for text in policies:
         remarks = getattr(registry.policy(text), "remarks", None)
         for remark in remarks(scene.trace) if remarks else ():

@@ -15,6 +15,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    NetworkOption,
     OnBadRowOption,
     check_decisions,
     check_free,
@@ -70,6 +71,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     decisions: DecisionsOption = False,
     json: JsonOption = False,
     drop_unfit: DropOption = False,
+    network: NetworkOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     settings: Annotated[
@@ -82,7 +84,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"simulate runs one policy, got {', '.join(policies)}; use shunter compare for several")
     policy = policies[0] if policies else None
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
-    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row}
+    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")

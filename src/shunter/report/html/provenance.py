@@ -65,4 +65,5 @@ def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
     words += ["--repeat", str(repeats)] if repeats > 1 else []
     words += ["--seed", str(record.seed)] if record.seed else []
     words += ["--drop-unfit"] if record.drop_unfit else []
+    words += ["--network", record.network] if record.network else []
     return shlex.join(words)
