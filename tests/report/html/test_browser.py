@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -143,6 +144,41 @@ def test_a_job_is_found_on_the_timeline(visit, compared, kept):
     opened.get_by_label("Job id").fill("nobody")
     opened.keyboard.press("Enter")
     assert opened.locator("#announce").text_content() == "There is no job nobody."
+
+
+def shifted(run, ids):
+    import polars as pl
+
+    return replace(run, jobs=run.jobs.with_columns(job_id=pl.Series(ids)))
+
+
+def test_a_job_is_found_by_its_id_and_not_by_its_row(visit, kept):
+    ids = [str(3 * number + 200) for number in range(300)][::-1]  # most of them are rows of other jobs
+    opened = visit(report([shifted(kept[0], ids)]))
+    job = kept[0].jobs.row(ids.index("233"), named=True)
+    opened.get_by_label("Job id").fill("233")
+    opened.keyboard.press("Enter")
+    text = opened.locator("#announce").text_content()
+    assert f"Job 233 of {job['user']}: {job['gpus']:g} GPU" in text
+    assert f"node{'s' if len(job['nodes']) > 1 else ''} {', '.join(map(str, job['nodes']))}" in text
+    opened.get_by_label("Job id").fill("17")
+    opened.keyboard.press("Enter")
+    assert opened.locator("#announce").text_content() == "There is no job 17."
+
+
+def test_without_ids_jobs_are_called_rows(visit, kept, monkeypatch):
+    monkeypatch.setattr("shunter.report.html.timeline.packed_ids", lambda ids: {"text": "x" * 3_000_000})
+    opened = visit(report([kept[0]]))
+    job = kept[0].jobs.row(16, named=True)
+    opened.get_by_label("Row (not the job's id)").fill("17")
+    opened.keyboard.press("Enter")
+    text = opened.locator("#announce").text_content()
+    assert f"Job row 17 of {job['user']}" in text
+    assert "Job ids are not in this page" in text
+    for wrong in ("301", "0", "x"):
+        opened.get_by_label("Row (not the job's id)").fill(wrong)
+        opened.keyboard.press("Enter")
+        assert opened.locator("#announce").text_content().startswith(f"There is no row {wrong}. Job ids are not in")
 
 
 def test_a_chart_has_its_data_as_a_table(visit, compared, kept):

@@ -20,11 +20,25 @@ const Stays = (() => {
     return found;
   };
 
+  // Numbers from the steps between them, of which those that go down are odd.
+  const walked = (steps) => {
+    let at = 0;
+    return steps.map((step) => (at += step % 2 ? -(step + 1) / 2 : step / 2));
+  };
+  const json = async (text) => JSON.parse(new TextDecoder().decode(await inflate(text)));
+  const ids = async (packed) => {
+    if (packed.text) return json(packed.text);
+    const stems = await json(packed.stems);
+    const { stem, width, number } = await columns(packed.columns);
+    const write = (value, i) => stems[stem[i]] + (width[i] ? String(value).padStart(width[i], "0") : "");
+    return Array.from(walked(number), write);
+  };
+
   // All stays of a run.  Those of node n are first[n] to first[n + 1], by their beginning; times are in units of the
   // page, amounts in thousandths of GPUs.
   class Stays {
     constructor({ counts, delta, length, amount, job }, gpus) {
-      Object.assign(this, { start: delta, length, amount, job, gpus, placed: new Map() });
+      Object.assign(this, { start: delta, length, amount, job: walked(job), gpus, placed: new Map() });
       this.first = new Uint32Array(gpus.length + 1);
       for (let node = 0; node < gpus.length; node++) {
         this.first[node + 1] = this.first[node] + counts[node];
@@ -116,5 +130,5 @@ const Stays = (() => {
   };
 
   const stays = async (text, gpus) => new Stays(await columns(text), gpus);
-  return { inflate, columns, stays };
+  return { inflate, columns, ids, stays };
 })();

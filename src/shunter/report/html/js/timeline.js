@@ -61,7 +61,7 @@
         event.preventDefault();
         this.find(input.value.trim());
       };
-      const label = make("label", {}, this.data.jobs.names ? "Job id " : "Job number ", input);
+      const label = make("label", {}, this.data.jobs.ids ? "Job id " : "Row (not the job's id) ", input);
       return make("form", { class: "tools", role: "search", onsubmit: find }, label, make("button", {}, "Find"));
     }
 
@@ -115,12 +115,18 @@
       this.draw();
     }
 
-    async unpackJobs({ names, users, columns }) {
-      const jobs = { ...(await Stays.columns(columns)), users };
-      jobs.names = names
-        ? JSON.parse(new TextDecoder().decode(await Stays.inflate(names)))
-        : Array.from(jobs.submit, (_, row) => String(row + 1));
-      return jobs;
+    async unpackJobs({ ids, users, columns }) {
+      return { ...(await Stays.columns(columns)), users, ids: ids && (await Stays.ids(ids)) };
+    }
+
+    // What a job is called: by its id, or, where the page has no ids, unmistakably by its row.
+    name(row) {
+      return this.jobs.ids ? this.jobs.ids[row] : `row ${row + 1}`;
+    }
+    rowOf(text) {
+      if (this.jobs.ids) return this.jobs.ids.indexOf(text);
+      const row = /^(row )?[0-9]+$/.test(text) ? Number(text.replace("row ", "")) : 0;
+      return row <= this.jobs.submit.length ? row - 1 : -1;
     }
 
     // ----------------------------------------------------------------------------------------- what is in view
@@ -267,7 +273,7 @@
     }
 
     isDown(i) {
-      return this.run.held.job[i] >= this.jobs.names.length;
+      return this.run.held.job[i] >= this.jobs.submit.length;
     }
 
     drawBars(paint, bars) {
@@ -282,7 +288,7 @@
     drawBar(paint, node, i) {
       const row = this.run.held.job[i];
       const down = this.isDown(i);
-      const text = down ? "down" : this.jobs.names[row];
+      const text = down ? "down" : this.name(row);
       for (const [x, y, w, h] of this.boxes(node, i)) {
         paint.fillStyle = down ? this.colours.down : this.colours[`s${(this.jobs.user[row] || row) % USERS}`];
         paint.globalAlpha = down ? 0.35 : 0.85;
@@ -345,11 +351,16 @@
     what() {
       const { name, grid, bins, rows } = this.run;
       if (this.close)
-        return "Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.";
+        return `Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.${this.missing()}`;
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
       const why = `Single jobs are not in this page for ${name}: there are too many.`;
       return `${why} It has means over ${time} and ${nodes} nodes.`;
+    }
+
+    missing() {
+      const rows = "a job goes by its row in jobs.parquet, counted from 1, in order of submission";
+      return this.jobs.ids ? "" : ` Job ids are not in this page, there are too many: ${rows}.`;
     }
 
     point(event) {
@@ -392,7 +403,7 @@
       const head = user ? [["user", user]] : [];
       head.push(["GPUs", gpusText(this.jobs.gpus[row]) + here]);
       head.push(["submitted", formats.elapsed(this.jobs.submit[row] * unit)]);
-      return [`Job ${this.jobs.names[row]}`, [...head, ...times, ["runs", formats.duration(held.length[i] * unit)]]];
+      return [`Job ${this.name(row)}`, [...head, ...times, ["runs", formats.duration(held.length[i] * unit)]]];
     }
 
     cellAt(x, y) {
@@ -414,11 +425,11 @@
     }
 
     find(id) {
-      const row = this.jobs.names.indexOf(id);
-      if (row < 0) return this.tell(`There is no job ${id}.`);
+      const row = this.rowOf(id);
+      if (row < 0) return this.tell(`There is no ${this.jobs.ids ? "job" : "row"} ${id}.${this.missing()}`);
       if (!this.run.held) return this.tell(`Single jobs are not in this page for ${this.run.name}.`);
       const stays = this.run.held.of(row, 0, this.nodes);
-      if (!stays.length) return this.tell(`Job ${id} never ran.`);
+      if (!stays.length) return this.tell(`Job ${this.name(row)} never ran.`);
       const nodes = stays.map(([node]) => node); // in ascending order
       const begin = Math.min(...stays.map(([, i]) => this.run.held.start[i])) * this.data.unit;
       const end = Math.max(...stays.map(([, i]) => this.run.held.end(i))) * this.data.unit;
@@ -432,12 +443,12 @@
     aboutJob(row, nodes, stays, begin, end) {
       const user = this.jobs.users[this.jobs.user[row]];
       const submit = this.jobs.submit[row] * this.data.unit;
-      const who = `Job ${this.jobs.names[row]}${user ? ` of ${user}` : ""}: ${gpusText(this.jobs.gpus[row])} GPUs`;
+      const who = `Job ${this.name(row)}${user ? ` of ${user}` : ""}: ${gpusText(this.jobs.gpus[row])} GPUs`;
       const first = formats.duration(Math.max(0, begin - submit));
       const times = `submitted at ${formats.elapsed(submit)}, first started ${first} later`;
       const when = `${times}, last seen at ${formats.elapsed(end)}`;
       const where = `on node${nodes.length > 1 ? "s" : ""} ${some(nodes)}`;
-      return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.`;
+      return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.${this.missing()}`;
     }
 
     tell(text) {
