@@ -77,7 +77,8 @@ def scene(
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
     read, trace_source = _trace(trace, format, on_bad_row)
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
-    cluster_source = ClusterSource(machines.name, clusters.to_toml(machines))
+    text = machines.name if isinstance(cluster, Cluster) else str(cluster)
+    cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
     return Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs))

@@ -50,7 +50,17 @@ def test_other_endings_are_refused_before_anything_runs(tmp_path):
     assert "must end in .swf" in " ".join(done.stderr.split())
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    done = command("--batsim-csv", tmp_path / "nowhere" / "jobs.csv")
+@pytest.mark.parametrize(("option", "name"), [("--swf", "run.swf"), ("--batsim-csv", "jobs.csv")])
+def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path, option, name):
+    done = command(option, tmp_path / "nowhere" / name, "--out", tmp_path / "run")
     assert done.exit_code == 2
-    assert "can't be written" in " ".join(done.stderr.split())
+    assert "there is no folder" in " ".join(done.stderr.split())
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["simulate", "compare"])
+def test_decisions_need_a_place(name):
+    done = CliRunner().invoke(app, [name, *RUN[1:], "--decisions"])
+    assert done.exit_code == 2
+    assert "give that too" in " ".join(done.stderr.split())
+    assert not done.stdout

@@ -58,6 +58,19 @@ def test_the_same_jobs_at_other_times():
     assert (poisson.gpus / 1000 * poisson.duration).sum() / (64 * span) == pytest.approx(2, rel=1e-6)
 
 
+@pytest.mark.parametrize("how", [["--fit"], ["--arrivals", "batch", "--from"]])
+def test_bad_rows_of_ones_own_trace_can_be_skipped(tmp_path, how):
+    rows = [f"j{job},{60 * job},{job + 5},1" for job in range(150)]
+    (tmp_path / "log.txt").write_text("\n".join(["job_id,submit,duration,gpus", *rows, "x,never,1,1", ""]))
+    assert "submit must be a number" in made("t.csv", *how, "log.txt", "--format", "csv").stderr
+    assert "left out 1 bad rows" in ok("t.csv", *how, "log.txt", "--format", "csv", "--on-bad-row", "skip")
+    assert len(traces.read("t.csv")) == 150
+
+
+def test_a_name_that_cannot_be_written_is_refused_before_anything_is_made():
+    assert "give a name that ends in one of these" in made("t.txt", "--jobs", "100000000").stderr
+
+
 def test_arrivals_in_a_synthetic_text():
     assert len(np.unique(runs.read_trace("synthetic:jobs=20,arrivals=batch").submit)) == 1
 
@@ -76,6 +89,7 @@ def test_arrivals_in_a_synthetic_text():
         (["--fit", "own.csv"], "own.csv: there is no such file"),
         (["--like", "pai", "--jobs", "0"], "jobs must be from 1"),
         (["--like", "pai", "--gpus", "0"], "gpus must be at least 1"),
+        (["--like", "pai", "--on-bad-row", "skip"], "are about the FILE of --fit or --from"),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_written(arguments, told):

@@ -92,9 +92,14 @@ def test_dependencies_and_preemption():
 
 
 def test_times_are_dates_where_the_trace_has_dates():
-    run = shunter.simulate(trace_of(("a", 0, 1, 1)), "1x1", "fifo", decisions=True).kept
-    assert moment(run, 1_507_532_515_000) == "2017-10-09 07:01:55"
-    assert moment(run, 90_061_000) == "day 1 01:01:01"
+    assert moment(1_507_532_515_000) == "2017-10-09 07:01:55"
+    assert moment(90_061_000) == "day 1 01:01:01"
+
+
+def test_times_beyond_all_dates_are_counted_in_days():
+    far = 10**12 // 3600  # the latest submission that a trace may have
+    assert told(trace_of(("a", far, 1, 1)), "1x1", "fifo", "a")[-1] == (far + 1, None, "finished")
+    assert moment(far * HOUR) == "day 11574074 01:00:00"
 
 
 def test_short_pieces_are_told_with_their_neighbours():

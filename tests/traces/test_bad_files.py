@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,9 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
 
 
 BAD = {
+    "an id again": (SACCT + SACCT.splitlines()[1] + "\n", ["job_id must be unique", "rename or remove one of them"]),
+    "a name with a separator": (SACCT + "a|" + SACCT.splitlines()[2], ["add the missing '|', or correct a field"]),
+    "a separator without quotes": (HELIOS + "7,a,b,c,d,e\n", ["add the missing ',', or quote a field"]),
     "unfinished": (UNFINISHED, ["line 6", "end_time must be known", "has not ended", "--on-bad-row skip"]),
     "unfinished sacct": (
         SACCT.replace("TIMEOUT", "RUNNING").replace("|2024-05-01T11:02:00|01:00:00", "|Unknown|01:00:00"),
@@ -141,6 +146,13 @@ def test_skipped_rows_are_counted_and_listed(tmp_path: Path) -> None:
         read(path, on_bad_row="ignore")
 
 
+def test_a_bad_time_among_numbers_is_the_only_bad_one(tmp_path: Path) -> None:
+    path = file(tmp_path, AAIC + "2, 8, 2, 0, 1, 1, 259200, 0, noon, 1530355564, 1530395269, 4, 39705\n")
+    with pytest.raises(TraceError, match=r"log\.csv line 4: time_submit must be a time.* got 'noon'"):
+        read(path)
+    assert read(path, on_bad_row="skip").job_id.tolist() == ["0", "1"]
+
+
 def test_skipping_everything_is_an_error(tmp_path: Path) -> None:
     path = file(tmp_path, UNFINISHED.splitlines()[0] + "\n" + UNFINISHED.splitlines()[-1])
     with pytest.raises(TraceError, match="no job in it that could be simulated: left out 1 bad rows"):
@@ -160,6 +172,20 @@ def test_unsorted_times_are_sorted(tmp_path: Path) -> None:
     turned = read(file(tmp_path, "\n".join([lines[0], *reversed(lines[1:])])))
     assert turned.job_id.tolist() == ["11", "14"]
     assert [turned.users[code] for code in turned.user] == ["ann", "cyd"]
+
+
+@pytest.mark.parametrize("filler", [" ", "a"])
+def test_a_long_line_of_a_completion_log_does_not_hang(tmp_path: Path, filler: str) -> None:
+    begun = time.perf_counter()
+    told = read_or_told(file(tmp_path, f"JobId=1 Name=x\n{filler * 50_000}y\n"), "jobcomp", "fail")
+    assert "line 2: a line must begin with JobId=" in str(told)
+    assert time.perf_counter() - begun < 5
+
+
+def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="pipe: is a pipe or a device"):
+        read(tmp_path / "pipe")
 
 
 # ------------------------------------------------------------------------------------------- garbage

@@ -125,6 +125,17 @@ def test_pai(tmp_path: Path) -> None:
         read(tmp_path / "pai_job_table.csv")
 
 
+def test_bad_rows_of_the_pai_job_table_are_told_or_skipped_too(tmp_path: Path) -> None:
+    path = sample(tmp_path, "pai", "pai_task_table.csv")
+    (tmp_path / "pai_job_table.csv").write_text(PAI_JOBS + "j9,i9,u9,Terminated,soon,2000\nshort,row\n")
+    with pytest.raises(TraceError, match=r"pai_job_table.csv: 2 problems"):
+        read(path)
+    skipped = read(path, on_bad_row="skip")
+    (tmp_path / "pai_job_table.csv").write_text(PAI_JOBS)
+    assert skipped.digest == read(path).digest
+    assert "pai_job_table.csv: left out 2 bad rows" in " ".join(skipped.remarks)
+
+
 def test_openb(tmp_path: Path) -> None:
     trace = read(sample(tmp_path, "openb"))
     assert rows(

@@ -12,9 +12,10 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     OnBadRowOption,
+    OutArgument,
     TraceArgument,
     ZoneOption,
-    check_free,
+    check_trace_file,
     note,
     read,
 )
@@ -46,12 +47,10 @@ shunter trace merge march.csv april.csv --out spring.parquet
 shunter trace merge philly.parquet venus.parquet --align --out both.parquet
 """
 
-_Out = Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")]
-
 
 def convert(
     trace: TraceArgument,
-    out: _Out,
+    out: OutArgument,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
@@ -61,7 +60,7 @@ def convert(
     Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
     out, as its first lines say.
     """
-    _check_out(out, force)
+    check_trace_file(out, force)
 
     from shunter import traces
 
@@ -72,7 +71,7 @@ def convert(
 
 def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
-    out: _Out,
+    out: OutArgument,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="T", help="Jobs submitted from then on: date, seconds or +days.")
     ] = None,
@@ -93,7 +92,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     A time is a date (2020-04-01 or 2020-04-01T12:30), seconds as in the trace, or +7, +7d, +12h from its first
     submission. Names of users and others that no job has any more are not written.
     """
-    _check_out(out, force)
+    check_trace_file(out, force)
     if not (begin or end or vc or users):
         raise TraceError("nothing says which part; give --from, --to, --vc or --users")
 
@@ -124,7 +123,7 @@ def merge(
     A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
     name are taken for the same.
     """
-    _check_out(out, force)
+    check_trace_file(out, force)
     if len(files) < 2:
         raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")
 
@@ -143,15 +142,6 @@ def _read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # n
     for remark in found.remarks:
         note(remark)
     return found
-
-
-def _check_out(out: Path, force: bool) -> None:
-    """Refuse a place that can't be written before anything is read."""
-    check_free(out, force)
-
-    from shunter.traces.writing import writer_of
-
-    writer_of(out)
 
 
 def _names(given: Sequence[str] | None) -> list[str]:

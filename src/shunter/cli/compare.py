@@ -16,6 +16,7 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     SeedOption,
+    check_decisions,
     note,
     policy_names,
     print_json,
@@ -75,6 +76,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"--workers must be >= 1, got {workers}")
     if force and out is None and report is None:
         raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
+    check_decisions(decisions, out, report)
 
     from shunter import comparison, folders, runs
     from shunter.report.html.files import check_file

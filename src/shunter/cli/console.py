@@ -39,9 +39,26 @@ def print_json(what: Any) -> None:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse to write over something before any work is done."""
+    """Refuse to write over something, or where there is no folder, before any work is done."""
+    if not out.parent.is_dir():
+        raise InputError(f"{out}: can't be written: there is no folder {out.parent}; make it, or choose another place")
     if out.exists() and not force:
         raise InputError(f"{out}: exists already; choose another name, or replace it with --force")
+
+
+def check_trace_file(out: Path, force: bool) -> None:
+    """Refuse a place where a trace can't be written before anything is read or made."""
+    check_free(out, force)
+
+    from shunter.traces.writing import writer_of
+
+    writer_of(out)
+
+
+def check_decisions(decisions: bool, out: Path | None, report: Path | None) -> None:
+    """Refuse to keep why jobs waited where nothing is kept."""
+    if decisions and out is None and report is None:
+        raise InputError("--decisions keeps why jobs waited in the folder of --out; give that too")
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:
@@ -138,6 +155,9 @@ OnBadRowOption: TypeAlias = Annotated[
 
 TraceArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+]
+OutArgument: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")
 ]
 
 

@@ -16,6 +16,7 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     OnBadRowOption,
+    check_decisions,
     check_free,
     policy_names,
     print_json,
@@ -85,6 +86,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     files = [file for file in (batsim_csv, swf) if file is not None]
     if force and out is None and report is None and not files:
         raise RunError("--force replaces what --out, --report and the like name; give one of these")
+    check_decisions(decisions, out, report)
 
     from shunter import folders, runs, traces
     from shunter.report import batsim

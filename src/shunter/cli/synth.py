@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli.console import ForceOption, SeedOption, note
+from shunter.cli.console import (
+    ForceOption,
+    FormatOption,
+    OnBadRowOption,
+    OutArgument,
+    SeedOption,
+    check_trace_file,
+    note,
+    read,
+)
 from shunter.errors import TraceError
 
 if TYPE_CHECKING:
@@ -37,7 +46,7 @@ def _published(incomplete: str) -> list[str]:
 
 
 def synth(  # noqa: PLR0913, PLR0917  one argument per option
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The Parquet file to write.")],
+    out: OutArgument,
     like: Annotated[str | None, typer.Option("--like", metavar="NAME", help=_LIKE, autocompletion=_published)] = None,
     fit: Annotated[
         Path | None, typer.Option("--fit", metavar="FILE", help="Your trace, for a twin without its names.")
@@ -55,23 +64,29 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
         str | None, typer.Option("--arrivals", metavar="HOW", help="batch: all at once; poisson: no rhythm, no bursts.")
     ] = None,
     force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Make up a trace: like a published one, like your own but without its names, or the same jobs at other times.
 
     Without --like, --fit or --from it is like the published ones in general, for 128 GPUs at a load of 0.9.
     """
     _check_options({"--like": like, "--fit": fit, "--from": take}, jobs, load, gpus, arrivals)
-    if out.exists() and not force:
-        raise TraceError(f"{out}: exists already; choose another name, or replace it with --force")
+    if (format or on_bad_row) and fit is None and take is None:
+        raise TraceError("--format and --on-bad-row are about the FILE of --fit or --from; give one of these")
+    check_trace_file(out, force)
 
     from shunter import traces
     from shunter.traces import twins
     from shunter.traces.synthetic import synthetic
 
     if fit:
-        made = twins.twin_of(traces.read(fit), jobs, seed, load, gpus)
+        own = read(str(fit), format, on_bad_row)
+        for remark in own.remarks:
+            note(remark)
+        made = twins.twin_of(own, jobs, seed, load, gpus)
     elif take:
-        made = traces.read(take)
+        made = read(str(take), format, on_bad_row)
         made = made if load is None or gpus is None else twins.stretched(made, load, gpus)
     else:
         made = synthetic(5000 if jobs is None else jobs, seed, gpus, load, like or "")

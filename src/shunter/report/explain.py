@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy as np
 from shunter import reasons as r
 from shunter import world as w
 from shunter.errors import RunError, did_you_mean
+from shunter.model import EARLIEST_DATE_MS
+from shunter.report.hours import LAST_DATE_MS, text_of
 from shunter.report.tables import duration
 from shunter.report.waiting import groups, rows_of
 from shunter.world import I64
@@ -19,7 +21,6 @@ from shunter.world import I64
 if TYPE_CHECKING:
     from shunter.folders import Run
 
-ABSOLUTE_MS = 315_532_800_000  # 1980: times later than this are dates, earlier ones are counted from the beginning
 STOPPED = {
     w.BY_POLICY: "stopped to make room for others",
     w.BY_LEASE: "stopped, its lease was over",
@@ -235,7 +236,7 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
         case "reservation":
             return "held back by what is reserved for {}{}".format(*_in_front(run, piece))
         case "planned":
-            return f"its turn was planned for {moment(run, piece.numbers[0])}"
+            return f"its turn was planned for {moment(piece.numbers[0])}"
         case "unplanned":
             return f"not planned yet: {free} jobs held a reservation before it"
         case "none":
@@ -256,10 +257,10 @@ def _gpus(count: float) -> str:
     return f"{count:g} GPU{'' if count == 1 else 's'}"
 
 
-def moment(run: Run, time: int) -> str:
-    """A time for people: the date where the trace has dates, else the day and time since it began."""
-    if time >= ABSOLUTE_MS:
-        return datetime.fromtimestamp(time / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def moment(time: int) -> str:
+    """A time for people: the date where it is one, else the day and time since the trace began."""
+    if EARLIEST_DATE_MS <= time <= LAST_DATE_MS:
+        return text_of(time, UTC, dated=True)
     days, rest = divmod(time // 1000, 86400)
     return f"day {days} {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
 

@@ -29,7 +29,7 @@ def job_view(run: Run, job: int) -> RenderableType:
     table.add_column("what")
     day = ""
     for line in timeline(run, job, MOST_PIECES):
-        begin, end = moment(run, line.begin), moment(run, line.end) if line.end is not None else ""
+        begin, end = moment(line.begin), moment(line.end) if line.end is not None else ""
         first, day = _without(begin, day)
         length = duration((line.end - line.begin) / 1000) if line.end is not None else ""
         what = Text(line.text, style="" if line.code else "bold")
@@ -58,7 +58,7 @@ def longest(run: Run, top: int) -> dict[str, Any]:
                 "wait_s": about["wait"],
                 "main_reason": found.codes[main[row]],
                 "reasons_s": reasons,
-                "submitted": moment(run, round(about["submit"] * 1000)),
+                "submitted": moment(round(about["submit"] * 1000)),
             }
         )
     total = found.per_job.sum(axis=1)

@@ -144,7 +144,7 @@ def check_stored(problems: Problems, name: str, about: Column, values: I64) -> N
     if name == "gpus":
         wrong |= (values > GPU) & (values % GPU != 0)
     wrong &= (values != about.default) | (name in REQUIRED)
-    problems.add(wrong, requirement(name, name, about), lambda row: f"got {values[row] / about.scale:g}")
+    problems.add(wrong, requirement(name, name, about), lambda row: f"got {values[row] / about.scale:g}; correct it")
 
 
 def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None = None) -> None:
@@ -157,7 +157,7 @@ def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None
 
     def tell(row: int) -> str:
         first = int(rows[some.index_of(ids[row])])
-        return f"got '{ids[row]}' again (first on {problems.line(first)})"
+        return f"got '{ids[row]}' again (first on {problems.line(first)}); rename or remove one of them"
 
     problems.add(rows[again], "job_id must be unique", tell)
 
@@ -185,7 +185,7 @@ def rows_of_after(problems: Problems, after: pl.Series, ids: pl.Series) -> I64:
     problems.add(
         _on_a_cycle(rows),
         "after must not run in a circle",
-        lambda row: f"but following it from '{after[row]}' comes back to this job",
+        lambda row: f"but following it from '{after[row]}' comes back to this job; empty one of them",
     )
     return rows
 

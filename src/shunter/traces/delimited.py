@@ -61,7 +61,10 @@ def read_table(
     table.problems.add_lines(
         lines.numbers[wrong],
         f"a line must have {len(names)} fields" + ("" if header else " like the header"),
-        lambda at: f"got {widths[at]}; add the missing '{separator}', or quote a field that holds one",
+        lambda at: (
+            f"got {widths[at]}; add the missing '{separator}', or {'quote' if quotes else 'correct'} a field"
+            " that holds one"
+        ),
     )
     return table
 

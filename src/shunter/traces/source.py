@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -139,6 +140,9 @@ class Source:
         """The first ``size`` bytes, or all."""
         kind = ""
         try:
+            mode = self.path.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise TraceError(f"{self.path}: is a pipe or a device, but is read twice; save it as a file first")
             with self.path.open("rb") as stream:
                 start = stream.read(8)
                 found = next((packed for magic, packed in PACKED.items() if start.startswith(magic)), None)

@@ -31,7 +31,7 @@ class Times:
         import polars as pl
 
         numbers = texts.cast(pl.Float64, strict=False)
-        if not (texts.is_not_null() & numbers.is_null()).any():
+        if 2 * numbers.count() >= texts.count():  # one that is neither must not turn the others into bad dates
             return self._checked(field, texts, numbers.to_numpy())
         return self._checked(field, texts, self._dates(field, texts))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import shunter
+from shunter.cli.main import app
 from shunter.report.html import course, findings
 from shunter.report.html.report import report
 
@@ -101,6 +105,21 @@ def test_a_report_of_several_has_all_of_them(kept):
     assert f"shunter {kept[0].versions['shunter']}" in text
     assert "--policy fifo --policy las --policy sjf:estimate=oracle" in text
     assert findings.ORACLE in text
+
+
+def test_the_command_of_a_report_leads_to_the_same_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.txt").write_text("job_id,submit,duration,gpus\na,0,60,1\nb,never,60,1\nc,0,60,2\n")
+    (tmp_path / "own.toml").write_text('name = "called so"\n[[nodes]]\ncount = 1\ngpus = 2\n')
+    for cluster in ("auto", str(tmp_path / "own.toml")):
+        given = ["log.txt", "-c", cluster, "-p", "fifo", "-p", "las", "--format", "csv", "--on-bad-row", "skip"]
+        first = CliRunner().invoke(app, ["compare", *given, "--json", "--report", f"{len(cluster)}.html"])
+        assert first.exit_code == 0, first.stderr
+        told = re.search("<code>shunter (.*?)</code>", (tmp_path / f"{len(cluster)}.html").read_text())
+        again = CliRunner().invoke(app, [*shlex.split(told[1]), "--json"])
+        assert again.exit_code == 0, again.stderr
+        digests = [[policy["digest"] for policy in json.loads(done.stdout)["policies"]] for done in (first, again)]
+        assert digests[0] == digests[1]
 
 
 def test_without_reasons_there_is_no_section_about_them(kept):

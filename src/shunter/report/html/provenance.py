@@ -52,11 +52,14 @@ def _estimates(run: Run) -> str:
 
 
 def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
-    """What to type to get this again, where the trace's file lies in the present folder."""
+    """What to type to get this again, where the files of the trace and the cluster lie in the present folder."""
     record = runs[0].experiment
-    path = record.trace.path
+    path, cluster = record.trace.path, record.cluster.text
     trace = path if path.startswith("synthetic") else PurePath(path).name or "TRACE"
-    words = ["shunter", "compare" if len(runs) > 1 else "simulate", trace, "--cluster", record.cluster.text]
+    cluster = PurePath(cluster).name if cluster.endswith(".toml") else cluster
+    words = ["shunter", "compare" if len(runs) > 1 else "simulate", trace, "--cluster", cluster]
+    words += ["--format", record.trace.format] if record.trace.format else []
+    words += ["--on-bad-row", "skip"] if record.trace.on_bad_row == "skip" else []
     words += [word for run in runs for word in ("--policy", run.experiment.policy)]
     repeats = len(rows[0].get("repeats", ()))
     words += ["--repeat", str(repeats)] if repeats > 1 else []

@@ -16,6 +16,7 @@ FIELDS = (
     "JobId", "UserId", "Name", "JobState", "Partition", "TimeLimit", "StartTime", "EndTime", "SubmitTime", "ProcCnt",
     "Tres", "Account",
 )  # fmt: skip
+FIELD = re.compile(r"(?<!\S)(\w++)=")  # how a field begins; never looks at a character again, however long a line is
 UNLIMITED = ("UNLIMITED", "Partition_Limit", "Unlimited", "INVALID")
 
 
@@ -63,7 +64,8 @@ def _table(source: Source) -> Table:
 
     lines = source.text().decode().split("\n")
     used = [number for number, line in enumerate(lines) if line.strip()]
-    rows = [dict(re.findall(r"(\w+)=(.*?)(?=\s+\w+=|\s*$)", lines[number])) for number in used]
+    parts = [FIELD.split(lines[number]) for number in used]  # what is before the first field, then names and values
+    rows = [dict(zip(part[1::2], part[2::2], strict=True)) for part in parts]
     frame = pl.DataFrame(
         {field: [row.get(field) for row in rows] for field in FIELDS}, schema=dict.fromkeys(FIELDS, pl.String)
     )

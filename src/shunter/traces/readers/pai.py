@@ -115,7 +115,7 @@ def _jobs(source: Source, table: Table, start: F64) -> tuple[F64, pl.Series]:
     if beside is None:
         table.remarks.append("pai_job_table.csv is not beside it: tasks are submitted when they started, by nobody")
         return start, table.text("no user")
-    submitted = _job_table(beside)
+    submitted = _job_table(beside, table)
     named = pl.DataFrame({"job_name": table.text("job_name")})
     joined = named.join(submitted, on="job_name", how="left", maintain_order="left")
     submit = joined["submit"].to_numpy()
@@ -125,12 +125,15 @@ def _jobs(source: Source, table: Table, start: F64) -> tuple[F64, pl.Series]:
     return np.where(lost, start, submit), joined["user"]
 
 
-def _job_table(path: Path) -> pl.DataFrame:
+def _job_table(path: Path, tasks: Table) -> pl.DataFrame:
     import polars as pl
 
     source = Source(path, "pai")
     table = read_table(source, JOBS) if source.has(*JOBS) else read_table(source, header=JOBS)
     submit = table.time("start_time")
-    table.problems.raise_if_any()
+    if tasks.source.skip and (remark := table.problems.remark()):
+        tasks.remarks.append(f"{path.name}: {remark}")
+    elif not tasks.source.skip:
+        table.problems.raise_if_any()
     frame = pl.DataFrame({"job_name": table.text("job_name"), "user": table.text("user"), "submit": submit})
-    return frame.unique("job_name", keep="first")
+    return frame.filter(~table.problems.bad()).unique("job_name", keep="first")
