@@ -63,6 +63,34 @@ def test_only_oracles_may_win_among_themselves():
     assert "a* has the shortest mean JCT" in told(row("a", 100, oracle=True), row("b", 200, oracle=True))
 
 
+WAITS = {"mean": 3600.0, "p50": 0.0, "p90": 7200.0, "p95": 14400.0, "p99": 28800.0, "max": 86400.0}
+
+
+def test_recorded_waits_stand_beside_the_policies_and_win_nothing():
+    rows = [row("fifo", 7200, recorded_wait_s=WAITS), row("las", 7900, recorded_wait_s=WAITS)]
+    (line,) = re.findall(r"<tr>[^/]*as recorded</th>(.*?)</tr>", findings.tables(rows)[0])
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
+    assert cells == ["–"] * 5 + ["1.00\u00a0h", "0\u00a0s", "4.00\u00a0h", "8.00\u00a0h", "1.00\u00a0d"]
+    assert "best" not in line
+    assert findings.recorded(rows[0]) == [
+        "As recorded in the trace, jobs waited 1.00 h on average (p95: 4.00 h); under fifo they wait 2.00 h"
+        " (p95: 2.00 h), 100 % above that."
+    ]
+    assert "as recorded" not in findings.tables([row("fifo", 7200, recorded_wait_s=None)])[0]
+
+
+def test_what_was_left_out_is_said_at_the_top_and_in_full_below(kept):
+    told = ["processors are taken as GPUs, one for one", "left out 1,021 jobs that asked for no GPU",
+            "left out 2 bad rows (2 end before they begin), the first:\n  line 7: end is 3"]  # fmt: skip
+    text = plain(report(kept, [{**run.summary, "difference": None, "remarks": told} for run in kept]))
+    line = "Left out of the trace: 1,021 jobs that asked for no GPU; 2 bad rows (2 end before they begin)."
+    assert text.index(line) < text.index("The best by each measure")
+    below = text[text.index("digest of the trace") :]
+    for remark in ("Processors are taken as GPUs, one for one.", "Left out 1,021 jobs", "line 7: end is 3"):
+        assert remark in below
+    assert "Left out of the trace" not in plain(report(kept))
+
+
 def test_what_may_be_chance_is_called_so():
     unsure = {"mean_s": -10, "low_s": -30, "high_s": 5}
     assert "which may be chance" in told(row("fifo", 400), row("las", 390, difference=unsure))

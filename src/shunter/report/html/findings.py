@@ -14,6 +14,7 @@ Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are 
 ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster. It bounds what can be reached."
 _WORSE = 1.1  # a cost is told when it is so many times what the first policy has
 _MOST_COSTS = 4
+_POINTS = ("mean", "p50", "p95", "p99", "max")  # of times, in tables
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,14 @@ def label(row: Row) -> str:
 def several(rows: Sequence[Row]) -> list[str]:
     """The summary of a comparison; the first policy is what the others are compared with."""
     stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
-    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else [])]
-    return [points(sentences(rows)), winners(rows), *tables(rows), *notes]
+    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else []), *_recorded_note(rows)]
+    return [points([*sentences(rows), *recorded(rows[0])]), winners(rows), *tables(rows), *notes]
 
 
 def one(row: Row) -> list[str]:
     """The summary of a single run."""
-    return [points(_story(row)), *tables([row]), *([note(ORACLE)] if row["oracle"] else [])]
+    notes = [*([note(ORACLE)] if row["oracle"] else []), *_recorded_note([row])]
+    return [points([*_story(row), *recorded(row)]), *tables([row]), *notes]
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
@@ -88,6 +90,22 @@ def sentences(rows: Sequence[Row]) -> list[str]:
         gap = _relative(mean.of(reached), mean.of(best), f"{label(best)}, the best policy without that knowledge")
         told.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
     return told
+
+
+def recorded(row: Row) -> list[str]:
+    """How far a policy's waits are from those in the trace, where it has any."""
+    waits = row.get("recorded_wait_s")
+    if not waits:
+        return []
+    mean = row["wait_s"]["mean"]
+    told = f"As recorded in the trace, jobs waited {duration(waits['mean'])} on average (p95: {duration(waits['p95'])})"
+    gap = f", {_relative(mean, waits['mean'], 'that')}" if waits["mean"] else ""
+    return [f"{told}; under {label(row)} they wait {duration(mean)} (p95: {duration(row['wait_s']['p95'])}){gap}."]
+
+
+def _recorded_note(rows: Sequence[Row]) -> list[str]:
+    told = "As recorded: the waits that the trace has, from the machines and the scheduler that it was recorded on."
+    return [note(told)] if rows[0].get("recorded_wait_s") else []
 
 
 def _winners(rows: Sequence[Row]) -> list[Row]:
@@ -203,7 +221,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
     times = [
         (f"{what} {point}", _point(key, point), duration, min)
         for what, key in (("JCT", "jct_s"), ("wait", "wait_s"))
-        for point in ("mean", "p50", "p95", "p99", "max")
+        for point in _POINTS
     ]
     rest: list[tuple[str, Callable[[Row], float], Callable[[float], str], Any]] = [
         ("bounded slowdown", _point("bsld", "mean"), number, min),
@@ -219,9 +237,13 @@ def tables(rows: Sequence[Row]) -> list[str]:
         headings += [f"mean JCT against {label(rows[0])}"]
         second.append([_difference(row, rows[0]) for row in rows])
     first = [_column(rows, *column[1:]) for column in times]
+    lines = _lines(rows, first)
+    if waits := rows[0].get("recorded_wait_s"):  # no policy: nothing of it is the best
+        cells = [duration(waits[point]) for point in _POINTS]
+        lines.append(["as recorded", *["–" for _ in _POINTS], *cells])
     return [
         table("Times: completion (JCT, submission to end) and wait in the queue", ["policy", *(t[0] for t in times)],
-              _lines(rows, first)),
+              lines),
         table("Everything else", headings, _lines(rows, second)),
     ]  # fmt: skip
 

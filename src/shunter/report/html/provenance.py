@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from shunter.report.html.findings import Row, label
-from shunter.report.html.page import code, facts, table
+from shunter.report.html.page import code, facts, paragraph, points, table
 
 if TYPE_CHECKING:
     from shunter.folders import Run
@@ -40,11 +40,26 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
         ("on", versions.get("platform", "")),
     ]
     lines = [[label(row), _estimates(run), run.summary["digest"]] for run, row in zip(runs, rows, strict=True)]
+    told = remarks(rows)
     return [
         facts(about),
+        *([paragraph("What reading the trace left out or took for granted:"), points(told)] if told else []),
         table("Policies, with the settings that differ from their defaults", ["policy", "estimates", "digest"], lines),
         code(command(runs, rows)),
     ]
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What was left out or taken for granted, as sentences, each once."""
+    found = dict.fromkeys(remark for row in rows for remark in row.get("remarks", ()))
+    return [f"{remark[0].upper()}{remark[1:]}." for remark in found if remark]
+
+
+def left_out(rows: Sequence[Row]) -> str:
+    """In one line which rows of the trace were not simulated; nothing if all were."""
+    heads = [remark.partition("\n")[0].rstrip(".").removesuffix(", the first:") for remark in remarks(rows)]
+    found = [head.removeprefix("Left out ") for head in heads if head.startswith("Left out ")]
+    return f"Left out of the trace: {'; '.join(found)}. See What was run." if found else ""
 
 
 def _estimates(run: Run) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import Row, label
-from shunter.report.html.page import Section, note, render
-from shunter.report.html.provenance import provenance
+from shunter.report.html.page import Section, note, paragraph, render
+from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
 from shunter.report.html.timeline import Progress, timeline
 from shunter.report.tables import duration
@@ -30,8 +30,9 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
         [note(f"Numbers above are means of {repeats} repeats. Charts show the first of them.")] if repeats > 1 else []
     )
     summary = findings.several(rows) if len(runs) > 1 else findings.one(rows[0])
+    missing = left_out(rows)
     sections = [
-        Section("Summary", [*summary, *again]),
+        Section("Summary", [*([paragraph(missing)] if missing else []), *summary, *again]),
         Section("Who waits", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs)),
     ]
