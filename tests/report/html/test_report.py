@@ -63,6 +63,13 @@ def test_only_oracles_may_win_among_themselves():
     assert "a* has the shortest mean JCT" in told(row("a", 100, oracle=True), row("b", 200, oracle=True))
 
 
+@pytest.mark.parametrize(("stops", "lost", "told"), [(7, 0.0, 1), (7, 0.5, 0), (0, 0.0, 0)])
+def test_preemption_for_free_is_called_so_once(stops, lost, told):
+    more = {"preemptions": stops, "lost_gpu_hours": lost}
+    text = plain(" ".join(findings.several([row("fifo", 400), row("las", 200, **more), row("srtf", 300, **more)])))
+    assert text.count("Stopping and starting jobs costs nothing on this cluster; [overheads] in") == told
+
+
 WAITS = {"mean": 3600.0, "p50": 0.0, "p90": 7200.0, "p95": 14400.0, "p99": 28800.0, "max": 86400.0}
 
 

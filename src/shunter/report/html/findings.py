@@ -67,13 +67,13 @@ def several(rows: Sequence[Row]) -> list[str]:
     """The summary of a comparison; the first policy is what the others are compared with."""
     stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
     notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else []), *_recorded_note(rows)]
-    return [points([*sentences(rows), *recorded(rows[0])]), winners(rows), *tables(rows), *notes]
+    return [points([*sentences(rows), *_free(rows), *recorded(rows[0])]), winners(rows), *tables(rows), *notes]
 
 
 def one(row: Row) -> list[str]:
     """The summary of a single run."""
     notes = [*([note(ORACLE)] if row["oracle"] else []), *_recorded_note([row])]
-    return [points([*_story(row), *recorded(row)]), *tables([row]), *notes]
+    return [points([*_story(row), *_free([row]), *recorded(row)]), *tables([row]), *notes]
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
@@ -90,6 +90,16 @@ def sentences(rows: Sequence[Row]) -> list[str]:
         gap = _relative(mean.of(reached), mean.of(best), f"{label(best)}, the best policy without that knowledge")
         told.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
     return told
+
+
+def _free(rows: Sequence[Row]) -> list[str]:
+    """Whoever stops jobs at no cost should know it."""
+    if not any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
+        return []
+    return [
+        "Stopping and starting jobs costs nothing on this cluster; [overheads] in the cluster file says what it costs"
+        " (docs/reference/cluster.md)."
+    ]
 
 
 def recorded(row: Row) -> list[str]:
