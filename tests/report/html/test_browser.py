@@ -138,7 +138,7 @@ def test_a_job_is_found_on_the_timeline(visit, compared, kept):
     opened.keyboard.press("Enter")
     job = kept[2].jobs.row(16, named=True)
     text = opened.locator("#announce").text_content()
-    assert f"Job 17 of {job['user']}: {job['gpus']:g} GPUs" in text
+    assert f"Job 17 of {job['user']}: {job['gpus']:g} GPU" in text
     nodes = ", ".join(map(str, job["nodes"]))
     assert f"node{'s' if len(job['nodes']) > 1 else ''} {nodes}" in text
     opened.get_by_label("Job id").fill("nobody")

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,7 @@ import shunter
 from shunter.cli.main import app
 from shunter.report.html import course, findings
 from shunter.report.html.report import report
+from shunter.report.html.words import counted
 
 
 def row(policy, jct, oracle=False, **more):
@@ -105,6 +107,16 @@ def test_what_may_be_chance_is_called_so():
     assert "chance" not in told(row("fifo", 400), row("las", 390, difference=sure))
 
 
+def test_practically_a_tie_is_no_headline():
+    assert told(row("fifo", 400), row("las", 397)) == "No policy is clearly better than the others by any measure here."
+    assert "las has the shortest mean JCT" in told(row("fifo", 400), row("las", 395))
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 GPU"), ("1", "1 GPU"), ("2-4", "2-4 GPUs"), (1200, "1,200 GPUs")])
+def test_one_is_not_many(count, text):
+    assert counted(count, "GPU") == text
+
+
 def test_equals_are_not_praised():
     text = told(row("fifo", 400), row("lifo", 400))
     assert text == "No policy is clearly better than the others by any measure here."
@@ -155,6 +167,19 @@ def test_the_command_of_a_report_leads_to_the_same_run(tmp_path, monkeypatch):
         assert again.exit_code == 0, again.stderr
         digests = [[policy["digest"] for policy in json.loads(done.stdout)["policies"]] for done in (first, again)]
         assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("user", "told"), [("35", "Jobs of user 35 wait"), ("user35", "Jobs of user35 wait")])
+def test_a_user_is_called_one(kept, user, told):
+    run = replace(kept[0], jobs=kept[0].jobs.with_columns(user=pl.lit(user)))
+    assert told in plain(report([run]))
+
+
+def test_fragmentation_is_the_same_number_everywhere(kept):
+    text = plain(report(kept[:1]))
+    number = f"{100 * kept[0].summary['fragmentation']:.1f} %"
+    assert f"While jobs wait, {number} of the free GPUs are on partly used nodes" in text
+    assert f"While jobs waited, {number} of the free GPUs were on partly used nodes" in text
 
 
 def test_without_reasons_there_is_no_section_about_them(kept):

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shunter.report.html.page import Cell, note, points, table
+from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 
 ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster. It bounds what can be reached."
 _WORSE = 1.1  # a cost is told when it is so many times what the first policy has
+_TIE = 0.01  # what differs by less is no headline
 _MOST_COSTS = 4
 _POINTS = ("mean", "p50", "p95", "p99", "max")  # of times, in tables
 
@@ -137,9 +139,17 @@ def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
 
 
 def _clearly(measure: Measure, winner: Row, rows: Sequence[Row]) -> bool:
-    """Whether it is the only best one, as people read the numbers."""
-    values = [measure.text(row) for row in rows]
-    return measure.winner(rows) is winner and values.count(measure.text(winner)) == 1
+    """Whether it is the only best one, and not by so little that nobody would call it better."""
+    others = [row for row in rows if row is not winner]
+    if measure.winner(rows) is not winner or not others:
+        return measure.winner(rows) is winner
+    best, second = measure.of(winner), measure.of(measure.winner(others))
+    alike = measure.text(winner) in map(measure.text, others)
+    return not alike and abs(best - second) > _TIE * max(abs(best), abs(second))
+
+
+def _times(count: float) -> str:
+    return counted(f"{count:,.0f}", "time")
 
 
 def _doubt(row: Row) -> str:
@@ -160,7 +170,7 @@ def _price(winner: Row, first: Row) -> str:
         if base > 0 and mine > _WORSE * base:
             costs.append(f"its {measure.name} is {mine / base:.1f}x {label(first)}'s ({measure.text(winner)})")
     if winner["preemptions"] > first["preemptions"]:
-        costs.append(f"it stops running jobs {winner['preemptions']:,.0f} times")
+        costs.append(f"it stops running jobs {_times(winner['preemptions'])}")
     return (
         f" The price: {_list(costs[:_MOST_COSTS])}."
         if costs
@@ -195,10 +205,12 @@ def _story(row: Row) -> list[str]:
     ]
     if len(sizes) > 1:
         worst = max(sizes, key=lambda name: sizes[name]["wait_s"]["mean"])
-        told.append(f"Jobs of {worst} GPUs waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average.")
+        told.append(
+            f"Jobs of {counted(worst, 'GPU')} waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average."
+        )
     if row["preemptions"]:
         lost = number(row["lost_gpu_hours"])
-        told.append(f"Running jobs were stopped {row['preemptions']:,.0f} times, which lost {lost} GPU-hours.")
+        told.append(f"Running jobs were stopped {_times(row['preemptions'])}, which lost {lost} GPU-hours.")
     return told
 
 

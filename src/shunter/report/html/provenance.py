@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import code, facts, paragraph, points, table
+from shunter.report.html.words import counted
 
 if TYPE_CHECKING:
     from shunter.folders import Run
@@ -20,7 +21,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     path = record.trace.path
     name = path if path.startswith("synthetic") else PurePath(path).name
     kinds = "; ".join(
-        f"{g.count:,} nodes of {g.gpus} {g.gpu_type}{f' ({g.vc})' if g.vc else ''}" for g in cluster.groups[:6]
+        f"{counted(g.count, 'node')} of {g.gpus} {g.gpu_type}{f' ({g.vc})' if g.vc else ''}" for g in cluster.groups[:6]
     )
     more = f"; and {len(cluster.groups) - 6} more groups" if len(cluster.groups) > 6 else ""
     versions = first.versions
@@ -31,7 +32,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
         ("trace", name or "made in memory"),
         ("jobs", f"{first.summary['jobs']:,}"),
         ("digest of the trace", record.trace.digest),
-        ("cluster", f"{cluster.name}: {cluster.nodes:,} nodes, {cluster.gpus:,} GPUs"),
+        ("cluster", f"{cluster.name}: {counted(cluster.nodes, 'node')}, {counted(cluster.gpus, 'GPU')}"),
         ("nodes", kinds + more),
         ("seed", str(record.seed)),
         ("jobs that can never fit", "left out" if record.drop_unfit else "none allowed"),

@@ -11,6 +11,7 @@ from shunter.report.explain import REASONS
 from shunter.report.html.charts import Axis, bars, stacked
 from shunter.report.html.course import TIME, ZOOM
 from shunter.report.html.page import choice, figure, grid, note
+from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
 from shunter.report.tables import duration, share
 from shunter.report.waiting import Waiting, waiting
@@ -99,6 +100,6 @@ def _worst_size(means: F64, names: Sequence[str], codes: Sequence[str]) -> str:
         return "No job waited."
     reason, whole = int(means[:, worst].argmax()), float(means[:, worst].sum())
     return (
-        f"Jobs of {names[worst]} GPUs wait {duration(whole)} on average, {duration(means[reason, worst])} of it:"
-        f" {_words(codes[reason])}."
+        f"Jobs of {counted(names[worst], 'GPU')} wait {duration(whole)} on average,"
+        f" {duration(means[reason, worst])} of it: {_words(codes[reason])}."
     )

@@ -12,6 +12,7 @@ from shunter.report.html.page import Section, note, paragraph, render
 from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
 from shunter.report.html.timeline import Progress, timeline
+from shunter.report.html.words import counted
 from shunter.report.tables import duration
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     sections = [
         Section("Summary", [*([paragraph(missing)] if missing else []), *summary, *again]),
         Section("Who waits", distributions(names, runs, rows)),
-        Section("Over time", courses(names, runs)),
+        Section("Over time", courses(names, runs, rows)),
     ]
     why = reasons(names, runs)
     if why:
@@ -54,7 +55,8 @@ def _title(names: Sequence[str], run: Run) -> str:
 def _lead(runs: Sequence[Run]) -> str:
     first, cluster = runs[0], runs[0].cluster
     longest = max(float(run.summary["makespan_s"]) for run in runs)
+    machines = f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')}"
     return (
-        f"{first.summary['jobs']:,} jobs on {cluster.nodes:,} nodes with {cluster.gpus:,} GPUs,"
+        f"{counted(first.summary['jobs'], 'job')} on {machines},"
         f" simulated over {duration(longest)} by shunter {first.versions.get('shunter', '')}."
     )

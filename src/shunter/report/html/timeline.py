@@ -20,6 +20,7 @@ from shunter.model import GPU
 from shunter.report.html.course import ZOOM, span
 from shunter.report.html.page import embed, table, text_of
 from shunter.report.html.stays import Stays, occupancy, stays
+from shunter.report.html.words import counted, span_of
 from shunter.report.tables import share
 from shunter.world import I64
 
@@ -174,9 +175,8 @@ def _codes(names: Sequence[str | None]) -> tuple[list[str], I64]:
 
 
 def _finding(cluster: Cluster, used: dict[str, float]) -> str:
-    low, high = min(used, key=used.__getitem__), max(used, key=used.__getitem__)
-    between = share(used[low]) if low == high else f"{share(used[low])} ({low}) to {share(used[high])} ({high})"
-    return f"Of {cluster.nodes:,} nodes with {cluster.gpus:,} GPUs in all, {between} were in use over the whole time."
+    whole = f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} in all"
+    return f"Of {whole}, {span_of(used, share)} were in use over the whole time."
 
 
 def _nodes(held: dict[str, Stays], frame: Frame) -> str:

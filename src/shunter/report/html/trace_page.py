@@ -11,6 +11,7 @@ from shunter.model import Trace
 from shunter.report.html import charts, page
 from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
+from shunter.report.html.words import counted
 from shunter.report.quality import Finding
 from shunter.report.tables import duration, number, share
 from shunter.report.trace_view import lines_of
@@ -25,7 +26,7 @@ def trace_page(trace: Trace, about: dict[str, Any], findings: Sequence[Finding])
     """The whole page, from a trace, what ``describe`` says about it, and what ``validate`` found in it."""
     span = about["span"]
     zone = f" {span['timezone']}" if span["timezone"] else ""
-    lead = f"{about['jobs']:,} jobs, {span['first']} to {span['last']}{zone}"
+    lead = f"{counted(about['jobs'], 'job')}, {span['first']} to {span['last']}{zone}"
     sections = [_overview(about), _sizes(trace, about), _arrivals(about), *_users(about), *_groups(about), _load(about)]
     return page.render(f"Trace {about['trace']}", lead, [*sections, _quality(findings)])
 
@@ -87,7 +88,7 @@ def _run_times(trace: Trace, sizes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _gpus(row: dict[str, Any]) -> str:
-    return f"{row['gpus']} GPU" + ("" if row["gpus"] == "1" else "s")
+    return counted(row["gpus"], "GPU")
 
 
 def _arrivals(about: dict[str, Any]) -> Section:
@@ -151,7 +152,7 @@ def _shares(title: str, finding: str, what: str, rows: list[dict[str, Any]]) -> 
 
 def _load(about: dict[str, Any]) -> Section:
     load = about["load"]
-    where = f"{load['cluster']} ({load['gpus']:,} GPUs)"
+    where = f"{load['cluster']} ({counted(load['gpus'], 'GPU')})"
     chosen = " No cluster was given: this one would be the size for it." if load["suggested"] else ""
     body = [
         page.paragraph(

@@ -14,6 +14,7 @@
     " are found by their id above.";
 
   const gpusText = (thousandths) => formats.number(thousandths / 1000).replace(/\.0+$/, "");
+  const counted = (text, noun) => `${text} ${noun}${String(text) === "1" ? "" : "s"}`;
   const some = (names, most = 8) => names.slice(0, most).join(", ") + (names.length > most ? " and others" : "");
 
   class Timeline {
@@ -355,7 +356,7 @@
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
       const why = `Single jobs are not in this page for ${name}: there are too many.`;
-      return `${why} It has means over ${time} and ${nodes} nodes.`;
+      return `${why} It has means over ${time} and ${counted(nodes, "node")}.`;
     }
 
     missing() {
@@ -443,7 +444,7 @@
     aboutJob(row, nodes, stays, begin, end) {
       const user = this.jobs.users[this.jobs.user[row]];
       const submit = this.jobs.submit[row] * this.data.unit;
-      const who = `Job ${this.name(row)}${user ? ` of ${user}` : ""}: ${gpusText(this.jobs.gpus[row])} GPUs`;
+      const who = `Job ${this.name(row)}${user ? ` of ${/^user/i.test(user) ? "" : "user "}${user}` : ""}: ${counted(gpusText(this.jobs.gpus[row]), "GPU")}`;
       const first = formats.duration(Math.max(0, begin - submit));
       const times = `submitted at ${formats.elapsed(submit)}, first started ${first} later`;
       const when = `${times}, last seen at ${formats.elapsed(end)}`;
