@@ -181,6 +181,48 @@ def test_without_ids_jobs_are_called_rows(visit, kept, monkeypatch):
         assert opened.locator("#announce").text_content().startswith(f"There is no row {wrong}. Job ids are not in")
 
 
+def dated(run, seconds=1_530_244_242):
+    import polars as pl
+
+    events = run.events.copy()
+    events[:, 0] += 1000 * seconds
+    jobs = run.jobs.with_columns(pl.col("submit") + seconds)
+    series = run.series.with_columns(pl.col("time") + seconds)
+    told = run.decisions.with_columns(pl.col("time") + 1000 * seconds)
+    return replace(run, events=events, jobs=jobs, series=series, decisions=told)
+
+
+def test_times_are_dates_where_the_trace_has_them(visit, kept):
+    opened = visit(report([dated(kept[0])]))
+    for title in ("GPUs in use", "Jobs that wait", "Why jobs waited, over time"):
+        figure = opened.locator(f"figure[data-title='{title}']")
+        assert figure.locator(".label.x").text_content() == "time (UTC)"
+        assert re.search(r"2018-0[67]-\d\d|0[67]-\d\d \d\d:00", figure.locator(".plot svg").text_content())
+    assert re.match(r"Nodes 0 to 3, 2018-06-29 03:50 to 2018-", opened.locator(".timeline .note").text_content())
+    plot = opened.locator("figure[data-title='GPUs in use'] .plot")
+    plot.scroll_into_view_if_needed()
+    plot.hover(position={"x": 300, "y": 60})
+    assert re.match(
+        r"2018-0[67]-\d\d \d\d:\d\d", opened.locator("figure[data-title='GPUs in use'] .tip b").text_content()
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "ticks"),
+    [
+        (185, ["2018-07-01", "2018-08-01", "2018-09-01", "2018-10-01", "2018-11-01", "2018-12-01"]),
+        (1500, ["2019-01-01", "2020-01-01", "2021-01-01", "2022-01-01"]),
+        (24, ["2018-07-02", "2018-07-09", "2018-07-16", "2018-07-23"]),
+        (1, ["06-29 06:00", "06-29 12:00", "06-29 18:00", "06-30 00:00"]),
+        (1 / 1440, ["03:50:50", "03:51:00", "03:51:10", "03:51:20", "03:51:30", "03:51:40"]),
+    ],
+)
+def test_ticks_of_dates_are_round(visit, days, ticks):
+    opened = visit(page.render("Empty", "", []))
+    call = f"Numbers.scale({{ unit: 'elapsed', origin: 1530244242 }}, 0, {days * 86400}, 8)"
+    assert opened.evaluate(f"(() => {{ const s = {call}; return s.ticks.map(s.label); }})()") == ticks
+
+
 def test_a_chart_has_its_data_as_a_table(visit, compared, kept):
     opened = visit(compared)
     details = opened.locator("figure[data-title='Wait by job size'] details")

@@ -27,13 +27,15 @@ class Axis:
     """An axis: its label, and how its numbers are written.
 
     Units are ``duration`` (seconds, written 45.0 s, 4.52 h), ``elapsed`` (seconds since the beginning, written
-    2 d 6 h), ``count`` (whole numbers), ``number`` and ``share`` (0 to 1, written in percent).
+    2 d 6 h, or as a date where ``origin`` says when that was), ``count`` (whole numbers), ``number`` and ``share``
+    (0 to 1, written in percent).
     """
 
     label: str
     unit: Unit = "number"
     log: bool = False
     top: float | None = None  # the axis never ends above this
+    origin: float | None = None  # seconds from 1970 to the beginning
 
 
 def lines(
@@ -128,7 +130,7 @@ def _quantiles(values: F64, shares: F64) -> F64:
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    return {"label": axis.label, "unit": axis.unit, "log": axis.log, "top": axis.top}
+    return {"label": axis.label, "unit": axis.unit, "log": axis.log, "top": axis.top, "origin": axis.origin}
 
 
 def _chart(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from shunter.model import EARLIEST_DATE_MS
+from shunter.report.hours import LAST_DATE_MS
 from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
@@ -24,7 +26,6 @@ Step: TypeAlias = tuple[F64, F64]  # when a value begins to hold, and the value
 BINS = 1000  # of every course over time
 FULL = 0.95  # of the GPUs in use
 MOST_NAMES = 12  # users or virtual clusters beside each other
-TIME = Axis("time since the first submission", "elapsed")
 ZOOM = "time"  # all courses are zoomed together
 
 
@@ -135,7 +136,7 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
             for name, run in zip(names, runs, strict=True)
         }
         series = {name: binned(*step, edges) for name, step in steps.items()}
-        return figure(title, tell(steps), lines(middle, series, TIME, y, zoom=ZOOM))
+        return figure(title, tell(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM))
 
     broken = _broken({name: float(row["fragmentation"]) for name, row in zip(names, rows, strict=True)})
     return [
@@ -149,6 +150,13 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
             f" means; the page has one for every {duration((end - origin) / BINS)}, and shows those from near enough."
         ),
     ]
+
+
+def time_axis(origin: float) -> Axis:
+    """Time since ``origin``, in seconds; with dates where it is one."""
+    if EARLIEST_DATE_MS <= 1000 * origin <= LAST_DATE_MS:
+        return Axis("time (UTC)", "elapsed", origin=origin)
+    return Axis("time since the first submission", "elapsed")
 
 
 def span(runs: Sequence[Run]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shunter.model import GPU
-from shunter.report.html.course import ZOOM, span
+from shunter.report.html.course import ZOOM, span, time_axis
 from shunter.report.html.page import embed, table, text_of
 from shunter.report.html.stays import Stays, occupancy, stays
 from shunter.report.html.words import counted, span_of
@@ -74,7 +74,8 @@ def timeline(names: Sequence[str], runs: Sequence[Run], room: int, progress: Pro
         packed = _packed_runs(shown, frame, room, progress)
     exact = any("stays" in one for one in packed)
     data = {
-        "zoom": ZOOM, "span": (last - first) / 1000, "unit": frame.unit / 1000, "jobs": jobs if exact else None,
+        "zoom": ZOOM, "origin": time_axis(first / 1000).origin, "span": (last - first) / 1000,
+        "unit": frame.unit / 1000, "jobs": jobs if exact else None,
         "groups": [[group.count, group.gpus, group.gpu_type, group.vc] for group in frame.cluster.groups],
         "runs": [{"name": names[index], **one} for index, one in zip(placed, packed, strict=True)],
     }  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -167,23 +169,22 @@ def _load(about: dict[str, Any]) -> Section:
             f"{sum(value > 1 for value in values):,} of {len(values):,} days ask for more than there is;"
             f" most on {load['peak_day']['day']}: {number(load['peak_day']['load'])}."
         )
-        series = {"asked for": values, "offered": [1.0] * len(values)}
-        chart = (
-            charts.bars(days, {"asked for": values}, "day of submission", Axis("load"))
-            if len(days) <= MOST_BARS
-            else charts.steps(
-                np.arange(len(days)) * 86400,
-                series,
-                Axis(f"time since {days[0]}", "elapsed"),
-                Axis("load"),
-                zoom="load",
-            )
-        )
-        body.append(page.figure("Load by day of submission", finding, chart))
+        body.append(page.figure("Load by day of submission", finding, _load_chart(days, values)))
     at_once = load["wanted_at_once_gpus"]
     body.append(page.paragraph("If no job ever waited, so many GPUs would be in use at once:"))
     body.append(page.facts([(point, number(value)) for point, value in at_once.items()]))
     return Section("Load", body)
+
+
+def _load_chart(days: Sequence[str], values: Sequence[float]) -> charts.Chart:
+    """Bars for few days, else a curve; without dates, days are counted."""
+    if len(days) <= MOST_BARS:
+        return charts.bars(days, {"asked for": values}, "day of submission", Axis("load"))
+    series = {"asked for": values, "offered": [1.0] * len(values)}
+    x = Axis(f"time since {days[0]}", "elapsed")
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", days[0]):
+        x = Axis("day of submission", "elapsed", origin=datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp())
+    return charts.steps(np.arange(len(days)) * 86400, series, x, Axis("load"), zoom="load")
 
 
 def _quality(findings: Sequence[Finding]) -> Section:

@@ -3,7 +3,7 @@
 // a table of the data behind each.  Colours are CSS variables throughout, so that themes and print need no redrawing.
 
 (() => {
-  const { formats, written, scale } = Numbers;
+  const { formats, told, written, scale } = Numbers;
   const { make, clean, announce, table, printed, zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 10;
@@ -247,7 +247,7 @@
         const share = (values) => y.values[values.findLastIndex((one) => one !== null && one <= value * 1.0001)] || 0;
         return [`at most ${written(x.unit, value)}`, ({ values }) => formats.share(share(values))];
       }
-      const head = x.names ? x.names[dataIndex] : written(x.unit, this.points.x[dataIndex]);
+      const head = x.names ? x.names[dataIndex] : told(x, this.points.x[dataIndex]);
       const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
       return [head, (one) => written(y.unit, values(one)[dataIndex])];
     }
@@ -285,7 +285,7 @@
         return;
       }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
-      const heads = axis.names || axis.values.map((one) => written(axis.unit, one));
+      const heads = axis.names || axis.values.map((one) => told(axis, one));
       const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]))]);
       const every = Math.ceil(heads.length / MOST_ROWS);
       const title = caption + (every > 1 ? `, one of ${every} values` : "");

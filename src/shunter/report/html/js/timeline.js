@@ -2,7 +2,7 @@
 // The node timeline on a canvas: from far a map of how busy nodes are, from near every stay of a job as a bar.
 
 (() => {
-  const { formats, scale } = Numbers;
+  const { formats, date, scale } = Numbers;
   const { make, clean, announce, button, themed } = Controls;
   const { zoomGroup, zoomTo, zoomBy, panBy, reset, zoomTools, selectable } = Controls;
   const [LEFT, TOP, RIGHT, BOTTOM] = [52, 4, 8, 24]; // room around the map
@@ -315,7 +315,7 @@
     drawTimes(paint) {
       const [wide, high] = this.size();
       const [low, to] = this.zoom.now;
-      const { ticks, label } = scale({ unit: "elapsed" }, low, to, wide / 100);
+      const { ticks, label } = scale({ unit: "elapsed", origin: this.data.origin }, low, to, wide / 90);
       paint.font = "12px system-ui, sans-serif";
       paint.fillStyle = this.colours.muted;
       paint.textBaseline = "top";
@@ -342,17 +342,25 @@
 
     // ----------------------------------------------------------------------------------------- what is told
 
+    // Dates where the trace has them; a moment is told to the second if it is known so well.
+    when(seconds, digits = 16) {
+      return this.data.origin === null ? formats.elapsed(seconds) : date(this.data.origin + seconds, digits);
+    }
+    moment(seconds) {
+      return this.when(seconds, this.data.unit > 1 ? 16 : 19);
+    }
+
     where() {
       const [top, bottom] = this.rows;
       const [low, high] = this.zoom.now;
       const nodes = bottom - top === 1 ? `Node ${top}` : `Nodes ${top} to ${bottom - 1}`;
-      return `${nodes}, ${formats.elapsed(low)} to ${formats.elapsed(high)}. `;
+      return `${nodes}, ${this.when(low)} to ${this.when(high)}. `;
     }
 
     what() {
       const { name, grid, bins, rows } = this.run;
-      if (this.close)
-        return `Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.${this.missing()}`;
+      const bars = "Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.";
+      if (this.close) return bars + this.missing();
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
       const why = `Single jobs are not in this page for ${name}: there are too many.`;
@@ -395,15 +403,15 @@
       const { unit } = this.data;
       const row = held.job[i];
       const times = [
-        ["start", formats.elapsed(held.start[i] * unit)],
-        ["end", formats.elapsed(held.end(i) * unit)],
+        ["start", this.moment(held.start[i] * unit)],
+        ["end", this.moment(held.end(i) * unit)],
       ];
       if (this.isDown(i)) return ["Node down or asleep", times];
       const user = this.jobs.users[this.jobs.user[row]];
       const here = held.amount[i] < this.jobs.gpus[row] ? `, ${gpusText(held.amount[i])} here` : "";
       const head = user ? [["user", user]] : [];
       head.push(["GPUs", gpusText(this.jobs.gpus[row]) + here]);
-      head.push(["submitted", formats.elapsed(this.jobs.submit[row] * unit)]);
+      head.push(["submitted", this.moment(this.jobs.submit[row] * unit)]);
       return [`Job ${this.name(row)}`, [...head, ...times, ["runs", formats.duration(held.length[i] * unit)]]];
     }
 
@@ -412,7 +420,7 @@
       const { held, shares, rows, bins } = this.run;
       let count = 0;
       const [, gpus, type, vc] = this.data.groups.find((group) => (count += group[0]) > node);
-      const facts = [["time", formats.elapsed(time)]];
+      const facts = [["time", this.when(time)]];
       if (held) {
         const when = time / this.data.unit;
         const now = held.during(node, when, when).filter((i) => held.end(i) > when && !this.isDown(i));
@@ -444,10 +452,11 @@
     aboutJob(row, nodes, stays, begin, end) {
       const user = this.jobs.users[this.jobs.user[row]];
       const submit = this.jobs.submit[row] * this.data.unit;
-      const who = `Job ${this.name(row)}${user ? ` of ${/^user/i.test(user) ? "" : "user "}${user}` : ""}: ${counted(gpusText(this.jobs.gpus[row]), "GPU")}`;
+      const of = user ? ` of ${/^user/i.test(user) ? "" : "user "}${user}` : "";
+      const who = `Job ${this.name(row)}${of}: ${counted(gpusText(this.jobs.gpus[row]), "GPU")}`;
       const first = formats.duration(Math.max(0, begin - submit));
-      const times = `submitted at ${formats.elapsed(submit)}, first started ${first} later`;
-      const when = `${times}, last seen at ${formats.elapsed(end)}`;
+      const times = `submitted at ${this.moment(submit)}, first started ${first} later`;
+      const when = `${times}, last seen at ${this.moment(end)}`;
       const where = `on node${nodes.length > 1 ? "s" : ""} ${some(nodes)}`;
       return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.${this.missing()}`;
     }
