@@ -181,6 +181,24 @@ def test_without_ids_jobs_are_called_rows(visit, kept, monkeypatch):
         assert opened.locator("#announce").text_content().startswith(f"There is no row {wrong}. Job ids are not in")
 
 
+def test_the_queue_shows_the_peak_that_its_text_names(visit, kept):
+    opened = visit(report(kept[:1]))
+    figure = opened.locator("figure[data-title='Jobs that wait']")
+    most = int(re.search(r"Up to ([\d,]+) jobs wait at once", figure.text_content())[1].replace(",", ""))
+    ticks = [int(text.replace(",", "")) for text in figure.locator("svg text").all_text_contents() if text.isdigit()]
+    assert max(ticks) >= most
+    assert re.match(
+        r"jobs in the queue, means over [\d.]+ [smh]; thin lines: the most", figure.locator(".label.y").text_content()
+    )
+    data = opened.evaluate(
+        "JSON.parse(document.querySelector(\"figure[data-title='Jobs that wait'] script\").textContent)"
+    )
+    assert max(filter(None, data["series"][0]["peaks"])) == most == kept[0].series["queue"].max()
+    far = figure.locator(".label.y").text_content()
+    figure.locator("button[aria-label='Zoom in']").click()
+    assert figure.locator(".label.y").text_content() != far
+
+
 def dated(run, seconds=1_530_244_242):
     import polars as pl
 

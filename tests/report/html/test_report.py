@@ -132,6 +132,14 @@ def test_bins_hold_the_mean_of_a_step_function():
     assert np.isnan(course.binned(np.array([]), np.array([]), np.array([0.0, 1.0]))).all()
 
 
+def test_bins_know_the_highest_value_in_them():
+    time, value = np.array([0.0, 10.0, 12.0, 30.0]), np.array([2.0, 9.0, 4.0, 0.0])
+    edges = np.array([-20.0, 0.0, 5.0, 11.0, 20.0, 40.0, 60.0])
+    assert course.highest(time, value, edges).tolist()[1:-1] == [2.0, 9.0, 9.0, 4.0]
+    assert np.isnan(course.highest(time, value, edges)[[0, -1]]).all()
+    assert np.isnan(course.highest(np.array([]), np.array([]), np.array([0.0, 1.0]))).all()
+
+
 # ------------------------------------------------------------------------------------------- the whole
 
 

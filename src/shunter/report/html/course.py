@@ -136,18 +136,27 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
             for name, run in zip(names, runs, strict=True)
         }
         series = {name: binned(*step, edges) for name, step in steps.items()}
-        return figure(title, tell(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM))
+        peaks = {name: highest(*step, edges) for name, step in steps.items()} if column == "queue" else None
+        return figure(title, tell(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM, peaks=peaks))
 
     broken = _broken({name: float(row["fragmentation"]) for name, row in zip(names, rows, strict=True)})
     return [
         drawn(
-            "GPUs in use", "busy_gpus", Axis("share of all GPUs", "share", top=1), gpus, lambda s: _extremes(s, _busy)
+            "GPUs in use",
+            "busy_gpus",
+            Axis("share of all GPUs", "share", top=1, mean=True),
+            gpus,
+            lambda s: _extremes(s, _busy),
         ),
-        drawn("Jobs that wait", "queue", Axis("jobs in the queue", "count"), 1, lambda s: _extremes(s, _queue)),
-        drawn("Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1), 1, lambda _: broken),
+        drawn(
+            "Jobs that wait", "queue", Axis("jobs in the queue", "count", mean=True), 1, lambda s: _extremes(s, _queue)
+        ),
+        drawn(
+            "Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1, mean=True), 1, lambda _: broken
+        ),
         note(
-            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. Points are"
-            f" means; the page has one for every {duration((end - origin) / BINS)}, and shows those from near enough."
+            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. From near"
+            f" enough, a point is the mean over {duration((end - origin) / BINS)}."
         ),
     ]
 
@@ -175,6 +184,17 @@ def binned(time: F64, value: F64, edges: F64) -> F64:
     held = np.diff(np.clip(edges, time[0], time[-1]))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(held > 0, np.diff(at) / held, np.nan)
+
+
+def highest(time: F64, value: F64, edges: F64) -> F64:
+    """The largest value of a step function in each bin; NaN for bins that it does not reach."""
+    if not len(time):
+        return np.full(len(edges) - 1, np.nan)
+    begin = np.maximum(np.searchsorted(time, edges[:-1], side="right") - 1, 0)
+    end = np.searchsorted(time, edges[1:], side="left")
+    reached = (end > begin) & (edges[:-1] < time[-1])
+    bounds = np.stack([begin, np.maximum(end, begin + 1)], axis=1).ravel()
+    return np.where(reached, np.maximum.reduceat(np.append(value, -np.inf), bounds)[::2], np.nan)
 
 
 def _mean(time: F64, value: F64) -> float:

@@ -68,7 +68,7 @@ def _over_time(one: Waiting, styles: dict[str, int]) -> str:
     kept = [code for code in styles if code in one.codes and one.over_time[one.codes.index(code)].any()]
     middle = (one.edges[:-1] + one.edges[1:]) / 2 - one.edges[0]
     series = {_words(code): one.over_time[one.codes.index(code)] for code in kept}
-    x, y = time_axis(one.edges[0]), Axis("jobs that wait", "number")
+    x, y = time_axis(one.edges[0]), Axis("jobs that wait", "number", mean=True)
     chart = stacked(middle, series, x, y, styles=[styles[code] for code in kept], zoom=ZOOM)
     return figure("Why jobs waited, over time", _main(one), chart)
 

@@ -42,7 +42,8 @@
       element.querySelector("details").addEventListener("toggle", (event) => this.fillDetails(event.target));
       if (this.spec.kind === "heatmap") return this.drawHeat();
       this.controls = make("div", { class: "controls" }, this.legend());
-      this.plot.before(this.controls, make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label));
+      this.label = make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label);
+      this.plot.before(this.controls, this.label);
       this.plot.after(make("p", { class: "label x", "aria-hidden": "true" }, this.spec.x.label));
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
@@ -104,10 +105,11 @@
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
       this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
+      if (this.points && this.spec.y.mean) this.label.textContent = this.meaning();
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
-      const series = this.shown().map((one) => this.drawn(one));
+      const series = this.shown().flatMap((one) => this.drawn(one));
       this.chart.setOption(
         {
           animation: false,
@@ -122,6 +124,12 @@
       );
       const view = `0 0 ${width} ${this.plot.clientHeight}`;
       this.inner.querySelector("svg").setAttribute("viewBox", view); // so that print can scale it
+    }
+
+    // What the values stand for, which depends on how near one looks.
+    meaning() {
+      const thin = this.spec.series.some((one) => one.peaks) ? "; thin lines: the most at once" : "";
+      return `${this.spec.y.label}, means over ${formats.duration(this.points.span)}${thin}`;
     }
 
     // Names under bars are written level where they fit, slanting where they don't.
@@ -180,7 +188,8 @@
 
     yScale() {
       const { y, kind } = this.spec,
-        lists = this.shown().map((one) => (this.points ? this.points.values.get(one.name) : one.values));
+        of = (one) => (this.points ? this.points.peaks.get(one.name) || this.points.values.get(one.name) : one.values),
+        lists = this.shown().map(of);
       if (kind === "cdf") return scale(y, 0, 1, 5);
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       return scale(y, Math.min(low, 0), high || 1, 5);
@@ -200,12 +209,17 @@
         size = Math.max(1, Math.ceil((to - from) / most));
       const groups = [];
       for (let i = from - (from % size); i < to; i += size) groups.push(i);
+      const known = (values, i) => values.slice(i, i + size).filter((value) => value !== null);
       const mean = (values, i) => {
-        const part = values.slice(i, i + size).filter((value) => value !== null);
+        const part = known(values, i);
         return part.length ? part.reduce((sum, value) => sum + value, 0) / part.length : null;
       };
+      const highest = (values, i) => (known(values, i).length ? Math.max(...known(values, i)) : null);
+      const peaked = series.filter((one) => one.peaks);
       return {
         x: groups.map((i) => mean(x.values, i)),
+        span: size * pace,
+        peaks: new Map(peaked.map((one) => [one.name, groups.map((i) => highest(one.peaks, i))])),
         values: new Map(series.map((one) => [one.name, groups.map((i) => mean(one.values, i))])),
       };
     }
@@ -222,21 +236,25 @@
       return points.filter(([value]) => value !== null).map(([value, share]) => [at(value), share]);
     }
 
-    drawn({ name, style, values }) {
+    drawn({ name, style, values, peaks }) {
       const { kind } = this.spec;
       const stack = /stacked/.test(kind) ? "all" : undefined;
       const common = { name, stack, itemStyle: { color: colour(style) }, emphasis: { disabled: true } };
       if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
       const line = { color: colour(style), width: 2, type: dash(style) };
-      return {
+      const placed = (list) => list.map((y, i) => [this.points.x[i], y]);
+      const main = {
         ...common,
         type: "line",
-        data: kind === "cdf" ? this.curve(values) : this.points.values.get(name).map((y, i) => [this.points.x[i], y]),
+        data: kind === "cdf" ? this.curve(values) : placed(this.points.values.get(name)),
         step: kind === "steps" ? "end" : false,
         areaStyle: stack && { color: colour(style), opacity: 0.75 },
         showSymbol: false,
         lineStyle: stack ? { ...line, width: 0.5, type: "solid" } : line,
       };
+      if (!peaks) return [main];
+      const thin = { color: colour(style), width: 1, opacity: 0.45 };
+      return [main, { ...main, data: placed(this.points.peaks.get(name)), lineStyle: thin, silent: true }];
     }
 
     // What is told at a place along x: its name, and each series' value there.
@@ -249,7 +267,8 @@
       }
       const head = x.names ? x.names[dataIndex] : told(x, this.points.x[dataIndex]);
       const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
-      return [head, (one) => written(y.unit, values(one)[dataIndex])];
+      const most = (one) => (one.peaks ? `, up to ${written(y.unit, this.points.peaks.get(one.name)[dataIndex])}` : "");
+      return [head, (one) => written(y.unit, values(one)[dataIndex]) + most(one)];
     }
 
     tooltip() {
@@ -286,7 +305,8 @@
       }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
       const heads = axis.names || axis.values.map((one) => told(axis, one));
-      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]))]);
+      const most = (one, i) => (one.peaks && one.peaks[i] !== null ? `, up to ${written(unit, one.peaks[i])}` : "");
+      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]) + most(one, i))]);
       const every = Math.ceil(heads.length / MOST_ROWS);
       const title = caption + (every > 1 ? `, one of ${every} values` : "");
       const headings = [axis.label, ...series.map((one) => one.name)];
