@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from shunter.report.html import charts, page
 from shunter.report.html.report import report
 
 LIMIT = 3_000_000  # bytes of a report
+HTML_OF_A_PAGE = page.render("Empty", "", [])
 
 
 @pytest.fixture
@@ -47,6 +51,9 @@ def compared(kept):
 DRAWN = """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth).map((plot) =>
   ({ title: plot.closest("figure").dataset.title, marks: plot.querySelectorAll("svg path").length,
      texts: plot.querySelectorAll("svg text").length }))"""
+PRINTED = """() => [...document.querySelectorAll("figure.chart svg[viewBox]")]
+  .filter((svg) => svg.clientWidth).map((svg) =>
+  ({ svg: svg.getAttribute("viewBox"), drawn: `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}` }))"""
 INK = """(canvas) => { const { width, height } = canvas;
   const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
   const seen = new Set(); for (let i = 0; i < data.length; i += 4) seen.add(data.slice(i, i + 3).join());
@@ -146,6 +153,25 @@ def test_a_job_is_found_on_the_timeline(visit, compared, kept):
     assert opened.locator("#announce").text_content() == "There is no job nobody."
 
 
+def raw(data, level, strategy=zlib.Z_DEFAULT_STRATEGY):
+    squeeze = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy)
+    return base64.b64encode(squeeze.compress(data) + squeeze.flush()).decode()
+
+
+def test_what_python_packs_the_page_unpacks(visit):
+    draw = np.random.default_rng(0)
+    texts = [b"", b"a", b"abc" * 50_000, draw.bytes(200_000), np.arange(60_000).tobytes(), HTML_OF_A_PAGE.encode()]
+    opened = visit(HTML_OF_A_PAGE)
+    call = """(text) => { const bytes = Stays.bytesOf(text);
+      return [bytes.length, bytes.reduce((sum, byte) => (sum * 31 + byte) % 1000003, 0)]; }"""
+    for data in texts:
+        checksum = 0
+        for byte in data:
+            checksum = (checksum * 31 + byte) % 1000003
+        for packed in (raw(data, 0), raw(data, 1), raw(data, 6), raw(data, 9), raw(data, 6, zlib.Z_FIXED)):
+            assert opened.evaluate(call, packed) == [len(data), checksum]
+
+
 def shifted(run, ids):
     import polars as pl
 
@@ -236,7 +262,7 @@ def test_times_are_dates_where_the_trace_has_them(visit, kept):
     ],
 )
 def test_ticks_of_dates_are_round(visit, days, ticks):
-    opened = visit(page.render("Empty", "", []))
+    opened = visit(HTML_OF_A_PAGE)
     call = f"Numbers.scale({{ unit: 'elapsed', origin: 1530244242 }}, 0, {days * 86400}, 8)"
     assert opened.evaluate(f"(() => {{ const s = {call}; return s.ticks.map(s.label); }})()") == ticks
 
@@ -304,3 +330,23 @@ def test_all_kinds_of_charts(visit):
     opened = visit(text)
     assert all(one["texts"] >= 2 for one in opened.evaluate(DRAWN) if one["title"] != "heat")
     assert opened.locator("figure[data-title=heat] tbody td").count() == 4
+
+
+def test_a_page_printed_as_soon_as_it_is_loaded_is_whole(visit, compared):
+    opened = visit(compared)
+    opened.emulate_media(media="print")
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for plot in opened.evaluate(PRINTED):
+        assert plot["svg"] == plot["drawn"], plot
+    assert opened.locator("canvas").evaluate(INK) > 8
+
+
+def test_the_timeline_is_drawn_before_the_page_is_loaded(browser, compared, tmp_path):
+    (tmp_path / "page.html").write_text(compared, encoding="utf-8")
+    opened = browser.new_page()
+    opened.add_init_script(
+        "addEventListener('load', () => { window.early = document.querySelector('canvas').dataset.ready; })"
+    )
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert opened.evaluate("window.early") == "fifo"
+    opened.close()

@@ -226,7 +226,7 @@ def winners(rows: Sequence[Row]) -> str:
     groups = [(name, group) for name, group in groups if group]
     lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in MEASURES]
     headings = [heading for name, _ in groups for heading in (name, "its value")]
-    return table("The best by each measure", ["measure", *headings], lines)
+    return table("The best by each measure", ["measure", *headings], lines, words=(1, 3))
 
 
 def _best(measure: Measure, rows: Sequence[Row]) -> tuple[str, str]:

@@ -45,7 +45,12 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     return [
         facts(about),
         *([paragraph("What reading the trace left out or took for granted:"), points(told)] if told else []),
-        table("Policies, with the settings that differ from their defaults", ["policy", "estimates", "digest"], lines),
+        table(
+            "Policies, with the settings that differ from their defaults",
+            ["policy", "estimates", "digest"],
+            lines,
+            words=(1, 2),
+        ),
         code(command(runs, rows)),
     ]
 

@@ -4,10 +4,11 @@
 
 (() => {
   const { formats, told, written, scale } = Numbers;
-  const { make, clean, announce, table, printed, zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
+  const { make, clean, announce, table, printed, PRINT_WIDTH } = Controls;
+  const { zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 10;
-  const PRINT_WIDTH = 620; // pixels, of a chart on A4
+  const LONGEST_NAME = 32; // letters, slanting under a bar
   const MOST_ROWS = 200; // of the table behind a chart
 
   const colour = (style) => `var(--s${style % COLOURS})`;
@@ -48,10 +49,7 @@
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
       if (this.spec.zoom) this.follow();
-      new ResizeObserver(() => {
-        this.chart.resize({ width: "auto" });
-        this.draw();
-      }).observe(this.plot);
+      new ResizeObserver(() => this.draw()).observe(this.plot);
       this.draw();
       figures.push(this);
     }
@@ -104,6 +102,8 @@
         names = this.spec.x.names;
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
+      const height = this.plot.clientHeight;
+      if (this.chart.getWidth() !== width || this.chart.getHeight() !== height) this.chart.resize({ width, height });
       this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
       if (this.points && this.spec.y.mean) this.label.textContent = this.meaning();
       const y = this.yScale();
@@ -122,7 +122,7 @@
         },
         { notMerge: true },
       );
-      const view = `0 0 ${width} ${this.plot.clientHeight}`;
+      const view = `0 0 ${width} ${height}`;
       this.inner.querySelector("svg").setAttribute("viewBox", view); // so that print can scale it
     }
 
@@ -132,11 +132,11 @@
       return `${this.spec.y.label}, means over ${formats.duration(this.points.span)}${thin}`;
     }
 
-    // Names under bars are written level where they fit, slanting where they don't.
+    // Names under bars are written level where they fit, slanting where they don't, and cut only if very long.
     room(names, width) {
-      const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
+      const longest = Math.max(...names.map((name) => name.length));
       this.slant = longest * 7 > (width - 70) / names.length - 6;
-      const below = this.slant ? 18 + longest * 4.4 : 26;
+      const below = this.slant ? 18 + Math.min(longest, LONGEST_NAME) * 4.4 : 26;
       this.plot.style.height = this.slant ? `calc(17rem + ${below - 26}px)` : "";
       return below;
     }
@@ -147,7 +147,7 @@
         fontSize: 12,
         interval: 0,
         rotate: this.slant ? 40 : 0,
-        formatter: (name) => (name.length > 24 ? name.slice(0, 23) + "…" : name),
+        formatter: (name) => (this.slant && name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name),
       };
       return {
         type: "category",
@@ -348,10 +348,7 @@
 
   printed.push((before) => {
     for (const figure of figures)
-      if (figure.plot.clientWidth) {
-        figure.chart.resize({ width: before ? PRINT_WIDTH : "auto" });
-        figure.draw(before ? PRINT_WIDTH : undefined);
-      }
+      if (figure.plot.clientWidth) figure.draw(before ? PRINT_WIDTH : undefined);
   });
   for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
 })();

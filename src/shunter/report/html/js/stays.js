@@ -2,13 +2,9 @@
 // Stays of jobs on nodes as a page has them packed (see timeline.py): unpacked, added up, laid side by side.
 
 const Stays = (() => {
-  const inflate = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
-  };
-  const columns = async (text) => {
-    const bytes = await inflate(text),
+  const bytesOf = (text) => inflate(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
+  const columns = (text) => {
+    const bytes = bytesOf(text),
       end = bytes.indexOf(0),
       found = {};
     let at = end + 1;
@@ -25,11 +21,11 @@ const Stays = (() => {
     let at = 0;
     return steps.map((step) => (at += step % 2 ? -(step + 1) / 2 : step / 2));
   };
-  const json = async (text) => JSON.parse(new TextDecoder().decode(await inflate(text)));
-  const ids = async (packed) => {
+  const json = (text) => JSON.parse(new TextDecoder().decode(bytesOf(text)));
+  const ids = (packed) => {
     if (packed.text) return json(packed.text);
-    const stems = await json(packed.stems);
-    const { stem, width, number } = await columns(packed.columns);
+    const stems = json(packed.stems);
+    const { stem, width, number } = columns(packed.columns);
     const write = (value, i) => stems[stem[i]] + (width[i] ? String(value).padStart(width[i], "0") : "");
     return Array.from(walked(number), write);
   };
@@ -129,6 +125,6 @@ const Stays = (() => {
     return parts.length ? parts : [[0, Math.min(need, room)]]; // jobs that share GPUs may hold more than there is
   };
 
-  const stays = async (text, gpus) => new Stays(await columns(text), gpus);
-  return { inflate, columns, ids, stays };
+  const stays = (text, gpus) => new Stays(columns(text), gpus);
+  return { bytesOf, columns, ids, stays };
 })();

@@ -3,11 +3,12 @@
 
 (() => {
   const { formats, date, scale } = Numbers;
-  const { make, clean, announce, button, themed } = Controls;
+  const { make, clean, announce, button, themed, printed, PRINT_WIDTH } = Controls;
   const { zoomGroup, zoomTo, zoomBy, panBy, reset, zoomTools, selectable } = Controls;
   const [LEFT, TOP, RIGHT, BOTTOM] = [52, 4, 8, 24]; // room around the map
   const NEAR = 10; // pixels per node from which single jobs are drawn
   const MOST_BARS = 6000; // more than this at once are a map again
+  const PRINT_DOTS = 3; // per pixel
   const USERS = 8; // colours by which users are told apart
   const LABEL =
     "Nodes over time. Arrow keys move, plus and minus zoom, 0 shows all. The data are in the table below; single jobs" +
@@ -86,6 +87,10 @@
       this.canvas.addEventListener("keydown", (event) => this.press(event));
       this.zoom.followers.push(() => this.draw());
       themed.push(() => this.draw());
+      printed.push((before) => {
+        this.canvas.style.width = before ? `${PRINT_WIDTH}px` : "";
+        this.draw(before ? PRINT_DOTS : undefined);
+      });
       new ResizeObserver(() => this.draw()).observe(this.canvas);
     }
 
@@ -105,19 +110,19 @@
       acts[event.key]();
     }
 
-    async choose(index) {
+    choose(index) {
       const run = this.data.runs[index];
-      if (run.stays && !run.held) run.held = await Stays.stays(run.stays, this.gpus);
+      if (run.stays && !run.held) run.held = Stays.stays(run.stays, this.gpus);
       if (run.grid && !run.shares)
-        run.shares = Float32Array.from(await Stays.inflate(run.grid), (level) => level / run.levels);
-      if (this.data.jobs && !this.jobs) this.jobs = await this.unpackJobs(this.data.jobs);
+        run.shares = Float32Array.from(Stays.bytesOf(run.grid), (level) => level / run.levels);
+      if (this.data.jobs && !this.jobs) this.jobs = this.unpackJobs(this.data.jobs);
       this.run = run;
       this.canvas.dataset.ready = run.name;
       this.draw();
     }
 
-    async unpackJobs({ ids, users, columns }) {
-      return { ...(await Stays.columns(columns)), users, ids: ids && (await Stays.ids(ids)) };
+    unpackJobs({ ids, users, columns }) {
+      return { ...Stays.columns(columns), users, ids: ids && Stays.ids(ids) };
     }
 
     // What a job is called: by its id, or, where the page has no ids, unmistakably by its row.
@@ -178,10 +183,9 @@
 
     // ----------------------------------------------------------------------------------------- drawing
 
-    draw() {
+    draw(ratio = devicePixelRatio || 1) {
       const { clientWidth: width, clientHeight: height } = this.canvas;
       if (!width || !this.run) return;
-      const ratio = devicePixelRatio || 1;
       [this.canvas.width, this.canvas.height] = [width * ratio, height * ratio];
       const paint = this.canvas.getContext("2d");
       paint.scale(ratio, ratio);
