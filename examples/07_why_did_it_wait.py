@@ -14,4 +14,4 @@ for code, spent in zip(found.codes, found.per_job.sum(axis=1), strict=True):
 job = int(run.jobs["wait"].to_numpy().argmax())
 print(headline(run, job))
 for line in timeline(run, job, most=5):
-    print(f"  {moment(run, line.begin)}  {line.text}")
+    print(f"  {moment(line.begin)}  {line.text}")

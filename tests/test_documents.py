@@ -143,7 +143,8 @@ def flat(tree, prefix=""):
 
 def test_every_key_of_the_summary_is_defined_and_no_other():
     trace = Trace.of(
-        "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",)
+        "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",),
+        recorded_wait=[0, 0],
     )  # fmt: skip
     cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),))
     summary = shunter.simulate(trace, cluster, "fifo").summary
@@ -242,6 +243,12 @@ def test_the_python_of_the_readme_runs(capsys):
     (block,) = blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
     assert "las" in capsys.readouterr().out
+
+
+def test_the_python_about_the_network_runs(capsys):
+    (block,) = blocks(REFERENCE / "network.md", "python")
+    exec(compile(block, "network.md", "exec"), {"__name__": "network"})
+    assert float(capsys.readouterr().out.split()[0]) > 3600
 
 
 def test_the_example_of_a_csv_is_one(tmp_path):

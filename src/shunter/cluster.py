@@ -96,6 +96,11 @@ class Cluster:
         """The GPU types, in order of first appearance; codes refer to this."""
         return tuple(dict.fromkeys(group.gpu_type for group in self.groups))
 
+    @property
+    def named_types(self) -> tuple[str, ...]:
+        """The same, or none where nobody said what the GPUs are: then they are whatever a job asks for."""
+        return () if self.gpu_types == (ANY_TYPE,) else self.gpu_types
+
     @cached_property
     def vcs(self) -> tuple[str, ...]:
         """The virtual clusters, in order of first appearance; empty if there are none."""

@@ -77,7 +77,7 @@ class Comparison:
         return {**head, "baseline": self.policies[0]["policy"], "policies": self.policies}
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917
     trace: TraceLike,
     cluster: ClusterLike,
     policies: Sequence[Any],
@@ -86,6 +86,7 @@ def compare(
     out: str | Path | None = None,
     force: bool = False,
     workers: int | None = None,
+    decisions: bool = False,
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes; an interrupted comparison goes on where it was.
 
@@ -93,7 +94,7 @@ def compare(
     all is done in this process.
     """
     folder = None if out is None else Path(out)
-    return compare_scene(scene(trace, cluster), policies, seed, repeat, folder, force, workers)
+    return compare_scene(scene(trace, cluster), policies, seed, repeat, folder, force, workers, decisions=decisions)
 
 
 def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watches

@@ -67,12 +67,14 @@ def load(folder: str | Path) -> Run:
     folder = Path(folder)
     if not (folder / "experiment.toml").is_file():
         inside = sorted(path.parent.name for path in folder.glob("*/experiment.toml"))
-        hint = f"it is a comparison; name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"
+        hint = f"name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"
         raise RunError(f"{folder}: is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:
         summary, versions = (json.loads((folder / name).read_text()) for name in ("summary.json", "versions"))
         jobs, series, events = (pl.read_parquet(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
+        if not {"policy", "digest"} <= set(summary):
+            raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
         kept = folder / "decisions.parquet"
         decisions = pl.read_parquet(kept) if kept.exists() else None

@@ -47,6 +47,11 @@ class Scene:
     must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
     dropped: int = 0  # how many those were
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The same in words."""
+        return (f"left out {self.dropped:,} jobs that can never fit",) if self.dropped else ()
+
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
 
@@ -115,9 +120,8 @@ def run(
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
-    return Result(
-        record, about, trace, scene.cluster, *outcome, _told(simulator, chosen, memory) if decisions else None
-    )
+    told = _told(simulator, chosen, memory) if decisions else None
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.left_out)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -190,6 +194,7 @@ class Result:
     digest: str
     elapsed_s: float  # in the engine
     told: Told | None = None
+    left_out: tuple[str, ...] = ()  # jobs that were not simulated, in words
 
     @cached_property
     def replay(self) -> Replay:
@@ -202,7 +207,7 @@ class Result:
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
         numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus)
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
-        return {**self.about, **numbers, **end}
+        return {**self.about, **numbers, "remarks": [*self.trace.remarks, *self.left_out], **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -220,6 +225,7 @@ class Result:
                 "job_name": _named(trace.job_names, trace.job_name),
                 "after": _named(trace.job_id.tolist(), trace.after),
                 "gpus": trace.gpus / GPU,
+                "limit": pl.Series(trace.limit / 1000).replace(0.0, None),
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
                 "end": table[w.ENDED_AT] / 1000,

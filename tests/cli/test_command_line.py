@@ -201,6 +201,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["simulate", SMALL, "-c", "philly", "-p", "fifo"], "does not name one of the virtual clusters"),
         (["simulate", SMALL, "-c", "philly", "-p", "fifo", "--drop-unfit"], "no job names one"),
         (["simulate", SMALL, "-c", "2x8", "-p", "fifo:blocking=skip,backfill=easy"], "contradicts"),
+        (["simulate", SMALL, "-c", "2x2", "-p", "fifo", "-p", "las"], "simulate runs one policy, got fifo, las"),
         (["simulate", SMALL, *GOOD, "--force"], "--force replaces what --out"),
         (["simulate", SMALL, *GOOD, "--set", "policy=sjf"], "by an option and by --set"),
         (["simulate", SMALL, *GOOD, "--set", "sed=1"], "did you mean 'seed'"),
@@ -282,3 +283,15 @@ def test_completion_knows_names_and_imports_nothing_heavy(typed, offered):
     done, _ = imported_by(code, **words)
     assert offered in done.stdout.split()
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "80"])
+def test_numbers_are_never_cut(monkeypatch, columns):
+    """A table is wider than a narrow terminal rather than wrong."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    policies = ["-p", "fifo", "-p", "saf:backfill=easy"]
+    done = CliRunner().invoke(app, ["compare", "synthetic:jobs=50,gpus=16", "-c", "2x8", *policies])
+    assert done.exit_code == 0
+    assert "…" not in done.stdout
+    assert "saf:backfill=easy" in done.stdout

@@ -74,6 +74,7 @@ DEFECTS: dict[str, tuple[Callable[[], Trace], str, str]] = {
     "milliseconds": (with_(slice(0, 2), duration=400 * 86_400_000), "very long run times", "warning"),
     "hours": (with_(duration=CLEAN.duration // 3600 + 1), "very short run times", "warning"),
     "years": (with_(slice(0, 1), submit=MONDAY - 500 * 86_400_000), "years between submissions", "error"),
+    "submit in ms": (with_(submit=MONDAY + (CLEAN.submit - MONDAY) * 1000), "decades", "warning"),
     "hole": (with_(slice(0, 1), submit=MONDAY - 10 * 86_400_000), "holes", "warning"),
     "future": (with_(slice(-2, None), submit=NOW + 1000), "submitted in the future", "error"),
     "clamped": (with_(duration=np.minimum(CLEAN.duration, 2 * HOUR)), "clamped run times", "warning"),

@@ -38,7 +38,8 @@ def a_summary(policy, jct=3600.0, oracle=False, difference=None):
     group = {"jobs": 10, "jct_s": spread, "wait_s": spread, "bsld": spread}
     return {
         "policy": policy, "oracle": oracle, "estimate": "oracle" if oracle else "none", "seed": 0, "jobs": 10,
-        "finished": 10, "jct_s": spread, "wait_s": spread, "bsld": spread, "makespan_s": 9e5, "utilization": 0.98765,
+        "finished": 10, "jct_s": spread, "wait_s": spread, "recorded_wait_s": None, "bsld": spread, "makespan_s": 9e5,
+        "utilization": 0.98765, "remarks": [],
         "fragmentation": 0.5, "preemptions": 123_456, "lost_gpu_hours": 1.0, "gpu_hours": 1e5, "by_size": {"1": group},
         "by_vc": {}, "fairness": {"jain": 0.5, "over": "users", "count": 3, "worst_bsld": 2.0}, "digest": "abc",
         "elapsed_s": 0.1, "jobs_per_s": 1e5, "difference": difference,
@@ -86,3 +87,16 @@ def test_oracles_are_marked_and_explained():
     assert "sjf:estimate=oracle*" in text
     assert "* an oracle" in text
     assert "* an oracle" not in printed(summary_view(a_summary("fifo")))
+
+
+def test_recorded_waits_are_told_where_the_trace_has_them():
+    row = {**a_summary("fifo"), "recorded_wait_s": dict.fromkeys(POINTS, 60.0)}
+    for view in (comparison_view([row]), summary_view(row)):
+        assert "waits as recorded in the trace: mean 1.00 m" in printed(view)
+    assert "as recorded" not in printed(summary_view(a_summary("fifo")))
+
+
+def test_preemption_without_cost_is_told():
+    free = {**a_summary("las"), "lost_gpu_hours": 0.0}
+    assert "costs nothing on this cluster" in " ".join(printed(comparison_view([free])).split())
+    assert "costs nothing" not in printed(comparison_view([a_summary("las")]))

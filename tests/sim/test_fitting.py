@@ -35,7 +35,7 @@ def one_job(gpus, **about):
         (PARTED, {"gpus": 1, "vc": "c"}, "count", False),
         (PARTED, {"gpus": 1}, "count", False),
         (PARTED, {"gpus": 4, "vc": "b", "gpu_type": "v100"}, "count", False),
-        (PLAIN, {"gpus": 1, "gpu_type": "v100"}, "count", False),
+        (PLAIN, {"gpus": 1, "gpu_type": "v100"}, "count", True),
         (PLAIN, {"gpus": 1, "vc": "a"}, "count", True),
         (BOUND, {"gpus": 4, "cpus": 32_000}, "consolidate", True),
         (BOUND, {"gpus": 1, "cpus": 33_000}, "consolidate", False),

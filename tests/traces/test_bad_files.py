@@ -28,9 +28,10 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
 
 
 BAD = {
-    "an id again": (SACCT + SACCT.splitlines()[1] + "\n", ["job_id must be unique", "rename or remove one of them"]),
-    "a name with a separator": (SACCT + "a|" + SACCT.splitlines()[2], ["add the missing '|', or correct a field"]),
-    "a separator without quotes": (HELIOS + "7,a,b,c,d,e\n", ["add the missing ',', or quote a field"]),
+    "an id again": (HELIOS + HELIOS.splitlines()[1] + "\n", ["job_id must be unique", "rename or remove one of them"]),
+    "a name with a separator": (SACCT + "a|" + SACCT.splitlines()[2], ["correct a field that holds a '|'"]),
+    "a separator without quotes": (HELIOS + "7" + ",a" * 20 + "\n", ["quote a field that holds a ','"]),
+    "too few fields": (HELIOS + "7,a,b,c,d,e\n", ["got 6; add the missing ','"]),
     "unfinished": (UNFINISHED, ["line 6", "end_time must be known", "has not ended", "--on-bad-row skip"]),
     "unfinished sacct": (
         SACCT.replace("TIMEOUT", "RUNNING").replace("|2024-05-01T11:02:00|01:00:00", "|Unknown|01:00:00"),

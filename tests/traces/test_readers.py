@@ -410,3 +410,46 @@ def test_swf_may_be_all_comments(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text(SWF[: SWF.index("    1 ")])
     with pytest.raises(TraceError, match="no job"):
         read(tmp_path / "a.swf")
+
+
+def test_the_documented_csv_may_have_dates(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit,duration,gpus\na,2020-04-01 12:00:00,60,1\nb,2020-04-01T14:00:00+02:00,60,1\n")
+    with pytest.raises(TraceError, match="zone"):
+        read(path)
+    path.write_text("job_id,submit,duration,gpus\na,2020-04-01 12:00:00,60,1\n")
+    assert read(path).submit.tolist() == [1_585_742_400_000]
+
+
+def test_a_file_with_semicolons_is_read_as_it_shows(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text("job_id;submit_time;gpu_num;duration\n1;2020-04-01 12:00:00;8;60\n")
+    assert read(path).gpus.tolist() == [8000]
+
+
+def test_requeued_jobs_of_sacct_get_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt"
+    head = "JobID|State|Submit|Start|End|AllocTRES"
+    rows = ["7|REQUEUED|2024-05-01T10:00:00|2024-05-01T10:00:00|2024-05-01T11:00:00|gres/gpu=2",
+            "7|COMPLETED|2024-05-01T11:00:00|2024-05-01T12:00:00|2024-05-01T14:00:00|gres/gpu=2"]  # fmt: skip
+    path.write_text("\n".join([head, *rows]) + "\n")
+    trace = read(path)
+    assert trace.job_id.tolist() == ["7", "7#2"]
+    assert trace.duration.tolist() == [3_600_000, 7_200_000]
+
+
+def test_a_mistake_in_somebody_elses_reader_is_told(tmp_path: Path) -> None:
+    class Broken:
+        doc = "broken"
+
+        @staticmethod
+        def recognises(source: Source) -> bool:
+            return True
+
+        @staticmethod
+        def read(source: Source) -> Trace:
+            raise KeyError("gpu")
+
+    (tmp_path / "x.log").write_text("hello\n")
+    with pytest.raises(TraceError, match="reader 'Broken' failed \\(KeyError"):
+        read(tmp_path / "x.log", Broken())

@@ -18,7 +18,7 @@ from benchmarks import twins as measured  # noqa: E402
 from shunter import clusters  # noqa: E402
 from shunter.errors import TraceError  # noqa: E402
 from shunter.model import GPU, Trace  # noqa: E402
-from shunter.traces import twins  # noqa: E402
+from shunter.traces import read, twins, write  # noqa: E402
 from shunter.traces.synthetic import synthetic  # noqa: E402
 from shunter.traces.twins.making import numbered  # noqa: E402
 
@@ -228,3 +228,10 @@ def test_stretching_changes_gaps_alone():
 def test_the_table_of_the_page_is_the_one_that_the_command_prints():
     page = (ROOT / "docs" / "reference" / "twins.md").read_text()
     assert "\n".join(measured.rows()) in page, "python -m benchmarks.twins prints what must stand in the page"
+
+
+@pytest.mark.parametrize("name", twins.names())
+def test_every_twin_can_be_written_and_read_back(name, tmp_path):
+    made = twins.twin(name, 2000, seed=3)
+    write(made, tmp_path / "twin.parquet")
+    assert read(tmp_path / "twin.parquet").digest == made.digest

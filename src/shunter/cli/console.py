@@ -20,17 +20,21 @@ if TYPE_CHECKING:
     from shunter.model import Trace
     from shunter.runs import Scene
 
+WIDTH = 100  # columns that a table may take
 PATIENCE_S = 2  # what takes longer gets a progress bar
 
 
 def show(what: RenderableType) -> None:
-    """Print a table or a text for people on standard output; never narrower than 100 columns in a pipe."""
+    """Print a table or a text for people on standard output.
+
+    Tables are made for 100 columns: on a narrower terminal their lines are broken rather than their numbers cut.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=max(console.width, 100))
-    console.print(what)
+    if not console.is_terminal or Console(width=WIDTH).measure(what).maximum > console.width:
+        console = Console(highlight=False, width=max(console.width, WIDTH))
+    console.print(what, crop=False)
 
 
 def print_json(what: Any) -> None:
@@ -177,7 +181,7 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
     for remark in scene.trace.remarks:
         note(remark)
     if scene.dropped:
-        note(f"left out {scene.dropped:,} jobs that can never fit; {len(scene.trace):,} are left")
+        note(f"{scene.left_out[0]}; {len(scene.trace):,} are left")
     for text in policies:
         remarks = getattr(registry.policy(text), "remarks", None)
         for remark in remarks(scene.trace) if remarks else ():

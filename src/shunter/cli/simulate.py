@@ -51,8 +51,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         str, typer.Argument(metavar="TRACE", help="A trace file, synthetic[:...], or an experiment.toml.")
     ],
     cluster: ClusterOption = None,
-    policy: Annotated[
-        str | None,
+    policies: Annotated[
+        list[str] | None,
         typer.Option("--policy", "-p", metavar="P", help="name or name:key=value,...", autocompletion=policy_names),
     ] = None,
     seed: Annotated[
@@ -78,6 +78,9 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
 ) -> None:
     """Run one policy on one trace and show what came out."""
+    if policies and len(policies) > 1:
+        raise RunError(f"simulate runs one policy, got {', '.join(policies)}; use shunter compare for several")
+    policy = policies[0] if policies else None
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])

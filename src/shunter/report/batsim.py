@@ -69,7 +69,7 @@ def jobs_csv(run: Run) -> str:
                 job["user"] or "none",
                 f"{submit:.3f}",
                 max(int(job["gpus"]), 1),
-                -1,
+                -1 if job["limit"] is None else f"{job['limit']:.3f}",
                 int(job["state"] == "done"),
                 STATES.get(job["state"], "COMPLETED_KILLED"),
                 f"{start:.3f}",

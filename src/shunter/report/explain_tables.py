@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shunter.report.explain import REASONS, headline, moment, timeline
 from shunter.report.metrics import SIZES
-from shunter.report.tables import duration, share
+from shunter.report.tables import duration
 from shunter.report.waiting import waiting
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _reasons_table(by_reason: dict[str, Any]) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     for code in by_reason:
         shares = (waits[code] / sum(waits.values()) for waits in columns.values())
-        table.add_row(REASONS.get(code, code), *(share(part) if part else "" for part in shares))
+        table.add_row(REASONS.get(code, code), *(f"{100 * part:.0f} %" if part else "" for part in shares))
     table.add_section()
     table.add_row("in all", *(duration(sum(waits.values())) for waits in columns.values()))
     return table

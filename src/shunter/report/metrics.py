@@ -31,11 +31,13 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int) -> dict[str, Any
     busy = replay.busy_gpu_ms()
     jct, wait = jct_ms(jobs)[finished], jobs[w.WAITED, finished]
     bsld = bounded_slowdown(jobs)[finished]
+    recorded = trace.recorded_wait[trace.recorded_wait >= 0]
     return {
         "jobs": len(trace),
         "finished": len(finished),
         "jct_s": spread(jct, 1000),
         "wait_s": spread(wait, 1000),
+        "recorded_wait_s": spread(recorded, 1000) if len(recorded) else None,
         "bsld": spread(bsld),
         "makespan_s": makespan / 1000,
         "utilization": busy / (GPU * gpus * makespan) if makespan else 0.0,

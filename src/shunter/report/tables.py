@@ -13,6 +13,8 @@ from rich.text import Text
 
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
+_FREE = "stopping and starting jobs costs nothing on this cluster; [overheads] in a cluster file sets what it does"
+_LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
@@ -53,7 +55,8 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
     ]
     _fill(rest, rows, columns)
-    return Group(times, rest, *_notes(rows))
+    recorded = _recorded(rows[0])
+    return Group(times, *([recorded] if recorded else []), rest, Text(f" {_LEGEND}", style="dim"), *_notes(rows))
 
 
 def summary_view(summary: dict[str, Any]) -> RenderableType:
@@ -84,6 +87,9 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "fragmentation", f"{share(summary['fragmentation'])} of free GPUs are on partly used nodes while jobs wait"
     yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
+    recorded = _recorded(summary)
+    if recorded:
+        yield "as recorded", recorded.plain.strip()
     yield "estimates", _estimate(summary)
     yield "digest", f"{summary['digest']} (seed {summary['seed']})"
     yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
@@ -130,6 +136,15 @@ def _difference(row: dict[str, Any], first: dict[str, Any]) -> tuple[Text, Text]
     return Text(_signed(found["mean_s"]) + relative, style=style), Text(interval)
 
 
+def _recorded(row: dict[str, Any]) -> Text | None:
+    """The waits that the trace has, to hold the simulated ones against."""
+    waits = row["recorded_wait_s"]
+    if waits is None:
+        return None
+    told = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
+    return Text(f" waits as recorded in the trace: {told}", style="dim")
+
+
 def _signed(seconds: float) -> str:
     return ("+" if seconds > 0 else "") + duration(seconds)
 
@@ -139,5 +154,7 @@ def _estimate(row: dict[str, Any]) -> str:
 
 
 def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
+    if any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
+        yield Text(f" {_FREE}", style="dim")
     if any(row["oracle"] for row in rows):
         yield Text(f" {_ORACLE}", style="dim")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.sim.spread import network_speed, width
 from shunter.sim.state import State
-from shunter.world import World
 
 
 @kernel
@@ -32,23 +32,6 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 
 
 @kernel
-def spread(world: World, job: int) -> int:
-    """0: the job is on one node, 1: in one rack, 2: across racks."""
-    per_gpu = world.clock[w.SLOTS_PER_GPU]
-    slot = world.jobs[w.HEAD, job]
-    first = world.gpus[w.NODE, slot // per_gpu]
-    width = 0
-    while slot >= 0:
-        node = world.gpus[w.NODE, slot // per_gpu]
-        if world.nodes[w.RACK, node] != world.nodes[w.RACK, first]:
-            return 2
-        if node != first:
-            width = 1
-        slot = world.slots[w.SLOT_NEXT, slot]
-    return width
-
-
-@kernel
 def speed(state: State, job: int) -> float:
     """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
     world = state.world
@@ -61,7 +44,9 @@ def speed(state: State, job: int) -> float:
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
     if world.jobs[w.WORKERS, job] > 1:
-        slowest *= state.tier_speed[world.jobs[w.MODEL, job], spread(world, job)]
+        slowest *= state.tier_speed[world.jobs[w.MODEL, job], width(world, job)]
+        if len(state.network.speed) > 0:
+            slowest *= network_speed(state.network, world, job)
     if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
         slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
     return slowest

@@ -18,7 +18,7 @@ from shunter.world import I64
 def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
     """Which jobs can never run: the policy's placement is asked for each kind of job, on the empty cluster."""
     gpus = np.maximum(trace.gpus // GPU, 1)
-    vc, kind = codes(trace.vc, trace.vcs, cluster.vcs), codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    vc, kind = codes(trace.vc, trace.vcs, cluster.vcs), codes(trace.gpu_type, trace.gpu_types, cluster.named_types)
     if cluster.vcs:
         vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
     demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))

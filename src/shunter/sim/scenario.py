@@ -8,6 +8,7 @@ import numpy as np
 
 from shunter.cluster import Cluster
 from shunter.errors import ClusterError
+from shunter.network.placing import Costs
 from shunter.seeding import rng
 from shunter.world import F64, I64
 
@@ -41,6 +42,7 @@ class Scenario:
     sharing: int = 2  # jobs that a GPU can hold at most (more where the trace has small shares)
     tier_speed: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     # of a model: its speed on one node, in one rack, across racks; 1 where not given
+    network: Costs | None = None  # what placements cost the models of the trace; None: nothing
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
 

@@ -10,6 +10,7 @@ from shunter.cluster import Cluster
 from shunter.errors import ClusterError
 from shunter.model import GPU, Trace
 from shunter.sim.scenario import Scenario
+from shunter.sim.spread import Network, network
 from shunter.world import I64, World
 
 UNLIMITED = 2**60
@@ -46,6 +47,7 @@ class State(Arrays):
     told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
     faults: I2  # (faults, 4), never changed
     tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
+    network: Network
     pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
     wake: I1  # (1,) ms that a sleeping node needs
     paper: World  # to try a plan on: nodes and gpus of its own
@@ -103,7 +105,8 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
-    return State(world, truth, counts, heap, log, told, faults, tier_speed, pair_speed, wake, paper_for(world))
+    speeds = (tier_speed, network(trace, cluster, scenario.network), pair_speed)
+    return State(world, truth, counts, heap, log, told, faults, *speeds, wake, paper_for(world))
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
@@ -153,7 +156,7 @@ def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
 def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
     """The jobs' virtual clusters and GPU types as codes of the cluster; refuses what the cluster lacks."""
     vc = codes(trace.vc, trace.vcs, cluster.vcs)
-    kind = codes(trace.gpu_type, trace.gpu_types, cluster.gpu_types)
+    kind = codes(trace.gpu_type, trace.gpu_types, cluster.named_types)
     for bad, what, known in (
         (vc == -2, "asks for '{vc}', none of the virtual clusters", cluster.vcs),
         (kind == -2, "asks for '{kind}', none of the GPU types", cluster.gpu_types),

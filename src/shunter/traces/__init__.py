@@ -113,7 +113,20 @@ def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
     else:
         return _recognised(source)
     source.head  # noqa: B018  a file that is not there or empty is told alike by every format
-    return chosen.read(source)
+    return _made_by(chosen, source)
+
+
+def _made_by(chosen: Reader, source: Source) -> Trace:
+    """What a reader makes of a file; a mistake in somebody else's reader is told as such."""
+    if source.format in _ours():
+        return chosen.read(source)
+    try:
+        return chosen.read(source)
+    except TraceError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise TraceError(f"{source.path}: reader '{source.format}' failed ({what}); mend it, or its file") from error
 
 
 def _recognised(source: Source) -> Trace:
@@ -124,7 +137,7 @@ def _recognised(source: Source) -> Trace:
             raise TraceError(f"{source.path}: may be {' or '.join(fitting)}; say which with --format")
         if fitting:
             source.format = fitting[0]
-            return reader(fitting[0]).read(source)
+            return _made_by(reader(fitting[0]), source)
     file = source.path.name.lower()
     for packed in PACKED_ENDINGS:
         file = file.removesuffix(packed)

@@ -36,16 +36,17 @@ class Lines:
 def read_table(
     source: Source,
     required: Sequence[str] | HeaderCheck = (),
-    separator: str = ",",
+    separator: str = "",
     header: Sequence[str] = (),
     text: bytes = b"",
     quotes: bool = True,
 ) -> Table:
-    """The table in a file.
+    """The table in a file, with the separator that its first line shows if none is given.
 
     ``required``: fields that its first line must name (or a function that looks at them), or ``header``: the fields of
     a file without such a line; ``text``: the file's text, if the reader prepared it; ``quotes``: fields may have them.
     """
+    separator = separator or ("," if header else source.separator)
     lines = _lines(source, text or source.text(), separator, quotes)
     rows = np.ones(len(lines.numbers), np.bool_)
     names = list(header)
@@ -62,8 +63,12 @@ def read_table(
         lines.numbers[wrong],
         f"a line must have {len(names)} fields" + ("" if header else " like the header"),
         lambda at: (
-            f"got {widths[at]}; add the missing '{separator}', or {'quote' if quotes else 'correct'} a field"
-            " that holds one"
+            f"got {widths[at]}; "
+            + (
+                f"add the missing '{separator}'"
+                if widths[at] < len(names)
+                else f"{'quote' if quotes else 'correct'} a field that holds a '{separator}', or leave out that column"
+            )
         ),
     )
     return table

@@ -54,7 +54,7 @@ def synthetic(
 
 
 def _generic(jobs: int, seed: int, gpus: int, load: float) -> Trace:
-    for name, value, low, high in (("jobs", jobs, 1, 1e8), ("gpus", gpus, 1, 1e7), ("load", load, 1e-4, 1e4)):
+    for name, value, low, high in (("jobs", jobs, 1, 2e7), ("gpus", gpus, 1, 1e7), ("load", load, 1e-4, 1e4)):
         if not low <= value <= high:
             raise TraceError(f"synthetic trace: {name} must be above 0 ({low:g} to {high:g}), got {value}")
     if not 0 <= seed < 2**31:

@@ -14,6 +14,7 @@ __all__ = ["CHECKS", "Finding", "Subject", "validate"]
 
 CHECKS: tuple[Callable[[Subject], Iterator[Finding]], ...] = (
     times.future,
+    times.decades,
     times.holes,
     fit.never_fits,
     fit.overload,

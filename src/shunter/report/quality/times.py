@@ -54,6 +54,18 @@ def wrong_unit(subject: Subject) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def decades(subject: Subject) -> Iterator[Finding]:
+    """A log that would be longer than any cluster lives."""
+    span = int(subject.trace.submit[-1] - subject.trace.submit[0])
+    if span > 10 * YEAR_MS:
+        yield Finding(
+            "decades", "warning", len(subject.trace),
+            f"the submissions span {span / YEAR_MS:,.0f} years",
+            "no cluster lives so long: the unit may be milliseconds, and then load and waits mean nothing",
+            "check the unit of submit; divide by 1000 if it is milliseconds",
+        )  # fmt: skip
+
+
 def holes(subject: Subject) -> Iterator[Finding]:
     """Times without any submission: years between two jobs, or days in a log that has jobs every day."""
     trace = subject.trace

@@ -1,6 +1,7 @@
 """The documented CSV: one job per line; ``job_id, submit, duration, gpus`` required, every other trace column optional.
 
-Seconds, GPUs, cores and GiB; an empty field takes the column's default; ``after`` holds the job_id of another job.
+Seconds, GPUs, cores and GiB; ``submit`` may be a date; an empty field takes the column's default; ``after`` holds the
+job_id of another job.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from shunter.traces.source import Source
 
 doc = "a table with the columns job_id, submit, duration, gpus"
 endings = (".csv",)
+DATE = r"^\d{4}-\d"
 
 
 def recognises(source: Source) -> bool:
@@ -24,10 +26,12 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> Trace:
     """Columns as they are written."""
-    table = read_table(source, _check_columns)
+    table = read_table(source, _check_columns, ",")
     given: dict[str, Any] = {}
     for name, about in Trace.columns().items():
-        if table.has(name):
+        if name == "submit" and table.text(name).str.contains(DATE).any():
+            given[name] = table.time(name)
+        elif table.has(name):
             given[name] = table.number(name, name) if about.scale else table.text(name)
     return table.trace(table.text("job_id"), **given)
 

@@ -17,6 +17,7 @@ FIELDS = (
     "Tres", "Account",
 )  # fmt: skip
 FIELD = re.compile(r"(?<!\S)(\w++)=")  # how a field begins; never looks at a character again, however long a line is
+BLOCK = 50_000  # lines
 UNLIMITED = ("UNLIMITED", "Partition_Limit", "Unlimited", "INVALID")
 
 
@@ -63,13 +64,18 @@ def _table(source: Source) -> Table:
     import polars as pl
 
     lines = source.text().decode().split("\n")
-    used = [number for number, line in enumerate(lines) if line.strip()]
-    parts = [FIELD.split(lines[number]) for number in used]  # what is before the first field, then names and values
-    rows = [dict(zip(part[1::2], part[2::2], strict=True)) for part in parts]
-    frame = pl.DataFrame(
-        {field: [row.get(field) for row in rows] for field in FIELDS}, schema=dict.fromkeys(FIELDS, pl.String)
-    )
-    table = Table(source, frame, np.array(used, np.int64) + 1)
-    odd = np.array(["JobId" not in row for row in rows], np.bool_)
+    used = np.array([number for number, line in enumerate(lines) if line.strip()], np.int64)
+    blocks = []
+    for first in range(0, len(used), BLOCK):  # whole columns of Python's text would take gigabytes
+        columns: dict[str, list[str | None]] = {field: [] for field in FIELDS}
+        for number in used[first : first + BLOCK].tolist():
+            part = FIELD.split(lines[number])  # what is before the first field, then names and values
+            row = dict(zip(part[1::2], part[2::2], strict=True))
+            for field in FIELDS:
+                columns[field].append(row.get(field))
+        blocks.append(pl.DataFrame(columns, schema=dict.fromkeys(FIELDS, pl.String)))
+    frame = pl.concat(blocks) if blocks else pl.DataFrame(schema=dict.fromkeys(FIELDS, pl.String))
+    table = Table(source, frame, used + 1)
+    odd = frame["JobId"].is_null().to_numpy()
     table.problems.add(odd, "a line must begin with JobId=", lambda row: f"got '{lines[used[row]][:60]}'; remove it")
     return table

@@ -53,7 +53,7 @@ def read(source: Source) -> Trace:
     table.before("Submit", submit, "Start", start)
     table.before("Start", start, "End", end)
     return table.trace(
-        ids,
+        table.numbered(ids),
         submit=submit,
         duration=duration,
         gpus=count,

@@ -19,8 +19,7 @@ FEW = 5  # what fewer jobs than this have in common is not told
 START = 978_307_200_000  # 2001-01-01, a Monday: a twin says the hour and the weekday, not the date
 OUTCOMES = ("completed", "failed", "cancelled", "timeout", "out_of_memory", "node_fail", "preempted")
 ALIKE = 0.7  # jobs of a user, one after the other, of equal size, whose ln(run time) differ by less: a re-run
-LEFT_OUT = ["model", "cpus", "mem_gib", "after", "deadline", "qos", "failures", "checkpoint"]
-LEFT_OUT += ["iterations", "recorded_wait"]
+KEPT = {"submit", "duration", "gpus", "user", "vc", "gpu_type", "limit", "account", "job_name", "outcome"}
 SHARES = np.array([0, 0.1, 1, 2.5, *range(5, 96, 5), 92.5, 97.5, 98, 98.5, 99, 99.5, 99.9, 100]) / 100
 
 
@@ -52,8 +51,8 @@ def fit(trace: Trace) -> Profile:
 
 def left_out(trace: Trace) -> list[str]:
     """The columns of a trace in which something stands that a twin does not have."""
-    about = Trace.columns()
-    return [name for name in LEFT_OUT if (getattr(trace, name) != about[name].default).any()]
+    columns = Trace.columns().items()
+    return [name for name, about in columns if name not in KEPT and (getattr(trace, name) != about.default).any()]
 
 
 def _quantiles(times: I64) -> Quantiles:

@@ -68,7 +68,7 @@ def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, 
 
 def check(jobs: int, seed: int, load: float | None, gpus: int) -> int:
     """Refuse settings that no twin can have; returns the GPUs that a load is of."""
-    bounds = (("jobs", jobs, 1, 1e8), ("load", 1 if load is None else load, 0.01, 100), ("seed", seed, 0, 2**31 - 1))
+    bounds = (("jobs", jobs, 1, 2e7), ("load", 1 if load is None else load, 0.01, 100), ("seed", seed, 0, 2**31 - 1))
     for name, value, low, high in bounds:
         if not low <= value <= high:
             raise TraceError(f"synthetic trace: {name} must be from {low:g} to {high:g}, got {value}")

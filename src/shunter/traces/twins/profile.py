@@ -18,6 +18,7 @@ from shunter.world import F64, I64
 PROFILES = files("shunter").joinpath("traces", "twins", "profiles")
 
 
+SHORTEST_S = 1.0  # of run times that are bent to other figures
 POSITIONS = np.linspace(-4, 4, 33)  # normal scores within a kind
 
 
@@ -132,7 +133,8 @@ def _durations(told: dict[str, Any]) -> Quantiles:
     median = float(np.interp(0.5, model.share, model.log_s))
 
     def bent(power: float) -> Quantiles:
-        return Quantiles(model.share, np.log1p(told["median"]) + power * (model.log_s - median))
+        log_s = np.log1p(told["median"]) + power * (model.log_s - median)
+        return Quantiles(model.share, np.maximum(log_s, np.log1p(SHORTEST_S)))
 
     return bent(solve(lambda power: bent(power).mean(), told["mean"], 0.1, 3.0))
 

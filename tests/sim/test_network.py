@@ -1,0 +1,88 @@
+"""Speeds that follow from the network: the engine's shapes and rates against those of shunter.network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from worlds import Script
+
+from shunter import clusters, registry
+from shunter.cluster import Cluster, NodeGroup, Tier
+from shunter.errors import NetworkError
+from shunter.model import GPU, Start, Trace
+from shunter.network.placing import Costs, Tiers, shape_of
+from shunter.sim import Scenario, Simulator
+from shunter.sim.spread import shape
+
+TIERS = (Tier("machine", 100.0, 0.5), Tier("rack", 40.0, 2.0), Tier("network", 10.0, 20.0))
+CLUSTER = Cluster("racks", (NodeGroup(6, 4, racks=(2, 3, 1)),), tiers=TIERS)
+COSTS = Costs(Tiers.of(CLUSTER), "profiled")
+
+
+def one_job(gpus: int, model: str = "resnet50", duration: int = 1_000_000) -> Trace:
+    return Trace.of("t", ["j"], submit=[0], duration=[duration], gpus=[gpus * GPU], model=[0], models=(model,))
+
+
+def placed(gpus: list[int], trace: Trace | None = None, costs: Costs | None = COSTS) -> Simulator:
+    simulator = Simulator(trace or one_job(len(gpus)), CLUSTER, scenario=Scenario(network=costs))
+    simulator.run(Script({0: [[Start(0, gpus)]]}), until=0)
+    return simulator
+
+
+@settings(max_examples=150, deadline=None)
+@given(chosen=st.sets(st.integers(0, 23), min_size=2, max_size=24))
+def test_the_shape_of_any_placement(chosen: set[int]) -> None:
+    gpus = sorted(chosen)
+    world = placed(gpus, costs=None).world
+    nodes, counts = np.unique(np.array(gpus) // 4, return_counts=True)
+    expected = shape_of(counts.tolist(), CLUSTER.node_rack[nodes].tolist())
+    assert shape(world, 0, True) == expected[:2]
+
+
+@pytest.mark.parametrize("gpus", [[0, 1, 2, 3], [0, 1, 4, 5], [0, 1, 2, 4], [0, 1, 8, 9], [0, 4, 8, 12], [3, 4, 8, 20]])
+@pytest.mark.parametrize("model", ["resnet50", "mobilenetv3", "vgg11"])
+def test_a_job_runs_as_much_longer_as_its_iterations(gpus: list[int], model: str) -> None:
+    simulator = placed(gpus, one_job(4, model))
+    simulator.run(Script())
+    nodes, counts = np.unique(np.array(gpus) // 4, return_counts=True)
+    slowdown = COSTS.iteration(model, shape_of(counts.tolist(), CLUSTER.node_rack[nodes].tolist())).slowdown
+    assert slowdown > 1
+    assert simulator.events[-1, 0] == pytest.approx(1_000_000 * slowdown, abs=1)
+
+
+def test_without_a_model_or_on_one_gpu_nothing_changes() -> None:
+    for trace in (one_job(1), Trace.of("t", ["j"], submit=[0], duration=[1_000_000], gpus=[4 * GPU])):
+        simulator = Simulator(trace, CLUSTER, scenario=Scenario(network=COSTS))
+        simulator.run(registry.policy("fifo"))
+        assert simulator.events[-1, 0] == 1_000_000
+
+
+def test_without_a_network_everything_is_as_before() -> None:
+    simulator = placed([0, 4, 8, 12], costs=None)
+    simulator.run(Script())
+    assert simulator.events[-1, 0] == 1_000_000
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(NetworkError, match="resnet51"):
+        placed([0, 1], one_job(2, "resnet51"))
+
+
+def test_a_ready_made_cluster_and_a_policy() -> None:
+    cluster = clusters.load("dally-2rack")
+    draw = np.random.default_rng(0)
+    gpus = draw.choice([1, 4, 8, 16, 32], 60) * GPU
+    trace = Trace.of("t", [str(i) for i in range(60)], submit=np.zeros(60), duration=np.full(60, 3_600_000), gpus=gpus,
+                     model=draw.integers(0, 3, 60), models=("resnet18", "mobilenetv3", "bert-large"))  # fmt: skip
+    scenario = Scenario(network=Costs(Tiers.of(cluster)))
+    digests = set()
+    for compiled in (True, False):
+        simulator = Simulator(trace, cluster, scenario=scenario)
+        simulator.run(registry.policy("fifo:placement=spread"), compiled=compiled)
+        digests.add(simulator.digest)
+    assert len(digests) == 1
+    plain = Simulator(trace, cluster)
+    plain.run(registry.policy("fifo:placement=spread"))
+    assert simulator.now > plain.now
