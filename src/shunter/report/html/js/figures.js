@@ -115,7 +115,7 @@
           animation: false,
           textStyle: { fontFamily: "inherit" },
           grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
-          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf"),
+          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf", 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
           series,
@@ -158,8 +158,9 @@
       };
     }
 
-    axis(scale, lines) {
+    axis(scale, lines, margin = 8) {
       const texts = {
+        margin,
         customValues: scale.ticks,
         formatter: scale.label,
         color: "var(--muted)",

@@ -106,7 +106,7 @@ const Numbers = (() => {
     }
     const span = high - low || 1;
     if (axis.unit === "elapsed" && axis.origin)
-      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.8) }; // dates are long
+      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
     if (axis.unit === "elapsed")
       return { min: low, max: high, ticks: multiples(low, high, timeStep(span, most)), label: elapsed };
     const [length, unit] = axis.unit === "duration" ? unitOf(high) : [1, ""];
