@@ -90,12 +90,17 @@ def test_recorded_waits_stand_beside_the_policies_and_win_nothing():
 
 def test_what_was_left_out_is_said_at_the_top_and_in_full_below(kept):
     told = ["processors are taken as GPUs, one for one", "left out 1,021 jobs that asked for no GPU",
-            "left out 2 bad rows (2 end before they begin), the first:\n  line 7: end is 3"]  # fmt: skip
+            "log.csv: left out 2 bad rows (2 end before they begin), the first:\n  line 7: end is 3"]  # fmt: skip
     text = plain(report(kept, [{**run.summary, "difference": None, "remarks": told} for run in kept]))
     line = "Left out of the trace: 1,021 jobs that asked for no GPU; 2 bad rows (2 end before they begin)."
     assert text.index(line) < text.index("The best by each measure")
     below = text[text.index("digest of the trace") :]
-    for remark in ("Processors are taken as GPUs, one for one.", "Left out 1,021 jobs", "line 7: end is 3"):
+    for remark in (
+        "log.csv: left out 2 bad rows",
+        "Processors are taken as GPUs, one for one.",
+        "Left out 1,021 jobs",
+        "line 7: end is 3",
+    ):
         assert remark in below
     assert "Left out of the trace" not in plain(report(kept))
 

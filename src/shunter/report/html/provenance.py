@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -58,13 +59,13 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
 def remarks(rows: Sequence[Row]) -> list[str]:
     """What was left out or taken for granted, as sentences, each once."""
     found = dict.fromkeys(remark for row in rows for remark in row.get("remarks", ()))
-    return [f"{remark[0].upper()}{remark[1:]}." for remark in found if remark]
+    return [f"{remark[0].upper() if remark.split()[0].isalpha() else remark[0]}{remark[1:]}." for remark in found]
 
 
 def left_out(rows: Sequence[Row]) -> str:
     """In one line which rows of the trace were not simulated; nothing if all were."""
     heads = [remark.partition("\n")[0].rstrip(".").removesuffix(", the first:") for remark in remarks(rows)]
-    found = [head.removeprefix("Left out ") for head in heads if head.startswith("Left out ")]
+    found = [part[1] for part in (re.search(r"\b[Ll]eft out (.+)", head) for head in heads) if part]
     return f"Left out of the trace: {'; '.join(found)}. See What was run." if found else ""
 
 
