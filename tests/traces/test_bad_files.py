@@ -156,7 +156,7 @@ def test_a_bad_time_among_numbers_is_the_only_bad_one(tmp_path: Path) -> None:
 
 def test_skipping_everything_is_an_error(tmp_path: Path) -> None:
     path = file(tmp_path, UNFINISHED.splitlines()[0] + "\n" + UNFINISHED.splitlines()[-1])
-    with pytest.raises(TraceError, match="no job in it that could be simulated: left out 1 bad rows"):
+    with pytest.raises(TraceError, match="no job in it that could be simulated: left out 1 bad row"):
         read(path, on_bad_row="skip")
 
 

@@ -76,8 +76,8 @@ def test_helios(tmp_path: Path) -> None:
     }
     assert trace.remarks == (
         "times carry no zone: hours are as written",
-        "left out 1 jobs that asked for no GPU",
-        "left out 1 jobs that were cancelled before they started",
+        "left out 1 job that asked for no GPU",
+        "left out 1 job that was cancelled before it started",
     )
     flat = read(sample(tmp_path, "helios", "flat.csv"))
     assert rows(flat, "duration", "gpus") == {"1": (172800, 32), "2": (20, 1)}
@@ -90,7 +90,7 @@ def test_philly(tmp_path: Path) -> None:
         "app_1": (1507338699, 3660, 4, "u1", "v1", 30, "completed"),
         "app_3": (1507341600, 10, 1, "u2", "v2", 3600, "cancelled"),
     }
-    assert "left out 1 jobs that never got a GPU" in trace.remarks
+    assert "left out 1 job that never got a GPU" in trace.remarks
     assert any("1 attempts have no recorded" in remark for remark in trace.remarks)
     flat = read(sample(tmp_path, "philly", "flat.csv"))
     assert rows(flat, "submit", "duration", "gpus", "vc") == {
@@ -153,7 +153,7 @@ def test_acme(tmp_path: Path) -> None:
     assert rows(seren, "submit", "duration", "gpus", "model", "recorded_wait", "outcome") == {
         "1": (1677601102, 117, 8, "Other", 32, "failed")
     }
-    assert seren.remarks == ("left out 1 jobs that asked for no GPU",)
+    assert seren.remarks == ("left out 1 job that asked for no GPU",)
     assert rows(
         read(sample(tmp_path, "acme", "trace_kalos.csv")), "submit", "duration", "mem_gib", "recorded_wait"
     ) == {"d1": (1684321258, 8, 8000, 10)}
@@ -200,10 +200,10 @@ def test_sacct(tmp_path: Path) -> None:
     }
     left = [remark for remark in trace.remarks if "left out" in remark]
     assert left == [
-        "left out 1 job steps",
-        "left out 1 jobs that still waited",
-        "left out 1 jobs that were cancelled before they started",
-        "left out 1 jobs that asked for no GPU",
+        "left out 1 job step",
+        "left out 1 job that still waited",
+        "left out 1 job that was cancelled before it started",
+        "left out 1 job that asked for no GPU",
     ]
     assert any("wait for a job that is not among these" in remark for remark in trace.remarks)
     assert rows(read(sample(tmp_path, "sacct", "old.txt")), "duration", "gpus", "gpu_type") == {

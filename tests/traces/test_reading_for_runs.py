@@ -57,7 +57,7 @@ def test_a_job_that_never_fits_is_told_with_its_line_and_remarks_before_it(tmp_p
     path = sample(tmp_path, "helios")
     done = CliRunner().invoke(app, ["simulate", str(path), "-c", "1x8", "-p", "fifo"])
     assert done.exit_code == 2
-    assert "note: left out 1 jobs that asked for no GPU" in done.stderr
+    assert "note: left out 1 job that asked for no GPU" in done.stderr
     assert f"{path} line 5: job '14' (16 GPUs" in done.stderr
 
 

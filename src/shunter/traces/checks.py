@@ -101,7 +101,9 @@ class Problems:
         for finding in self._found:
             reasons[finding.must] = reasons.get(finding.must, 0) + len(finding.lines)
         counts = "; ".join(f"{count:,}: {must}" for must, count in sorted(reasons.items(), key=lambda r: -r[1]))
-        return "\n  ".join([f"left out {dropped:,} bad rows ({counts}), the first:", *self.told()])
+        return "\n  ".join(
+            [f"left out {dropped:,} bad row{'' if dropped == 1 else 's'} ({counts}), the first:", *self.told()]
+        )
 
 
 def limits(name: str, about: Column) -> tuple[float, float]:

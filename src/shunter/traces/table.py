@@ -32,6 +32,15 @@ if TYPE_CHECKING:
 
 ANY = Column("any number that may be multiplied", scale=1000, low=-1e15, high=1e15)
 NONE = ("None", "Unknown", "N/A", "NA", "nan", "NaN", "null", r"\N")  # ways to write that there is nothing
+_SINGULAR = {
+    "jobs": "job",
+    "tasks": "task",
+    "pods": "pod",
+    "lines": "line",
+    "steps": "step",
+    "were": "was",
+    "they": "it",
+}
 LONGEST_MEDIAN_S = 1e7  # 116 days: if half of the jobs run longer, the unit is wrong
 
 
@@ -126,7 +135,7 @@ class Table:
         """These rows are no jobs that could be simulated, and no mistakes either."""
         count = int((rows & ~self.left_out).sum())
         if count:
-            self.remarks.append(f"left out {count:,} {what}")
+            self.remarks.append(f"left out {count:,} {_one(what) if count == 1 else what}")
         self.left_out |= rows
 
     def never_started(self, rows: NDArray[np.bool_], outcome: pl.Series) -> None:
@@ -234,3 +243,8 @@ def _codes(texts: pl.Series) -> tuple[I64, tuple[str, ...]]:
     encoded = texts.to_arrow().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def _one(what: str) -> str:
+    """``jobs that were cancelled before they started``, of one job."""
+    return " ".join(_SINGULAR.get(word, word) for word in what.split())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from shunter.report.html import charts, page
 from shunter.report.html.report import report
 
 LIMIT = 3_000_000  # bytes of a report
+HTML_OF_A_PAGE = page.render("Empty", "", [])
 
 
 @pytest.fixture
@@ -46,6 +51,9 @@ def compared(kept):
 DRAWN = """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth).map((plot) =>
   ({ title: plot.closest("figure").dataset.title, marks: plot.querySelectorAll("svg path").length,
      texts: plot.querySelectorAll("svg text").length }))"""
+PRINTED = """() => [...document.querySelectorAll("figure.chart svg[viewBox]")]
+  .filter((svg) => svg.clientWidth).map((svg) =>
+  ({ svg: svg.getAttribute("viewBox"), drawn: `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}` }))"""
 INK = """(canvas) => { const { width, height } = canvas;
   const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
   const seen = new Set(); for (let i = 0; i < data.length; i += 4) seen.add(data.slice(i, i + 3).join());
@@ -137,12 +145,126 @@ def test_a_job_is_found_on_the_timeline(visit, compared, kept):
     opened.keyboard.press("Enter")
     job = kept[2].jobs.row(16, named=True)
     text = opened.locator("#announce").text_content()
-    assert f"Job 17 of {job['user']}: {job['gpus']:g} GPUs" in text
+    assert f"Job 17 of {job['user']}: {job['gpus']:g} GPU" in text
     nodes = ", ".join(map(str, job["nodes"]))
     assert f"node{'s' if len(job['nodes']) > 1 else ''} {nodes}" in text
     opened.get_by_label("Job id").fill("nobody")
     opened.keyboard.press("Enter")
     assert opened.locator("#announce").text_content() == "There is no job nobody."
+
+
+def raw(data, level, strategy=zlib.Z_DEFAULT_STRATEGY):
+    squeeze = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy)
+    return base64.b64encode(squeeze.compress(data) + squeeze.flush()).decode()
+
+
+def test_what_python_packs_the_page_unpacks(visit):
+    draw = np.random.default_rng(0)
+    texts = [b"", b"a", b"abc" * 50_000, draw.bytes(200_000), np.arange(60_000).tobytes(), HTML_OF_A_PAGE.encode()]
+    opened = visit(HTML_OF_A_PAGE)
+    call = """(text) => { const bytes = Stays.bytesOf(text);
+      return [bytes.length, bytes.reduce((sum, byte) => (sum * 31 + byte) % 1000003, 0)]; }"""
+    for data in texts:
+        checksum = 0
+        for byte in data:
+            checksum = (checksum * 31 + byte) % 1000003
+        for packed in (raw(data, 0), raw(data, 1), raw(data, 6), raw(data, 9), raw(data, 6, zlib.Z_FIXED)):
+            assert opened.evaluate(call, packed) == [len(data), checksum]
+
+
+def shifted(run, ids):
+    import polars as pl
+
+    return replace(run, jobs=run.jobs.with_columns(job_id=pl.Series(ids)))
+
+
+def test_a_job_is_found_by_its_id_and_not_by_its_row(visit, kept):
+    ids = [str(3 * number + 200) for number in range(300)][::-1]  # most of them are rows of other jobs
+    opened = visit(report([shifted(kept[0], ids)]))
+    job = kept[0].jobs.row(ids.index("233"), named=True)
+    opened.get_by_label("Job id").fill("233")
+    opened.keyboard.press("Enter")
+    text = opened.locator("#announce").text_content()
+    assert f"Job 233 of {job['user']}: {job['gpus']:g} GPU" in text
+    assert f"node{'s' if len(job['nodes']) > 1 else ''} {', '.join(map(str, job['nodes']))}" in text
+    opened.get_by_label("Job id").fill("17")
+    opened.keyboard.press("Enter")
+    assert opened.locator("#announce").text_content() == "There is no job 17."
+
+
+def test_without_ids_jobs_are_called_rows(visit, kept, monkeypatch):
+    monkeypatch.setattr("shunter.report.html.timeline.packed_ids", lambda ids: {"text": "x" * 3_000_000})
+    opened = visit(report([kept[0]]))
+    job = kept[0].jobs.row(16, named=True)
+    opened.get_by_label("Row (not the job's id)").fill("17")
+    opened.keyboard.press("Enter")
+    text = opened.locator("#announce").text_content()
+    assert f"Job row 17 of {job['user']}" in text
+    assert "Job ids are not in this page" in text
+    for wrong in ("301", "0", "x"):
+        opened.get_by_label("Row (not the job's id)").fill(wrong)
+        opened.keyboard.press("Enter")
+        assert opened.locator("#announce").text_content().startswith(f"There is no row {wrong}. Job ids are not in")
+
+
+def test_the_queue_shows_the_peak_that_its_text_names(visit, kept):
+    opened = visit(report(kept[:1]))
+    figure = opened.locator("figure[data-title='Jobs that wait']")
+    most = int(re.search(r"Up to ([\d,]+) jobs wait at once", figure.text_content())[1].replace(",", ""))
+    ticks = [int(text.replace(",", "")) for text in figure.locator("svg text").all_text_contents() if text.isdigit()]
+    assert max(ticks) >= most
+    assert re.match(
+        r"jobs in the queue, means over [\d.]+ [smh]; thin lines: the most", figure.locator(".label.y").text_content()
+    )
+    data = opened.evaluate(
+        "JSON.parse(document.querySelector(\"figure[data-title='Jobs that wait'] script\").textContent)"
+    )
+    assert max(filter(None, data["series"][0]["peaks"])) == most == kept[0].series["queue"].max()
+    far = figure.locator(".label.y").text_content()
+    figure.locator("button[aria-label='Zoom in']").click()
+    assert figure.locator(".label.y").text_content() != far
+
+
+def dated(run, seconds=1_530_244_242):
+    import polars as pl
+
+    events = run.events.copy()
+    events[:, 0] += 1000 * seconds
+    jobs = run.jobs.with_columns(pl.col("submit") + seconds)
+    series = run.series.with_columns(pl.col("time") + seconds)
+    told = run.decisions.with_columns(pl.col("time") + 1000 * seconds)
+    return replace(run, events=events, jobs=jobs, series=series, decisions=told)
+
+
+def test_times_are_dates_where_the_trace_has_them(visit, kept):
+    opened = visit(report([dated(kept[0])]))
+    for title in ("GPUs in use", "Jobs that wait", "Why jobs waited, over time"):
+        figure = opened.locator(f"figure[data-title='{title}']")
+        assert figure.locator(".label.x").text_content() == "time (UTC)"
+        assert re.search(r"2018-0[67]-\d\d|0[67]-\d\d \d\d:00", figure.locator(".plot svg").text_content())
+    assert re.match(r"Nodes 0 to 3, 2018-06-29 03:50 to 2018-", opened.locator(".timeline .note").text_content())
+    plot = opened.locator("figure[data-title='GPUs in use'] .plot")
+    plot.scroll_into_view_if_needed()
+    plot.hover(position={"x": 300, "y": 60})
+    assert re.match(
+        r"2018-0[67]-\d\d \d\d:\d\d", opened.locator("figure[data-title='GPUs in use'] .tip b").text_content()
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "ticks"),
+    [
+        (185, ["2018-07-01", "2018-08-01", "2018-09-01", "2018-10-01", "2018-11-01", "2018-12-01"]),
+        (1500, ["2019-01-01", "2020-01-01", "2021-01-01", "2022-01-01"]),
+        (24, ["2018-07-02", "2018-07-09", "2018-07-16", "2018-07-23"]),
+        (1, ["06-29 06:00", "06-29 12:00", "06-29 18:00", "06-30 00:00"]),
+        (1 / 1440, ["03:50:50", "03:51:00", "03:51:10", "03:51:20", "03:51:30", "03:51:40"]),
+    ],
+)
+def test_ticks_of_dates_are_round(visit, days, ticks):
+    opened = visit(HTML_OF_A_PAGE)
+    call = f"Numbers.scale({{ unit: 'elapsed', origin: 1530244242 }}, 0, {days * 86400}, 8)"
+    assert opened.evaluate(f"(() => {{ const s = {call}; return s.ticks.map(s.label); }})()") == ticks
 
 
 def test_a_chart_has_its_data_as_a_table(visit, compared, kept):
@@ -208,3 +330,23 @@ def test_all_kinds_of_charts(visit):
     opened = visit(text)
     assert all(one["texts"] >= 2 for one in opened.evaluate(DRAWN) if one["title"] != "heat")
     assert opened.locator("figure[data-title=heat] tbody td").count() == 4
+
+
+def test_a_page_printed_as_soon_as_it_is_loaded_is_whole(visit, compared):
+    opened = visit(compared)
+    opened.emulate_media(media="print")
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    for plot in opened.evaluate(PRINTED):
+        assert plot["svg"] == plot["drawn"], plot
+    assert opened.locator("canvas").evaluate(INK) > 8
+
+
+def test_the_timeline_is_drawn_before_the_page_is_loaded(browser, compared, tmp_path):
+    (tmp_path / "page.html").write_text(compared, encoding="utf-8")
+    opened = browser.new_page()
+    opened.add_init_script(
+        "addEventListener('load', () => { window.early = document.querySelector('canvas').dataset.ready; })"
+    )
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert opened.evaluate("window.early") == "fifo"
+    opened.close()

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -16,6 +17,7 @@ import shunter
 from shunter.cli.main import app
 from shunter.report.html import course, findings
 from shunter.report.html.report import report
+from shunter.report.html.words import counted
 
 
 def row(policy, jct, oracle=False, **more):
@@ -63,11 +65,61 @@ def test_only_oracles_may_win_among_themselves():
     assert "a* has the shortest mean JCT" in told(row("a", 100, oracle=True), row("b", 200, oracle=True))
 
 
+@pytest.mark.parametrize(("stops", "lost", "told"), [(7, 0.0, 1), (7, 0.5, 0), (0, 0.0, 0)])
+def test_preemption_for_free_is_called_so_once(stops, lost, told):
+    more = {"preemptions": stops, "lost_gpu_hours": lost}
+    text = plain(" ".join(findings.several([row("fifo", 400), row("las", 200, **more), row("srtf", 300, **more)])))
+    assert text.count("Stopping and starting jobs costs nothing on this cluster; [overheads] in") == told
+
+
+WAITS = {"mean": 3600.0, "p50": 0.0, "p90": 7200.0, "p95": 14400.0, "p99": 28800.0, "max": 86400.0}
+
+
+def test_recorded_waits_stand_beside_the_policies_and_win_nothing():
+    rows = [row("fifo", 7200, recorded_wait_s=WAITS), row("las", 7900, recorded_wait_s=WAITS)]
+    (line,) = re.findall(r"<tr>[^/]*as recorded</th>(.*?)</tr>", findings.tables(rows)[0])
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
+    assert cells == ["–"] * 5 + ["1.00\u00a0h", "0\u00a0s", "4.00\u00a0h", "8.00\u00a0h", "1.00\u00a0d"]
+    assert "best" not in line
+    assert findings.recorded(rows[0]) == [
+        "As recorded in the trace, jobs waited 1.00 h on average (p95: 4.00 h); under fifo they wait 2.00 h"
+        " (p95: 2.00 h), 100 % above that."
+    ]
+    assert "as recorded" not in findings.tables([row("fifo", 7200, recorded_wait_s=None)])[0]
+
+
+def test_what_was_left_out_is_said_at_the_top_and_in_full_below(kept):
+    told = ["processors are taken as GPUs, one for one", "left out 1,021 jobs that asked for no GPU",
+            "log.csv: left out 2 bad rows (2 end before they begin), the first:\n  line 7: end is 3"]  # fmt: skip
+    text = plain(report(kept, [{**run.summary, "difference": None, "remarks": told} for run in kept]))
+    line = "Left out of the trace: 1,021 jobs that asked for no GPU; 2 bad rows (2 end before they begin)."
+    assert text.index(line) < text.index("The best by each measure")
+    below = text[text.index("digest of the trace") :]
+    for remark in (
+        "log.csv: left out 2 bad rows",
+        "Processors are taken as GPUs, one for one.",
+        "Left out 1,021 jobs",
+        "line 7: end is 3",
+    ):
+        assert remark in below
+    assert "Left out of the trace" not in plain(report(kept))
+
+
 def test_what_may_be_chance_is_called_so():
     unsure = {"mean_s": -10, "low_s": -30, "high_s": 5}
     assert "which may be chance" in told(row("fifo", 400), row("las", 390, difference=unsure))
     sure = {"mean_s": -10, "low_s": -30, "high_s": -5}
     assert "chance" not in told(row("fifo", 400), row("las", 390, difference=sure))
+
+
+def test_practically_a_tie_is_no_headline():
+    assert told(row("fifo", 400), row("las", 397)) == "No policy is clearly better than the others by any measure here."
+    assert "las has the shortest mean JCT" in told(row("fifo", 400), row("las", 395))
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 GPU"), ("1", "1 GPU"), ("2-4", "2-4 GPUs"), (1200, "1,200 GPUs")])
+def test_one_is_not_many(count, text):
+    assert counted(count, "GPU") == text
 
 
 def test_equals_are_not_praised():
@@ -83,6 +135,14 @@ def test_bins_hold_the_mean_of_a_step_function():
     assert course.binned(time, value, np.array([0.0, 20.0, 40.0, 60.0])).tolist()[:2] == [3.0, 4.0]
     assert np.isnan(course.binned(time, value, np.array([0.0, 20.0, 40.0, 60.0]))[2])
     assert np.isnan(course.binned(np.array([]), np.array([]), np.array([0.0, 1.0]))).all()
+
+
+def test_bins_know_the_highest_value_in_them():
+    time, value = np.array([0.0, 10.0, 12.0, 30.0]), np.array([2.0, 9.0, 4.0, 0.0])
+    edges = np.array([-20.0, 0.0, 5.0, 11.0, 20.0, 40.0, 60.0])
+    assert course.highest(time, value, edges).tolist()[1:-1] == [2.0, 9.0, 9.0, 4.0]
+    assert np.isnan(course.highest(time, value, edges)[[0, -1]]).all()
+    assert np.isnan(course.highest(np.array([]), np.array([]), np.array([0.0, 1.0]))).all()
 
 
 # ------------------------------------------------------------------------------------------- the whole
@@ -120,6 +180,19 @@ def test_the_command_of_a_report_leads_to_the_same_run(tmp_path, monkeypatch):
         assert again.exit_code == 0, again.stderr
         digests = [[policy["digest"] for policy in json.loads(done.stdout)["policies"]] for done in (first, again)]
         assert digests[0] == digests[1]
+
+
+@pytest.mark.parametrize(("user", "told"), [("35", "Jobs of user 35 wait"), ("user35", "Jobs of user35 wait")])
+def test_a_user_is_called_one(kept, user, told):
+    run = replace(kept[0], jobs=kept[0].jobs.with_columns(user=pl.lit(user)))
+    assert told in plain(report([run]))
+
+
+def test_fragmentation_is_the_same_number_everywhere(kept):
+    text = plain(report(kept[:1]))
+    number = f"{100 * kept[0].summary['fragmentation']:.1f} %"
+    assert f"While jobs wait, {number} of the free GPUs are on partly used nodes" in text
+    assert f"While jobs waited, {number} of the free GPUs were on partly used nodes" in text
 
 
 def test_without_reasons_there_is_no_section_about_them(kept):

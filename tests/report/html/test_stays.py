@@ -88,6 +88,10 @@ def unpack(text):
     return columns
 
 
+def walked(steps):
+    return np.cumsum(np.where(steps % 2, -(steps + 1) // 2, steps // 2))
+
+
 def test_what_is_packed_comes_out_again(kept):
     held = stays(kept[1].events)
     frame = timeline.Frame(kept[1].cluster, len(kept[1].jobs), int(kept[1].events[0, 0]), int(kept[1].events[-1, 0]))
@@ -99,7 +103,7 @@ def test_what_is_packed_comes_out_again(kept):
     start = sums - np.repeat((sums - columns["delta"])[np.minimum(first, len(sums) - 1)], columns["counts"])
     assert np.abs(start * frame.unit + frame.first - held.start).max() < frame.unit
     assert np.abs((start + columns["length"]) * frame.unit + frame.first - held.end).max() < frame.unit
-    assert columns["job"].tolist() == held.job.tolist()
+    assert walked(columns["job"]).tolist() == held.job.tolist()
     assert columns["amount"].tolist() == held.amount.tolist()
 
 
@@ -114,7 +118,8 @@ def test_the_first_runs_are_exact_while_there_is_room(kept, monkeypatch, room, k
     monkeypatch.setattr(timeline, "GRID_ROOM", 500)
     frame = timeline.Frame(kept[0].cluster, len(kept[0].jobs), 0, int(max(run.events[-1, 0] for run in kept)))
     least = len(timeline._packed_stays(stays(kept[0].events), frame)) + 2 * 500
-    least += len(timeline._packed_jobs(kept[0], frame)["columns"])
+    jobs = timeline._packed_jobs(kept[0], frame)
+    least += len(jobs["columns"]) + sum(map(len, jobs["ids"].values()))
     told = []
     (figure,) = timeline.timeline(["a", "b", "c"], kept, least + room, lambda done, total: told.append((done, total)))
     data = json.loads(figure.partition('<script type="application/json">')[2].partition("</script>")[0])
@@ -124,13 +129,63 @@ def test_the_first_runs_are_exact_while_there_is_room(kept, monkeypatch, room, k
     assert told[-1] == (900, 900)
 
 
-def test_ids_that_do_not_fit_are_left_out_before_the_jobs(kept):
+def data_of(names, runs, room):
+    (figure,) = timeline.timeline(names, runs, room, lambda done, total: None)
+    return json.loads(figure.partition('<script type="application/json">')[2].partition("</script>")[0])
+
+
+def renamed(run, ids):
     import polars as pl
 
+    return replace(run, jobs=run.jobs.with_columns(job_id=pl.Series(ids)))
+
+
+def test_ids_come_before_the_bars_of_later_policies(kept, monkeypatch):
+    monkeypatch.setattr(timeline, "GRID_ROOM", 500)
+    runs = [renamed(run, [f"{number:x}" for number in draw_ids()]) for run in kept]
+    whole = data_of("abc", runs, 10**6)
+    ids = sum(map(len, whole["jobs"]["ids"].values()))
+    room = len(whole["jobs"]["columns"]) + sum(len(run["stays"]) for run in whole["runs"])
+    data = data_of("abc", runs, room + ids - 1)
+    assert data["jobs"]["ids"] == whole["jobs"]["ids"]
+    assert ["stays" in run for run in data["runs"]] == [True, True, False]
+
+
+def draw_ids():
+    return np.random.default_rng(0).choice(2**40, 300, replace=False).tolist()
+
+
+def test_ids_are_left_out_only_if_no_bar_fits_beside_them(kept):
     draw = np.random.default_rng(0)
     long = [draw.bytes(300).hex() for _ in range(300)]
-    run = replace(kept[0], jobs=kept[0].jobs.with_columns(job_id=pl.Series(long)))
-    (figure,) = timeline.timeline(["a"], [run], 20_000, lambda done, total: None)
-    data = json.loads(figure.partition('<script type="application/json">')[2].partition("</script>")[0])
+    data = data_of(["a"], [renamed(kept[0], long)], 20_000)
     assert "stays" in data["runs"][0]
-    assert data["jobs"]["names"] is None
+    assert data["jobs"]["ids"] is None
+
+
+def read_ids(packed):
+    inflate = lambda text: zlib.decompress(base64.b64decode(text), -15)  # noqa: E731
+    if "text" in packed:
+        return json.loads(inflate(packed["text"]))
+    stems, columns = json.loads(inflate(packed["stems"])), unpack(packed["columns"])
+    parts = zip(columns["stem"].tolist(), columns["width"].tolist(), walked(columns["number"]).tolist(), strict=True)
+    return [stems[stem] + (f"{number:0{width}d}" if width else "") for stem, width, number in parts]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [], ["7"], ["", "0", "00", "007", "x", "a\nb1"], ["18446744073709551615", "1000000000", "999999999", "5"],
+        [f"application_15_{number:04d}" for number in range(12_000, 8_000, -3)], ["ümlaut-3", "日本-03", "<b>"],
+        [f"{number:032x}" for number in draw_ids()],
+    ],
+)  # fmt: skip
+def test_every_id_comes_out_as_it_was(ids):
+    assert read_ids(timeline.packed_ids(ids)) == ids
+
+
+def test_numbers_as_ids_are_small():
+    ids = [str(number) for number in np.cumsum(np.random.default_rng(0).integers(1, 4, 100_000)).tolist()]
+    packed = timeline.packed_ids(ids)
+    assert sum(map(len, packed.values())) < 50_000
+    assert read_ids(packed) == ids

@@ -29,6 +29,23 @@ def page():
     return trace_page(trace, describe(trace, cluster), validate(trace, cluster))
 
 
+def test_the_load_is_over_dates(browser, tmp_path):
+    made = synthetic(2000, load=0.1)
+    trace = dataclasses.replace(made, submit=made.submit + 1_599_436_800_000)
+    cluster = clusters.load("16x8")
+    about = describe(trace, cluster)
+    assert len(about["load"]["by_day"]) > 20
+    (tmp_path / "page.html").write_text(trace_page(trace, about, []), encoding="utf-8")
+    opened = browser.new_page()
+    opened.goto((tmp_path / "page.html").as_uri())
+    figure = opened.locator("figure[data-title='Load by day of submission']")
+    assert figure.locator(".label.x").text_content() == "day of submission"
+    assert "2020-09" in figure.locator(".plot svg").text_content()
+    figure.locator("summary").click()
+    assert figure.locator("tbody th").first.text_content() == "2020-09-07"
+    opened.close()
+
+
 def test_it_is_small_and_says_what_was_found(page):
     assert len(page.encode()) < LIMIT
     for part in ("larger than a node", "Run times by size", "2020-09-07 00:00:00 to", "no recorded_wait"):

@@ -27,13 +27,16 @@ class Axis:
     """An axis: its label, and how its numbers are written.
 
     Units are ``duration`` (seconds, written 45.0 s, 4.52 h), ``elapsed`` (seconds since the beginning, written
-    2 d 6 h), ``count`` (whole numbers), ``number`` and ``share`` (0 to 1, written in percent).
+    2 d 6 h, or as a date where ``origin`` says when that was), ``count`` (whole numbers), ``number`` and ``share``
+    (0 to 1, written in percent).
     """
 
     label: str
     unit: Unit = "number"
     log: bool = False
     top: float | None = None  # the axis never ends above this
+    origin: float | None = None  # seconds from 1970 to the beginning
+    mean: bool = False  # its values are means over the time they stand for
 
 
 def lines(
@@ -44,9 +47,17 @@ def lines(
     *,
     styles: Sequence[int] | None = None,
     zoom: str = "",
+    peaks: Mapping[str, ArrayLike] | None = None,
 ) -> Chart:
-    """Lines over common ``x``; charts with the same ``zoom`` are zoomed together along x."""
-    return _chart("lines", {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
+    """Lines over common ``x``; charts with the same ``zoom`` are zoomed together along x.
+
+    ``peaks`` are the largest values of which those of ``series`` are means, drawn as thin lines.
+    """
+    chart = _chart("lines", {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
+    if peaks:
+        for drawn in chart["series"]:
+            drawn["peaks"] = numbers(peaks[drawn["name"]])
+    return chart
 
 
 def steps(
@@ -128,7 +139,14 @@ def _quantiles(values: F64, shares: F64) -> F64:
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    return {"label": axis.label, "unit": axis.unit, "log": axis.log, "top": axis.top}
+    return {
+        "label": axis.label,
+        "unit": axis.unit,
+        "log": axis.log,
+        "top": axis.top,
+        "origin": axis.origin,
+        "mean": axis.mean,
+    }
 
 
 def _chart(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from shunter.model import EARLIEST_DATE_MS
+from shunter.report.hours import LAST_DATE_MS
 from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
+from shunter.report.html.words import counted, span_of
 from shunter.report.tables import duration, number, share
 from shunter.world import F64
 
@@ -18,10 +21,11 @@ if TYPE_CHECKING:
 
     from shunter.folders import Run
 
+Step: TypeAlias = tuple[F64, F64]  # when a value begins to hold, and the value
+
 BINS = 1000  # of every course over time
 FULL = 0.95  # of the GPUs in use
 MOST_NAMES = 12  # users or virtual clusters beside each other
-TIME = Axis("time since the first submission", "elapsed")
 ZOOM = "time"  # all courses are zoomed together
 
 
@@ -38,7 +42,7 @@ def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> 
     samples = {name: _finished(run)[column].to_numpy() for name, run in zip(names, runs, strict=True)}
     halves = {name: float(np.median(values)) if len(values) else 0.0 for name, values in samples.items()}
     tails = {name: float(np.percentile(values, 95)) if len(values) else 0.0 for name, values in samples.items()}
-    half, most = _range(halves), _range(tails)
+    half, most = span_of(halves, duration), span_of(tails, duration)
     finding = (
         f"Half of the jobs are complete within {half}, 95 % within {most}."
         if column == "jct"
@@ -53,18 +57,10 @@ def _finished(run: Run) -> pl.DataFrame:
     return run.jobs.filter(run.jobs["state"] == "done")
 
 
-def _range(values: Mapping[str, float]) -> str:
-    """``12.0 m (las) to 4.00 h (fifo)``: the shortest and the longest time."""
-    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-    if duration(values[low]) == duration(values[high]):
-        return duration(values[low])
-    return f"{duration(values[low])} ({low}) to {duration(values[high])} ({high})"
-
-
 def _by_size(names: Sequence[str], rows: Sequence[Row]) -> str:
     sizes = [size for size, group in rows[0]["by_size"].items() if group["jobs"]]
     means = {n: [row["by_size"][size]["wait_s"]["mean"] for size in sizes] for n, row in zip(names, rows, strict=True)}
-    finding = _worst(means, sizes, "jobs of {} GPUs")
+    finding = _worst(means, [f"jobs of {counted(size, 'GPU')}" for size in sizes])
     return figure("Wait by job size", finding, bars(sizes, means, "GPUs of the job", Axis("mean wait", "duration")))
 
 
@@ -78,7 +74,7 @@ def _by_vc(names: Sequence[str], rows: Sequence[Row]) -> list[str]:
         for name, row in zip(names, rows, strict=True)
     }
     chart = bars(shown, means, "virtual cluster", Axis("mean wait", "duration"))
-    finding = _worst(means, shown, "jobs of {}")
+    finding = _worst(means, [f"jobs of {vc}" for vc in shown])
     return [figure("Wait by virtual cluster", finding, chart, _left_out(len(counts), "virtual clusters"))]
 
 
@@ -93,20 +89,31 @@ def _by_user(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
     waits = [dict(zip(mean["user"].to_list(), mean["wait"].to_list(), strict=True)) for mean in means]
     series = {n: [wait.get(user, np.nan) for user in shown] for n, wait in zip(names, waits, strict=True)}
     chart = bars(shown, series, "user, most jobs first", Axis("mean wait", "duration"))
-    return [figure("Wait by user", _worst(series, shown, "jobs of {}"), chart, _left_out(len(top), "users"))]
+    return [
+        figure(
+            "Wait by user",
+            _worst(series, [f"jobs of {_user(user)}" for user in shown]),
+            chart,
+            _left_out(len(top), "users"),
+        )
+    ]
+
+
+def _user(name: str) -> str:
+    """Some are numbers, which say nothing alone."""
+    return name if name.lower().startswith("user") else f"user {name}"
 
 
 def _left_out(count: int, what: str) -> str:
     return f"The {MOST_NAMES} with the most jobs, of {count:,} {what}." if count > MOST_NAMES else ""
 
 
-def _worst(means: Mapping[str, Sequence[float]], groups: Sequence[str], whose: str) -> str:
+def _worst(means: Mapping[str, Sequence[float]], groups: Sequence[str]) -> str:
     """Who waits longest, under the best and the worst policy for them."""
     table = np.nan_to_num(np.array(list(means.values()), np.float64))
     policies, at = list(means), int(table.max(axis=0).argmax())
     column = table[:, at]
-    who = whose.format(groups[at])
-    head = f"{who[0].upper()}{who[1:]} wait longest: {duration(column.max())} on average"
+    head = f"{groups[at][0].upper()}{groups[at][1:]} wait longest: {duration(column.max())} on average"
     if len(policies) == 1 or duration(column.max()) == duration(column.min()):
         return head + "."
     best, worst = policies[int(column.argmin())], policies[int(column.argmax())]
@@ -116,30 +123,49 @@ def _worst(means: Mapping[str, Sequence[float]], groups: Sequence[str], whose: s
 # ------------------------------------------------------------------------------------------- over time
 
 
-def courses(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
+def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     """GPUs in use, the queue and fragmentation over time."""
     origin, end = span(runs)
     edges = np.linspace(origin, end, BINS + 1)
     gpus = runs[0].cluster.gpus
     middle = (edges[:-1] + edges[1:]) / 2 - origin
 
-    def drawn(title: str, column: str, y: Axis, scale: float, tell: Callable[[F64, F64], str]) -> str:
+    def drawn(title: str, column: str, y: Axis, scale: float, tell: Callable[[dict[str, Step]], str]) -> str:
         steps = {
             name: (run.series["time"].to_numpy(), run.series[column].to_numpy() / scale)
             for name, run in zip(names, runs, strict=True)
         }
         series = {name: binned(*step, edges) for name, step in steps.items()}
-        return figure(title, _extremes(steps, tell), lines(middle, series, TIME, y, zoom=ZOOM))
+        peaks = {name: highest(*step, edges) for name, step in steps.items()} if column == "queue" else None
+        return figure(title, tell(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM, peaks=peaks))
 
+    broken = _broken({name: float(row["fragmentation"]) for name, row in zip(names, rows, strict=True)})
     return [
-        drawn("GPUs in use", "busy_gpus", Axis("share of all GPUs", "share", top=1), gpus, _busy),
-        drawn("Jobs that wait", "queue", Axis("jobs in the queue", "count"), 1, _queue),
-        drawn("Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1), 1, _broken),
+        drawn(
+            "GPUs in use",
+            "busy_gpus",
+            Axis("share of all GPUs", "share", top=1, mean=True),
+            gpus,
+            lambda s: _extremes(s, _busy),
+        ),
+        drawn(
+            "Jobs that wait", "queue", Axis("jobs in the queue", "count", mean=True), 1, lambda s: _extremes(s, _queue)
+        ),
+        drawn(
+            "Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1, mean=True), 1, lambda _: broken
+        ),
         note(
-            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. Points are"
-            f" means; the page has one for every {duration((end - origin) / BINS)}, and shows those from near enough."
+            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. From near"
+            f" enough, a point is the mean over {duration((end - origin) / BINS)}."
         ),
     ]
+
+
+def time_axis(origin: float) -> Axis:
+    """Time since ``origin``, in seconds; with dates where it is one."""
+    if EARLIEST_DATE_MS <= 1000 * origin <= LAST_DATE_MS:
+        return Axis("time (UTC)", "elapsed", origin=origin)
+    return Axis("time since the first submission", "elapsed")
 
 
 def span(runs: Sequence[Run]) -> tuple[float, float]:
@@ -160,6 +186,17 @@ def binned(time: F64, value: F64, edges: F64) -> F64:
         return np.where(held > 0, np.diff(at) / held, np.nan)
 
 
+def highest(time: F64, value: F64, edges: F64) -> F64:
+    """The largest value of a step function in each bin; NaN for bins that it does not reach."""
+    if not len(time):
+        return np.full(len(edges) - 1, np.nan)
+    begin = np.maximum(np.searchsorted(time, edges[:-1], side="right") - 1, 0)
+    end = np.searchsorted(time, edges[1:], side="left")
+    reached = (end > begin) & (edges[:-1] < time[-1])
+    bounds = np.stack([begin, np.maximum(end, begin + 1)], axis=1).ravel()
+    return np.where(reached, np.maximum.reduceat(np.append(value, -np.inf), bounds)[::2], np.nan)
+
+
 def _mean(time: F64, value: F64) -> float:
     """The mean of a step function over its whole time."""
     return float(value[:-1] @ np.diff(time)) / (time[-1] - time[0]) if len(time) > 1 else 0.0
@@ -174,11 +211,16 @@ def _queue(time: F64, value: F64) -> str:
     return f"up to {int(value.max()) if len(value) else 0:,} jobs wait at once, {number(_mean(time, value))} on average"
 
 
-def _broken(time: F64, value: F64) -> str:
-    return f"{share(_mean(time, value))} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run"
+def _broken(fragmentation: Mapping[str, float]) -> str:
+    """By the measure of the summary; a free cluster that nobody waits for does not count."""
+    between = span_of(fragmentation, share)
+    return (
+        f"While jobs wait, {between} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run."
+        " The chart also has the times in which nobody waits."
+    )
 
 
-def _extremes(steps: Mapping[str, tuple[F64, F64]], tell: Callable[[F64, F64], str]) -> str:
+def _extremes(steps: Mapping[str, Step], tell: Callable[[F64, F64], str]) -> str:
     """``Under a, ...; under b, ...``: where the mean is lowest, and where it is highest."""
     means = {name: _mean(*step) for name, step in steps.items()}
     low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shunter.report.html.page import Cell, note, points, table
+from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 
 ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster. It bounds what can be reached."
 _WORSE = 1.1  # a cost is told when it is so many times what the first policy has
+_TIE = 0.01  # what differs by less is no headline
 _MOST_COSTS = 4
+_POINTS = ("mean", "p50", "p95", "p99", "max")  # of times, in tables
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,14 @@ def label(row: Row) -> str:
 def several(rows: Sequence[Row]) -> list[str]:
     """The summary of a comparison; the first policy is what the others are compared with."""
     stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
-    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else [])]
-    return [points(sentences(rows)), winners(rows), *tables(rows), *notes]
+    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else []), *_recorded_note(rows)]
+    return [points([*sentences(rows), *_free(rows), *recorded(rows[0])]), winners(rows), *tables(rows), *notes]
 
 
 def one(row: Row) -> list[str]:
     """The summary of a single run."""
-    return [points(_story(row)), *tables([row]), *([note(ORACLE)] if row["oracle"] else [])]
+    notes = [*([note(ORACLE)] if row["oracle"] else []), *_recorded_note([row])]
+    return [points([*_story(row), *_free([row]), *recorded(row)]), *tables([row]), *notes]
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
@@ -88,6 +92,32 @@ def sentences(rows: Sequence[Row]) -> list[str]:
         gap = _relative(mean.of(reached), mean.of(best), f"{label(best)}, the best policy without that knowledge")
         told.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
     return told
+
+
+def _free(rows: Sequence[Row]) -> list[str]:
+    """Whoever stops jobs at no cost should know it."""
+    if not any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
+        return []
+    return [
+        "Stopping and starting jobs costs nothing on this cluster; [overheads] in the cluster file says what it costs"
+        " (docs/reference/cluster.md)."
+    ]
+
+
+def recorded(row: Row) -> list[str]:
+    """How far a policy's waits are from those in the trace, where it has any."""
+    waits = row.get("recorded_wait_s")
+    if not waits:
+        return []
+    mean = row["wait_s"]["mean"]
+    told = f"As recorded in the trace, jobs waited {duration(waits['mean'])} on average (p95: {duration(waits['p95'])})"
+    gap = f", {_relative(mean, waits['mean'], 'that')}" if waits["mean"] else ""
+    return [f"{told}; under {label(row)} they wait {duration(mean)} (p95: {duration(row['wait_s']['p95'])}){gap}."]
+
+
+def _recorded_note(rows: Sequence[Row]) -> list[str]:
+    told = "As recorded: the waits that the trace has, from the machines and the scheduler that it was recorded on."
+    return [note(told)] if rows[0].get("recorded_wait_s") else []
 
 
 def _winners(rows: Sequence[Row]) -> list[Row]:
@@ -109,9 +139,17 @@ def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
 
 
 def _clearly(measure: Measure, winner: Row, rows: Sequence[Row]) -> bool:
-    """Whether it is the only best one, as people read the numbers."""
-    values = [measure.text(row) for row in rows]
-    return measure.winner(rows) is winner and values.count(measure.text(winner)) == 1
+    """Whether it is the only best one, and not by so little that nobody would call it better."""
+    others = [row for row in rows if row is not winner]
+    if measure.winner(rows) is not winner or not others:
+        return measure.winner(rows) is winner
+    best, second = measure.of(winner), measure.of(measure.winner(others))
+    alike = measure.text(winner) in map(measure.text, others)
+    return not alike and abs(best - second) > _TIE * max(abs(best), abs(second))
+
+
+def _times(count: float) -> str:
+    return counted(f"{count:,.0f}", "time")
 
 
 def _doubt(row: Row) -> str:
@@ -132,7 +170,7 @@ def _price(winner: Row, first: Row) -> str:
         if base > 0 and mine > _WORSE * base:
             costs.append(f"its {measure.name} is {mine / base:.1f}x {label(first)}'s ({measure.text(winner)})")
     if winner["preemptions"] > first["preemptions"]:
-        costs.append(f"it stops running jobs {winner['preemptions']:,.0f} times")
+        costs.append(f"it stops running jobs {_times(winner['preemptions'])}")
     return (
         f" The price: {_list(costs[:_MOST_COSTS])}."
         if costs
@@ -167,10 +205,12 @@ def _story(row: Row) -> list[str]:
     ]
     if len(sizes) > 1:
         worst = max(sizes, key=lambda name: sizes[name]["wait_s"]["mean"])
-        told.append(f"Jobs of {worst} GPUs waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average.")
+        told.append(
+            f"Jobs of {counted(worst, 'GPU')} waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average."
+        )
     if row["preemptions"]:
         lost = number(row["lost_gpu_hours"])
-        told.append(f"Running jobs were stopped {row['preemptions']:,.0f} times, which lost {lost} GPU-hours.")
+        told.append(f"Running jobs were stopped {_times(row['preemptions'])}, which lost {lost} GPU-hours.")
     return told
 
 
@@ -186,7 +226,7 @@ def winners(rows: Sequence[Row]) -> str:
     groups = [(name, group) for name, group in groups if group]
     lines = [[measure.name, *(cell for _, group in groups for cell in _best(measure, group))] for measure in MEASURES]
     headings = [heading for name, _ in groups for heading in (name, "its value")]
-    return table("The best by each measure", ["measure", *headings], lines)
+    return table("The best by each measure", ["measure", *headings], lines, words=(1, 3))
 
 
 def _best(measure: Measure, rows: Sequence[Row]) -> tuple[str, str]:
@@ -203,7 +243,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
     times = [
         (f"{what} {point}", _point(key, point), duration, min)
         for what, key in (("JCT", "jct_s"), ("wait", "wait_s"))
-        for point in ("mean", "p50", "p95", "p99", "max")
+        for point in _POINTS
     ]
     rest: list[tuple[str, Callable[[Row], float], Callable[[float], str], Any]] = [
         ("bounded slowdown", _point("bsld", "mean"), number, min),
@@ -219,9 +259,13 @@ def tables(rows: Sequence[Row]) -> list[str]:
         headings += [f"mean JCT against {label(rows[0])}"]
         second.append([_difference(row, rows[0]) for row in rows])
     first = [_column(rows, *column[1:]) for column in times]
+    lines = _lines(rows, first)
+    if waits := rows[0].get("recorded_wait_s"):  # no policy: nothing of it is the best
+        cells = [duration(waits[point]) for point in _POINTS]
+        lines.append(["as recorded", *["–" for _ in _POINTS], *cells])
     return [
         table("Times: completion (JCT, submission to end) and wait in the queue", ["policy", *(t[0] for t in times)],
-              _lines(rows, first)),
+              lines),
         table("Everything else", headings, _lines(rows, second)),
     ]  # fmt: skip
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -18,7 +18,7 @@ from shunter.report.html.charts import Chart
 GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
 SCRIPTS = (
     "vendor/echarts.min.js",
-    *(f"js/{name}.js" for name in ("numbers", "controls", "figures", "stays", "timeline")),
+    *(f"js/{name}.js" for name in ("numbers", "controls", "figures", "inflate", "stays", "timeline")),
 )
 
 
@@ -96,15 +96,22 @@ def code(text: str) -> str:
     return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
 
 
-def table(caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> str:
-    """A table; the first column names the rows, the others are numbers."""
-    head = "".join(f'<th scope="col">{text_of(heading)}</th>' for heading in headings)
+def table(
+    caption: str, headings: Sequence[str], rows: Sequence[Sequence[str | Cell]], words: Collection[int] = ()
+) -> str:
+    """A table; the first column names the rows, the others are numbers, or ``words`` where it says so."""
+    head = "".join(
+        f'<th scope="col"{_kind("word" * (at in words))}>{text_of(heading)}</th>' for at, heading in enumerate(headings)
+    )
     body = "".join(
-        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>{"".join(map(_td, row[1:]))}</tr>' for row in rows
+        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>'
+        f"{''.join(_td(cell, at in words) for at, cell in enumerate(row[1:], 1))}</tr>"
+        for row in rows
     )
     return (
-        f'<div class="table" role="region" tabindex="0" aria-label="{text_of(caption)}"><table>'
-        f"<caption>{text_of(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f'<div{_kind("table words" if words else "table")} role="region" tabindex="0" aria-label="{text_of(caption)}">'
+        f"<table><caption>{text_of(caption)}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -143,9 +150,13 @@ def _section(section: Section) -> str:
     return f'<section aria-labelledby="{name}"><h2 id="{name}">{text_of(section.title)}</h2>\n{body}\n</section>'
 
 
-def _td(cell: str | Cell) -> str:
+def _td(cell: str | Cell, word: bool) -> str:
     best = isinstance(cell, Cell) and cell.best
-    return f'<td class="best">{_cell(cell)}</td>' if best else f"<td>{_cell(cell)}</td>"
+    return f"<td{_kind('best' if best else 'word' if word else '')}>{_cell(cell)}</td>"
+
+
+def _kind(name: str) -> str:
+    return f' class="{name}"' if name else ""
 
 
 def _cell(cell: str | Cell) -> str:

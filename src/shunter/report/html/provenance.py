@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from shunter.report.html.findings import Row, label
-from shunter.report.html.page import code, facts, table
+from shunter.report.html.page import code, facts, paragraph, points, table
+from shunter.report.html.words import counted
 
 if TYPE_CHECKING:
     from shunter.folders import Run
@@ -20,7 +22,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     path = record.trace.path
     name = path if path.startswith("synthetic") else PurePath(path).name
     kinds = "; ".join(
-        f"{g.count:,} nodes of {g.gpus} {g.gpu_type}{f' ({g.vc})' if g.vc else ''}" for g in cluster.groups[:6]
+        f"{counted(g.count, 'node')} of {g.gpus} {g.gpu_type}{f' ({g.vc})' if g.vc else ''}" for g in cluster.groups[:6]
     )
     more = f"; and {len(cluster.groups) - 6} more groups" if len(cluster.groups) > 6 else ""
     versions = first.versions
@@ -31,7 +33,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
         ("trace", name or "made in memory"),
         ("jobs", f"{first.summary['jobs']:,}"),
         ("digest of the trace", record.trace.digest),
-        ("cluster", f"{cluster.name}: {cluster.nodes:,} nodes, {cluster.gpus:,} GPUs"),
+        ("cluster", f"{cluster.name}: {counted(cluster.nodes, 'node')}, {counted(cluster.gpus, 'GPU')}"),
         ("nodes", kinds + more),
         ("seed", str(record.seed)),
         ("jobs that can never fit", "left out" if record.drop_unfit else "none allowed"),
@@ -40,11 +42,31 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
         ("on", versions.get("platform", "")),
     ]
     lines = [[label(row), _estimates(run), run.summary["digest"]] for run, row in zip(runs, rows, strict=True)]
+    told = remarks(rows)
     return [
         facts(about),
-        table("Policies, with the settings that differ from their defaults", ["policy", "estimates", "digest"], lines),
+        *([paragraph("What reading the trace left out or took for granted:"), points(told)] if told else []),
+        table(
+            "Policies, with the settings that differ from their defaults",
+            ["policy", "estimates", "digest"],
+            lines,
+            words=(1, 2),
+        ),
         code(command(runs, rows)),
     ]
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What was left out or taken for granted, as sentences, each once."""
+    found = dict.fromkeys(remark for row in rows for remark in row.get("remarks", ()))
+    return [f"{remark[0].upper() if remark.split()[0].isalpha() else remark[0]}{remark[1:]}." for remark in found]
+
+
+def left_out(rows: Sequence[Row]) -> str:
+    """In one line which rows of the trace were not simulated; nothing if all were."""
+    heads = [remark.partition("\n")[0].rstrip(".").removesuffix(", the first:") for remark in remarks(rows)]
+    found = [part[1] for part in (re.search(r"\b[Ll]eft out (.+)", head) for head in heads) if part]
+    return f"Left out of the trace: {'; '.join(found)}. See What was run." if found else ""
 
 
 def _estimates(run: Run) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 
 from shunter.report.explain import REASONS
 from shunter.report.html.charts import Axis, bars, stacked
-from shunter.report.html.course import TIME, ZOOM
+from shunter.report.html.course import ZOOM, time_axis
 from shunter.report.html.page import choice, figure, grid, note
+from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
 from shunter.report.tables import duration, share
 from shunter.report.waiting import Waiting, waiting
@@ -67,7 +68,8 @@ def _over_time(one: Waiting, styles: dict[str, int]) -> str:
     kept = [code for code in styles if code in one.codes and one.over_time[one.codes.index(code)].any()]
     middle = (one.edges[:-1] + one.edges[1:]) / 2 - one.edges[0]
     series = {_words(code): one.over_time[one.codes.index(code)] for code in kept}
-    chart = stacked(middle, series, TIME, Axis("jobs that wait", "number"), styles=[styles[c] for c in kept], zoom=ZOOM)
+    x, y = time_axis(one.edges[0]), Axis("jobs that wait", "number", mean=True)
+    chart = stacked(middle, series, x, y, styles=[styles[code] for code in kept], zoom=ZOOM)
     return figure("Why jobs waited, over time", _main(one), chart)
 
 
@@ -99,6 +101,6 @@ def _worst_size(means: F64, names: Sequence[str], codes: Sequence[str]) -> str:
         return "No job waited."
     reason, whole = int(means[:, worst].argmax()), float(means[:, worst].sum())
     return (
-        f"Jobs of {names[worst]} GPUs wait {duration(whole)} on average, {duration(means[reason, worst])} of it:"
-        f" {_words(codes[reason])}."
+        f"Jobs of {counted(names[worst], 'GPU')} wait {duration(whole)} on average,"
+        f" {duration(means[reason, worst])} of it: {_words(codes[reason])}."
     )

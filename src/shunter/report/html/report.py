@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import Row, label
-from shunter.report.html.page import Section, note, render
-from shunter.report.html.provenance import provenance
+from shunter.report.html.page import Section, note, paragraph, render
+from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
 from shunter.report.html.timeline import Progress, timeline
+from shunter.report.html.words import counted
 from shunter.report.tables import duration
 
 if TYPE_CHECKING:
@@ -30,10 +31,11 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
         [note(f"Numbers above are means of {repeats} repeats. Charts show the first of them.")] if repeats > 1 else []
     )
     summary = findings.several(rows) if len(runs) > 1 else findings.one(rows[0])
+    missing = left_out(rows)
     sections = [
-        Section("Summary", [*summary, *again]),
+        Section("Summary", [*([paragraph(missing)] if missing else []), *summary, *again]),
         Section("Who waits", distributions(names, runs, rows)),
-        Section("Over time", courses(names, runs)),
+        Section("Over time", courses(names, runs, rows)),
     ]
     why = reasons(names, runs)
     if why:
@@ -53,7 +55,8 @@ def _title(names: Sequence[str], run: Run) -> str:
 def _lead(runs: Sequence[Run]) -> str:
     first, cluster = runs[0], runs[0].cluster
     longest = max(float(run.summary["makespan_s"]) for run in runs)
+    machines = f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')}"
     return (
-        f"{first.summary['jobs']:,} jobs on {cluster.nodes:,} nodes with {cluster.gpus:,} GPUs,"
+        f"{counted(first.summary['jobs'], 'job')} on {machines},"
         f" simulated over {duration(longest)} by shunter {first.versions.get('shunter', '')}."
     )

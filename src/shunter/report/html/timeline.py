@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shunter.model import GPU
-from shunter.report.html.course import ZOOM, span
+from shunter.report.html.course import ZOOM, span, time_axis
 from shunter.report.html.page import embed, table, text_of
 from shunter.report.html.stays import Stays, occupancy, stays
+from shunter.report.html.words import counted, span_of
 from shunter.report.tables import share
 from shunter.world import I64
 
@@ -31,6 +33,8 @@ GRID_ROWS, GRID_BINS, LEVELS = 500, 800, 32  # a grid at its finest
 GRID_ROOM = 150_000  # characters kept free for each grid
 MOST_STAYS = 400_000  # more are not even tried
 GROUPS = 16  # rows of the table behind the timeline
+
+_NUMBERED = re.compile(r"(.*?)([0-9]{0,9})", re.DOTALL)  # a stem and a number small enough to be packed
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -61,24 +65,24 @@ def timeline(names: Sequence[str], runs: Sequence[Run], room: int, progress: Pro
     placed = [index for index, one in enumerate(held) if len(one.node)]
     if not placed:
         return []
-    jobs, left = _packed_jobs(runs[0], frame), room
-    packed: list[dict[str, Any]] = []
-    for done, index in enumerate(placed, 1):  # every run has room for a grid; what is left goes to the first ones
-        room = left - len(jobs["columns"]) - GRID_ROOM * (len(placed) - done)
-        packed.append(_packed(held[index], frame, room))
-        left -= len(packed[-1].get("stays", packed[-1].get("grid", "")))
-        progress(done * frame.jobs, len(placed) * frame.jobs)
+    jobs = _packed_jobs(runs[0], frame)
+    room -= len(jobs["columns"])
+    shown = [held[index] for index in placed]
+    packed = _packed_runs(shown, frame, room - sum(map(len, jobs["ids"].values())), progress)
+    if not any("stays" in one for one in packed):  # bars without names say more than no bars
+        jobs["ids"] = None
+        packed = _packed_runs(shown, frame, room, progress)
     exact = any("stays" in one for one in packed)
-    if len(jobs["columns"]) + len(jobs["names"]) > left:
-        jobs["names"] = None  # jobs then go by their number in the trace
     data = {
-        "zoom": ZOOM, "span": (last - first) / 1000, "unit": frame.unit / 1000, "jobs": jobs if exact else None,
+        "zoom": ZOOM, "origin": time_axis(first / 1000).origin, "span": (last - first) / 1000,
+        "unit": frame.unit / 1000, "jobs": jobs if exact else None,
         "groups": [[group.count, group.gpus, group.gpu_type, group.vc] for group in frame.cluster.groups],
         "runs": [{"name": names[index], **one} for index, one in zip(placed, packed, strict=True)],
     }  # fmt: skip
-    shown = {names[index]: held[index] for index in placed}
     used = {names[index]: float(runs[index].summary["utilization"]) for index in placed}
-    return [_figure(data, _finding(frame.cluster, used), _nodes(shown, frame))]
+    return [
+        _figure(data, _finding(frame.cluster, used), _nodes({names[index]: held[index] for index in placed}, frame))
+    ]
 
 
 # ------------------------------------------------------------------------------------------- packing
@@ -96,6 +100,22 @@ def _text(data: bytes) -> str:
     return base64.b64encode(squeeze.compress(data) + squeeze.flush()).decode()
 
 
+def _steps(values: I64) -> I64:
+    """From each number to the next; what goes down is odd."""
+    step = np.diff(values, prepend=0)
+    return np.where(step < 0, -2 * step - 1, 2 * step)
+
+
+def _packed_runs(held: Sequence[Stays], frame: Frame, room: int, progress: Progress) -> list[dict[str, Any]]:
+    """Every run has room for a grid; what is left goes to the stays of the first ones."""
+    packed: list[dict[str, Any]] = []
+    for done, one in enumerate(held, 1):
+        packed.append(_packed(one, frame, room - GRID_ROOM * (len(held) - done)))
+        room -= len(packed[-1].get("stays", packed[-1].get("grid", "")))
+        progress(done * frame.jobs, len(held) * frame.jobs)
+    return packed
+
+
 def _packed(held: Stays, frame: Frame, room: int) -> dict[str, Any]:
     """The stays if they fit into so many characters, else a grid."""
     if len(held.node) <= MOST_STAYS:
@@ -111,7 +131,7 @@ def _packed_stays(held: Stays, frame: Frame) -> str:
     fresh = np.diff(held.node, prepend=-1) != 0
     delta = np.where(fresh, start, np.diff(start, prepend=0))
     job = np.where(held.job < 0, frame.jobs, held.job)
-    return pack(counts=counts, delta=delta, length=end - start, amount=held.amount, job=job)
+    return pack(counts=counts, delta=delta, length=end - start, amount=held.amount, job=_steps(job))
 
 
 def _packed_grid(held: Stays, frame: Frame) -> dict[str, Any]:
@@ -129,8 +149,20 @@ def _packed_jobs(run: Run, frame: Frame) -> dict[str, Any]:
     users, user = _codes(run.jobs["user"].to_list())
     submit = (np.rint(run.jobs["submit"].to_numpy() * 1000).astype(np.int64) - frame.first) // frame.unit
     gpus = np.rint(run.jobs["gpus"].to_numpy() * GPU).astype(np.int64)
-    names = _text(json.dumps(run.jobs["job_id"].to_list(), ensure_ascii=False).encode())
-    return {"names": names, "users": users, "columns": pack(user=user, gpus=gpus, submit=np.maximum(submit, 0))}
+    ids = packed_ids(run.jobs["job_id"].to_list())
+    return {"ids": ids, "users": users, "columns": pack(user=user, gpus=gpus, submit=np.maximum(submit, 0))}
+
+
+def packed_ids(ids: Sequence[str]) -> dict[str, str]:
+    """Ids as text, or as stems and the numbers that follow them, told by their steps: whichever is shorter."""
+    text = _text(json.dumps(ids, ensure_ascii=False).encode())
+    parts = [_NUMBERED.fullmatch(one) for one in ids]
+    stems, stem = _codes([part[1] if part else None for part in parts])
+    digits = [part[2] if part else "" for part in parts]
+    number = np.array([int(one or 0) for one in digits], np.int64)
+    numbers = pack(stem=stem, width=np.array(list(map(len, digits)), np.int64), number=_steps(number))
+    written = _text(json.dumps(stems, ensure_ascii=False).encode())
+    return {"text": text} if len(text) <= len(written) + len(numbers) else {"stems": written, "columns": numbers}
 
 
 def _codes(names: Sequence[str | None]) -> tuple[list[str], I64]:
@@ -144,9 +176,8 @@ def _codes(names: Sequence[str | None]) -> tuple[list[str], I64]:
 
 
 def _finding(cluster: Cluster, used: dict[str, float]) -> str:
-    low, high = min(used, key=used.__getitem__), max(used, key=used.__getitem__)
-    between = share(used[low]) if low == high else f"{share(used[low])} ({low}) to {share(used[high])} ({high})"
-    return f"Of {cluster.nodes:,} nodes with {cluster.gpus:,} GPUs in all, {between} were in use over the whole time."
+    whole = f"{counted(cluster.nodes, 'node')} with {counted(cluster.gpus, 'GPU')} in all"
+    return f"Of {whole}, {span_of(used, share)} were in use over the whole time."
 
 
 def _nodes(held: dict[str, Stays], frame: Frame) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from shunter.model import Trace
 from shunter.report.html import charts, page
 from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
+from shunter.report.html.words import counted
 from shunter.report.quality import Finding
 from shunter.report.tables import duration, number, share
 from shunter.report.trace_view import lines_of
@@ -25,7 +28,7 @@ def trace_page(trace: Trace, about: dict[str, Any], findings: Sequence[Finding])
     """The whole page, from a trace, what ``describe`` says about it, and what ``validate`` found in it."""
     span = about["span"]
     zone = f" {span['timezone']}" if span["timezone"] else ""
-    lead = f"{about['jobs']:,} jobs, {span['first']} to {span['last']}{zone}"
+    lead = f"{counted(about['jobs'], 'job')}, {span['first']} to {span['last']}{zone}"
     sections = [_overview(about), _sizes(trace, about), _arrivals(about), *_users(about), *_groups(about), _load(about)]
     return page.render(f"Trace {about['trace']}", lead, [*sections, _quality(findings)])
 
@@ -87,7 +90,7 @@ def _run_times(trace: Trace, sizes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _gpus(row: dict[str, Any]) -> str:
-    return f"{row['gpus']} GPU" + ("" if row["gpus"] == "1" else "s")
+    return counted(row["gpus"], "GPU")
 
 
 def _arrivals(about: dict[str, Any]) -> Section:
@@ -151,7 +154,7 @@ def _shares(title: str, finding: str, what: str, rows: list[dict[str, Any]]) -> 
 
 def _load(about: dict[str, Any]) -> Section:
     load = about["load"]
-    where = f"{load['cluster']} ({load['gpus']:,} GPUs)"
+    where = f"{load['cluster']} ({counted(load['gpus'], 'GPU')})"
     chosen = " No cluster was given: this one would be the size for it." if load["suggested"] else ""
     body = [
         page.paragraph(
@@ -166,23 +169,22 @@ def _load(about: dict[str, Any]) -> Section:
             f"{sum(value > 1 for value in values):,} of {len(values):,} days ask for more than there is;"
             f" most on {load['peak_day']['day']}: {number(load['peak_day']['load'])}."
         )
-        series = {"asked for": values, "offered": [1.0] * len(values)}
-        chart = (
-            charts.bars(days, {"asked for": values}, "day of submission", Axis("load"))
-            if len(days) <= MOST_BARS
-            else charts.steps(
-                np.arange(len(days)) * 86400,
-                series,
-                Axis(f"time since {days[0]}", "elapsed"),
-                Axis("load"),
-                zoom="load",
-            )
-        )
-        body.append(page.figure("Load by day of submission", finding, chart))
+        body.append(page.figure("Load by day of submission", finding, _load_chart(days, values)))
     at_once = load["wanted_at_once_gpus"]
     body.append(page.paragraph("If no job ever waited, so many GPUs would be in use at once:"))
     body.append(page.facts([(point, number(value)) for point, value in at_once.items()]))
     return Section("Load", body)
+
+
+def _load_chart(days: Sequence[str], values: Sequence[float]) -> charts.Chart:
+    """Bars for few days, else a curve; without dates, days are counted."""
+    if len(days) <= MOST_BARS:
+        return charts.bars(days, {"asked for": values}, "day of submission", Axis("load"))
+    series = {"asked for": values, "offered": [1.0] * len(values)}
+    x = Axis(f"time since {days[0]}", "elapsed")
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", days[0]):
+        x = Axis("day of submission", "elapsed", origin=datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp())
+    return charts.steps(np.arange(len(days)) * 86400, series, x, Axis("load", mean=True), zoom="load")
 
 
 def _quality(findings: Sequence[Finding]) -> Section:

@@ -139,6 +139,7 @@ const Controls = (() => {
   toggle.hidden = false;
   toggle.addEventListener("click", () => setTheme(isDark() ? "light" : "dark"));
   dark.addEventListener("change", themeChanged);
+  const PRINT_WIDTH = 656; // pixels, of a chart on A4
   let before;
   addEventListener("beforeprint", () => {
     before = document.documentElement.dataset.theme;
@@ -152,5 +153,5 @@ const Controls = (() => {
   themeChanged();
 
   const zooming = { zoomGroup, zoomTo, zoomBy, panBy, reset, zoomTools, selectable };
-  return { make, clean, announce, table, button, themed, printed, ...zooming };
+  return { make, clean, announce, table, button, themed, printed, PRINT_WIDTH, ...zooming };
 })();

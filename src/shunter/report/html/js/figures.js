@@ -3,11 +3,12 @@
 // a table of the data behind each.  Colours are CSS variables throughout, so that themes and print need no redrawing.
 
 (() => {
-  const { formats, written, scale } = Numbers;
-  const { make, clean, announce, table, printed, zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
+  const { formats, told, written, scale } = Numbers;
+  const { make, clean, announce, table, printed, PRINT_WIDTH } = Controls;
+  const { zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 10;
-  const PRINT_WIDTH = 620; // pixels, of a chart on A4
+  const LONGEST_NAME = 32; // letters, slanting under a bar
   const MOST_ROWS = 200; // of the table behind a chart
 
   const colour = (style) => `var(--s${style % COLOURS})`;
@@ -42,15 +43,13 @@
       element.querySelector("details").addEventListener("toggle", (event) => this.fillDetails(event.target));
       if (this.spec.kind === "heatmap") return this.drawHeat();
       this.controls = make("div", { class: "controls" }, this.legend());
-      this.plot.before(this.controls, make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label));
+      this.label = make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label);
+      this.plot.before(this.controls, this.label);
       this.plot.after(make("p", { class: "label x", "aria-hidden": "true" }, this.spec.x.label));
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
       if (this.spec.zoom) this.follow();
-      new ResizeObserver(() => {
-        this.chart.resize({ width: "auto" });
-        this.draw();
-      }).observe(this.plot);
+      new ResizeObserver(() => this.draw()).observe(this.plot);
       this.draw();
       figures.push(this);
     }
@@ -103,32 +102,41 @@
         names = this.spec.x.names;
       this.right = 18;
       this.bottom = names ? this.room(names, width) : 26;
+      const height = this.plot.clientHeight;
+      if (this.chart.getWidth() !== width || this.chart.getHeight() !== height) this.chart.resize({ width, height });
       this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
+      if (this.points && this.spec.y.mean) this.label.textContent = this.meaning();
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
-      const series = this.shown().map((one) => this.drawn(one));
+      const series = this.shown().flatMap((one) => this.drawn(one));
       this.chart.setOption(
         {
           animation: false,
           textStyle: { fontFamily: "inherit" },
           grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
-          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf"),
+          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf", 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
           series,
         },
         { notMerge: true },
       );
-      const view = `0 0 ${width} ${this.plot.clientHeight}`;
+      const view = `0 0 ${width} ${height}`;
       this.inner.querySelector("svg").setAttribute("viewBox", view); // so that print can scale it
     }
 
-    // Names under bars are written level where they fit, slanting where they don't.
+    // What the values stand for, which depends on how near one looks.
+    meaning() {
+      const thin = this.spec.series.some((one) => one.peaks) ? "; thin lines: the most at once" : "";
+      return `${this.spec.y.label}, means over ${formats.duration(this.points.span)}${thin}`;
+    }
+
+    // Names under bars are written level where they fit, slanting where they don't, and cut only if very long.
     room(names, width) {
-      const longest = Math.min(Math.max(...names.map((name) => name.length)), 24);
+      const longest = Math.max(...names.map((name) => name.length));
       this.slant = longest * 7 > (width - 70) / names.length - 6;
-      const below = this.slant ? 18 + longest * 4.4 : 26;
+      const below = this.slant ? 18 + Math.min(longest, LONGEST_NAME) * 4.4 : 26;
       this.plot.style.height = this.slant ? `calc(17rem + ${below - 26}px)` : "";
       return below;
     }
@@ -139,7 +147,7 @@
         fontSize: 12,
         interval: 0,
         rotate: this.slant ? 40 : 0,
-        formatter: (name) => (name.length > 24 ? name.slice(0, 23) + "…" : name),
+        formatter: (name) => (this.slant && name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name),
       };
       return {
         type: "category",
@@ -150,8 +158,9 @@
       };
     }
 
-    axis(scale, lines) {
+    axis(scale, lines, margin = 8) {
       const texts = {
+        margin,
         customValues: scale.ticks,
         formatter: scale.label,
         color: "var(--muted)",
@@ -180,7 +189,8 @@
 
     yScale() {
       const { y, kind } = this.spec,
-        lists = this.shown().map((one) => (this.points ? this.points.values.get(one.name) : one.values));
+        of = (one) => (this.points ? this.points.peaks.get(one.name) || this.points.values.get(one.name) : one.values),
+        lists = this.shown().map(of);
       if (kind === "cdf") return scale(y, 0, 1, 5);
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       return scale(y, Math.min(low, 0), high || 1, 5);
@@ -200,12 +210,17 @@
         size = Math.max(1, Math.ceil((to - from) / most));
       const groups = [];
       for (let i = from - (from % size); i < to; i += size) groups.push(i);
+      const known = (values, i) => values.slice(i, i + size).filter((value) => value !== null);
       const mean = (values, i) => {
-        const part = values.slice(i, i + size).filter((value) => value !== null);
+        const part = known(values, i);
         return part.length ? part.reduce((sum, value) => sum + value, 0) / part.length : null;
       };
+      const highest = (values, i) => (known(values, i).length ? Math.max(...known(values, i)) : null);
+      const peaked = series.filter((one) => one.peaks);
       return {
         x: groups.map((i) => mean(x.values, i)),
+        span: size * pace,
+        peaks: new Map(peaked.map((one) => [one.name, groups.map((i) => highest(one.peaks, i))])),
         values: new Map(series.map((one) => [one.name, groups.map((i) => mean(one.values, i))])),
       };
     }
@@ -222,21 +237,25 @@
       return points.filter(([value]) => value !== null).map(([value, share]) => [at(value), share]);
     }
 
-    drawn({ name, style, values }) {
+    drawn({ name, style, values, peaks }) {
       const { kind } = this.spec;
       const stack = /stacked/.test(kind) ? "all" : undefined;
       const common = { name, stack, itemStyle: { color: colour(style) }, emphasis: { disabled: true } };
       if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
       const line = { color: colour(style), width: 2, type: dash(style) };
-      return {
+      const placed = (list) => list.map((y, i) => [this.points.x[i], y]);
+      const main = {
         ...common,
         type: "line",
-        data: kind === "cdf" ? this.curve(values) : this.points.values.get(name).map((y, i) => [this.points.x[i], y]),
+        data: kind === "cdf" ? this.curve(values) : placed(this.points.values.get(name)),
         step: kind === "steps" ? "end" : false,
         areaStyle: stack && { color: colour(style), opacity: 0.75 },
         showSymbol: false,
         lineStyle: stack ? { ...line, width: 0.5, type: "solid" } : line,
       };
+      if (!peaks) return [main];
+      const thin = { color: colour(style), width: 1, opacity: 0.45 };
+      return [main, { ...main, data: placed(this.points.peaks.get(name)), lineStyle: thin, silent: true }];
     }
 
     // What is told at a place along x: its name, and each series' value there.
@@ -247,9 +266,10 @@
         const share = (values) => y.values[values.findLastIndex((one) => one !== null && one <= value * 1.0001)] || 0;
         return [`at most ${written(x.unit, value)}`, ({ values }) => formats.share(share(values))];
       }
-      const head = x.names ? x.names[dataIndex] : written(x.unit, this.points.x[dataIndex]);
+      const head = x.names ? x.names[dataIndex] : told(x, this.points.x[dataIndex]);
       const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
-      return [head, (one) => written(y.unit, values(one)[dataIndex])];
+      const most = (one) => (one.peaks ? `, up to ${written(y.unit, this.points.peaks.get(one.name)[dataIndex])}` : "");
+      return [head, (one) => written(y.unit, values(one)[dataIndex]) + most(one)];
     }
 
     tooltip() {
@@ -285,8 +305,9 @@
         return;
       }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
-      const heads = axis.names || axis.values.map((one) => written(axis.unit, one));
-      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]))]);
+      const heads = axis.names || axis.values.map((one) => told(axis, one));
+      const most = (one, i) => (one.peaks && one.peaks[i] !== null ? `, up to ${written(unit, one.peaks[i])}` : "");
+      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]) + most(one, i))]);
       const every = Math.ceil(heads.length / MOST_ROWS);
       const title = caption + (every > 1 ? `, one of ${every} values` : "");
       const headings = [axis.label, ...series.map((one) => one.name)];
@@ -328,10 +349,7 @@
 
   printed.push((before) => {
     for (const figure of figures)
-      if (figure.plot.clientWidth) {
-        figure.chart.resize({ width: before ? PRINT_WIDTH : "auto" });
-        figure.draw(before ? PRINT_WIDTH : undefined);
-      }
+      if (figure.plot.clientWidth) figure.draw(before ? PRINT_WIDTH : undefined);
   });
   for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
 })();

@@ -37,6 +37,14 @@ const Numbers = (() => {
     count: (value) => Math.round(value).toLocaleString("en"),
     share: (value) => `${(100 * value).toFixed(1)} %`,
   };
+  const date = (seconds, digits = 16) =>
+    new Date(Math.round(seconds * 1000)).toISOString().slice(0, digits).replace("T", " ");
+  // A place on an axis: a date where the axis has them, of which days need no hours.
+  const told = (axis, value) => {
+    if (axis.origin === null || axis.origin === undefined) return written(axis.unit, value);
+    const pace = axis.values ? axis.values[1] - axis.values[0] : 0;
+    return date(axis.origin + value, pace && pace % DAY === 0 ? 10 : 16);
+  };
   const written = (unit, value) => (value === null || value === undefined ? "–" : formats[unit](value));
 
   // ------------------------------------------------------------------------------------------- ticks
@@ -54,6 +62,27 @@ const Numbers = (() => {
     const ticks = [];
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-9); i++) ticks.push(i * step || 0);
     return ticks;
+  };
+  // Ticks of an axis with dates: first days of months, Mondays, or whole days, hours, minutes.
+  const MONTHS = [1, 2, 3, 6, 12, 24, 60, 120];
+  const dates = (origin, low, high, most) => {
+    const step = timeStep(high - low, most);
+    const digits = step >= DAY ? [0, 10] : step >= MINUTE ? [5, 16] : [11, 19];
+    const label = (tick) => date(origin + tick, digits[1]).slice(digits[0]);
+    if (step > 14 * DAY) return { ticks: months(origin, low, high, most), label };
+    const shift = (step % (7 * DAY) === 0 ? 4 * DAY : 0) - origin; // the first Monday was 5 January 1970
+    return { ticks: multiples(low - shift, high - shift, step).map((tick) => tick + shift), label };
+  };
+  const months = (origin, low, high, most) => {
+    const step = MONTHS.find((count) => (high - low) / (count * 30 * DAY) <= most) || 1200;
+    const first = new Date((origin + low) * 1000);
+    const ticks = [];
+    for (let month = 0; ; month += step) {
+      const begin = first.getUTCMonth() - (first.getUTCMonth() % step) + month;
+      const tick = Date.UTC(first.getUTCFullYear(), begin) / 1000 - origin;
+      if (tick > high) return ticks;
+      if (tick >= low) ticks.push(tick);
+    }
   };
   // prettier-ignore
   const LOG_TIMES = [0.001, 0.01, 0.1, 1, 10, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR,
@@ -76,6 +105,8 @@ const Numbers = (() => {
       };
     }
     const span = high - low || 1;
+    if (axis.unit === "elapsed" && axis.origin)
+      return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
     if (axis.unit === "elapsed")
       return { min: low, max: high, ticks: multiples(low, high, timeStep(span, most)), label: elapsed };
     const [length, unit] = axis.unit === "duration" ? unitOf(high) : [1, ""];
@@ -90,5 +121,5 @@ const Numbers = (() => {
     return { min: low, max: Math.max(end, low + 1e-9), ticks, label: short };
   };
 
-  return { formats, written, scale };
+  return { formats, date, told, written, scale };
 })();

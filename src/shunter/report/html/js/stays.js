@@ -2,13 +2,9 @@
 // Stays of jobs on nodes as a page has them packed (see timeline.py): unpacked, added up, laid side by side.
 
 const Stays = (() => {
-  const inflate = async (text) => {
-    const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
-  };
-  const columns = async (text) => {
-    const bytes = await inflate(text),
+  const bytesOf = (text) => inflate(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)));
+  const columns = (text) => {
+    const bytes = bytesOf(text),
       end = bytes.indexOf(0),
       found = {};
     let at = end + 1;
@@ -20,11 +16,25 @@ const Stays = (() => {
     return found;
   };
 
+  // Numbers from the steps between them, of which those that go down are odd.
+  const walked = (steps) => {
+    let at = 0;
+    return steps.map((step) => (at += step % 2 ? -(step + 1) / 2 : step / 2));
+  };
+  const json = (text) => JSON.parse(new TextDecoder().decode(bytesOf(text)));
+  const ids = (packed) => {
+    if (packed.text) return json(packed.text);
+    const stems = json(packed.stems);
+    const { stem, width, number } = columns(packed.columns);
+    const write = (value, i) => stems[stem[i]] + (width[i] ? String(value).padStart(width[i], "0") : "");
+    return Array.from(walked(number), write);
+  };
+
   // All stays of a run.  Those of node n are first[n] to first[n + 1], by their beginning; times are in units of the
   // page, amounts in thousandths of GPUs.
   class Stays {
     constructor({ counts, delta, length, amount, job }, gpus) {
-      Object.assign(this, { start: delta, length, amount, job, gpus, placed: new Map() });
+      Object.assign(this, { start: delta, length, amount, job: walked(job), gpus, placed: new Map() });
       this.first = new Uint32Array(gpus.length + 1);
       for (let node = 0; node < gpus.length; node++) {
         this.first[node + 1] = this.first[node] + counts[node];
@@ -115,6 +125,6 @@ const Stays = (() => {
     return parts.length ? parts : [[0, Math.min(need, room)]]; // jobs that share GPUs may hold more than there is
   };
 
-  const stays = async (text, gpus) => new Stays(await columns(text), gpus);
-  return { inflate, columns, stays };
+  const stays = (text, gpus) => new Stays(columns(text), gpus);
+  return { bytesOf, columns, ids, stays };
 })();

@@ -2,18 +2,20 @@
 // The node timeline on a canvas: from far a map of how busy nodes are, from near every stay of a job as a bar.
 
 (() => {
-  const { formats, scale } = Numbers;
-  const { make, clean, announce, button, themed } = Controls;
+  const { formats, date, scale } = Numbers;
+  const { make, clean, announce, button, themed, printed, PRINT_WIDTH } = Controls;
   const { zoomGroup, zoomTo, zoomBy, panBy, reset, zoomTools, selectable } = Controls;
   const [LEFT, TOP, RIGHT, BOTTOM] = [52, 4, 8, 24]; // room around the map
   const NEAR = 10; // pixels per node from which single jobs are drawn
   const MOST_BARS = 6000; // more than this at once are a map again
+  const PRINT_DOTS = 3; // per pixel
   const USERS = 8; // colours by which users are told apart
   const LABEL =
     "Nodes over time. Arrow keys move, plus and minus zoom, 0 shows all. The data are in the table below; single jobs" +
     " are found by their id above.";
 
   const gpusText = (thousandths) => formats.number(thousandths / 1000).replace(/\.0+$/, "");
+  const counted = (text, noun) => `${text} ${noun}${String(text) === "1" ? "" : "s"}`;
   const some = (names, most = 8) => names.slice(0, most).join(", ") + (names.length > most ? " and others" : "");
 
   class Timeline {
@@ -61,7 +63,7 @@
         event.preventDefault();
         this.find(input.value.trim());
       };
-      const label = make("label", {}, this.data.jobs.names ? "Job id " : "Job number ", input);
+      const label = make("label", {}, this.data.jobs.ids ? "Job id " : "Row (not the job's id) ", input);
       return make("form", { class: "tools", role: "search", onsubmit: find }, label, make("button", {}, "Find"));
     }
 
@@ -85,6 +87,10 @@
       this.canvas.addEventListener("keydown", (event) => this.press(event));
       this.zoom.followers.push(() => this.draw());
       themed.push(() => this.draw());
+      printed.push((before) => {
+        this.canvas.style.width = before ? `${PRINT_WIDTH}px` : "";
+        this.draw(before ? PRINT_DOTS : undefined);
+      });
       new ResizeObserver(() => this.draw()).observe(this.canvas);
     }
 
@@ -104,23 +110,29 @@
       acts[event.key]();
     }
 
-    async choose(index) {
+    choose(index) {
       const run = this.data.runs[index];
-      if (run.stays && !run.held) run.held = await Stays.stays(run.stays, this.gpus);
+      if (run.stays && !run.held) run.held = Stays.stays(run.stays, this.gpus);
       if (run.grid && !run.shares)
-        run.shares = Float32Array.from(await Stays.inflate(run.grid), (level) => level / run.levels);
-      if (this.data.jobs && !this.jobs) this.jobs = await this.unpackJobs(this.data.jobs);
+        run.shares = Float32Array.from(Stays.bytesOf(run.grid), (level) => level / run.levels);
+      if (this.data.jobs && !this.jobs) this.jobs = this.unpackJobs(this.data.jobs);
       this.run = run;
       this.canvas.dataset.ready = run.name;
       this.draw();
     }
 
-    async unpackJobs({ names, users, columns }) {
-      const jobs = { ...(await Stays.columns(columns)), users };
-      jobs.names = names
-        ? JSON.parse(new TextDecoder().decode(await Stays.inflate(names)))
-        : Array.from(jobs.submit, (_, row) => String(row + 1));
-      return jobs;
+    unpackJobs({ ids, users, columns }) {
+      return { ...Stays.columns(columns), users, ids: ids && Stays.ids(ids) };
+    }
+
+    // What a job is called: by its id, or, where the page has no ids, unmistakably by its row.
+    name(row) {
+      return this.jobs.ids ? this.jobs.ids[row] : `row ${row + 1}`;
+    }
+    rowOf(text) {
+      if (this.jobs.ids) return this.jobs.ids.indexOf(text);
+      const row = /^(row )?[0-9]+$/.test(text) ? Number(text.replace("row ", "")) : 0;
+      return row <= this.jobs.submit.length ? row - 1 : -1;
     }
 
     // ----------------------------------------------------------------------------------------- what is in view
@@ -171,10 +183,9 @@
 
     // ----------------------------------------------------------------------------------------- drawing
 
-    draw() {
+    draw(ratio = devicePixelRatio || 1) {
       const { clientWidth: width, clientHeight: height } = this.canvas;
       if (!width || !this.run) return;
-      const ratio = devicePixelRatio || 1;
       [this.canvas.width, this.canvas.height] = [width * ratio, height * ratio];
       const paint = this.canvas.getContext("2d");
       paint.scale(ratio, ratio);
@@ -267,7 +278,7 @@
     }
 
     isDown(i) {
-      return this.run.held.job[i] >= this.jobs.names.length;
+      return this.run.held.job[i] >= this.jobs.submit.length;
     }
 
     drawBars(paint, bars) {
@@ -282,7 +293,7 @@
     drawBar(paint, node, i) {
       const row = this.run.held.job[i];
       const down = this.isDown(i);
-      const text = down ? "down" : this.jobs.names[row];
+      const text = down ? "down" : this.name(row);
       for (const [x, y, w, h] of this.boxes(node, i)) {
         paint.fillStyle = down ? this.colours.down : this.colours[`s${(this.jobs.user[row] || row) % USERS}`];
         paint.globalAlpha = down ? 0.35 : 0.85;
@@ -308,7 +319,7 @@
     drawTimes(paint) {
       const [wide, high] = this.size();
       const [low, to] = this.zoom.now;
-      const { ticks, label } = scale({ unit: "elapsed" }, low, to, wide / 100);
+      const { ticks, label } = scale({ unit: "elapsed", origin: this.data.origin }, low, to, wide / 90);
       paint.font = "12px system-ui, sans-serif";
       paint.fillStyle = this.colours.muted;
       paint.textBaseline = "top";
@@ -335,21 +346,34 @@
 
     // ----------------------------------------------------------------------------------------- what is told
 
+    // Dates where the trace has them; a moment is told to the second if it is known so well.
+    when(seconds, digits = 16) {
+      return this.data.origin === null ? formats.elapsed(seconds) : date(this.data.origin + seconds, digits);
+    }
+    moment(seconds) {
+      return this.when(seconds, this.data.unit > 1 ? 16 : 19);
+    }
+
     where() {
       const [top, bottom] = this.rows;
       const [low, high] = this.zoom.now;
       const nodes = bottom - top === 1 ? `Node ${top}` : `Nodes ${top} to ${bottom - 1}`;
-      return `${nodes}, ${formats.elapsed(low)} to ${formats.elapsed(high)}. `;
+      return `${nodes}, ${this.when(low)} to ${this.when(high)}. `;
     }
 
     what() {
       const { name, grid, bins, rows } = this.run;
-      if (this.close)
-        return "Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.";
+      const bars = "Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.";
+      if (this.close) return bars + this.missing();
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
       const why = `Single jobs are not in this page for ${name}: there are too many.`;
-      return `${why} It has means over ${time} and ${nodes} nodes.`;
+      return `${why} It has means over ${time} and ${counted(nodes, "node")}.`;
+    }
+
+    missing() {
+      const rows = "a job goes by its row in jobs.parquet, counted from 1, in order of submission";
+      return this.jobs.ids ? "" : ` Job ids are not in this page, there are too many: ${rows}.`;
     }
 
     point(event) {
@@ -383,16 +407,16 @@
       const { unit } = this.data;
       const row = held.job[i];
       const times = [
-        ["start", formats.elapsed(held.start[i] * unit)],
-        ["end", formats.elapsed(held.end(i) * unit)],
+        ["start", this.moment(held.start[i] * unit)],
+        ["end", this.moment(held.end(i) * unit)],
       ];
       if (this.isDown(i)) return ["Node down or asleep", times];
       const user = this.jobs.users[this.jobs.user[row]];
       const here = held.amount[i] < this.jobs.gpus[row] ? `, ${gpusText(held.amount[i])} here` : "";
       const head = user ? [["user", user]] : [];
       head.push(["GPUs", gpusText(this.jobs.gpus[row]) + here]);
-      head.push(["submitted", formats.elapsed(this.jobs.submit[row] * unit)]);
-      return [`Job ${this.jobs.names[row]}`, [...head, ...times, ["runs", formats.duration(held.length[i] * unit)]]];
+      head.push(["submitted", this.moment(this.jobs.submit[row] * unit)]);
+      return [`Job ${this.name(row)}`, [...head, ...times, ["runs", formats.duration(held.length[i] * unit)]]];
     }
 
     cellAt(x, y) {
@@ -400,7 +424,7 @@
       const { held, shares, rows, bins } = this.run;
       let count = 0;
       const [, gpus, type, vc] = this.data.groups.find((group) => (count += group[0]) > node);
-      const facts = [["time", formats.elapsed(time)]];
+      const facts = [["time", this.when(time)]];
       if (held) {
         const when = time / this.data.unit;
         const now = held.during(node, when, when).filter((i) => held.end(i) > when && !this.isDown(i));
@@ -414,11 +438,11 @@
     }
 
     find(id) {
-      const row = this.jobs.names.indexOf(id);
-      if (row < 0) return this.tell(`There is no job ${id}.`);
+      const row = this.rowOf(id);
+      if (row < 0) return this.tell(`There is no ${this.jobs.ids ? "job" : "row"} ${id}.${this.missing()}`);
       if (!this.run.held) return this.tell(`Single jobs are not in this page for ${this.run.name}.`);
       const stays = this.run.held.of(row, 0, this.nodes);
-      if (!stays.length) return this.tell(`Job ${id} never ran.`);
+      if (!stays.length) return this.tell(`Job ${this.name(row)} never ran.`);
       const nodes = stays.map(([node]) => node); // in ascending order
       const begin = Math.min(...stays.map(([, i]) => this.run.held.start[i])) * this.data.unit;
       const end = Math.max(...stays.map(([, i]) => this.run.held.end(i))) * this.data.unit;
@@ -432,12 +456,13 @@
     aboutJob(row, nodes, stays, begin, end) {
       const user = this.jobs.users[this.jobs.user[row]];
       const submit = this.jobs.submit[row] * this.data.unit;
-      const who = `Job ${this.jobs.names[row]}${user ? ` of ${user}` : ""}: ${gpusText(this.jobs.gpus[row])} GPUs`;
+      const of = user ? ` of ${/^user/i.test(user) ? "" : "user "}${user}` : "";
+      const who = `Job ${this.name(row)}${of}: ${counted(gpusText(this.jobs.gpus[row]), "GPU")}`;
       const first = formats.duration(Math.max(0, begin - submit));
-      const times = `submitted at ${formats.elapsed(submit)}, first started ${first} later`;
-      const when = `${times}, last seen at ${formats.elapsed(end)}`;
+      const times = `submitted at ${this.moment(submit)}, first started ${first} later`;
+      const when = `${times}, last seen at ${this.moment(end)}`;
       const where = `on node${nodes.length > 1 ? "s" : ""} ${some(nodes)}`;
-      return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.`;
+      return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.${this.missing()}`;
     }
 
     tell(text) {
