@@ -234,7 +234,7 @@ def _average(repeats: Sequence[Any]) -> Any:
     if isinstance(first, dict):
         shared = [key for key in first if all(key in other for other in repeats)]
         return {key: _average([other[key] for other in repeats]) for key in shared}
-    if isinstance(first, bool | str) or first is None or all(other == first for other in repeats):
+    if isinstance(first, bool | str | list) or first is None or all(other == first for other in repeats):
         return first
     return float(np.mean(repeats))
 

@@ -53,7 +53,8 @@ class Scene:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is not as in the trace, in words."""
-        dropped = f"left out {self.dropped:,} jobs that can never fit" if self.dropped else ""
+        jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
+        dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         slowed = f"where jobs are put changes their speed: network model, calibration {self.network}"
         return tuple(filter(None, (dropped, slowed if self.network else "")))
 

@@ -324,12 +324,10 @@ def test_all_kinds_of_charts(visit):
         "cdf": charts.cdf({"a": [0, 1, 10, 1e6]}, charts.Axis("wait", "duration", log=True)),
         "nothing": charts.cdf({"a": []}, charts.Axis("wait", "duration", log=True)),
     }
-    heat = charts.heatmap(["0", "1"], ["Mon", "Tue"], [[1, 2], [3, 4]], charts.Axis("jobs", "count"))
     body = [page.figure(title, "Something is to be seen.", chart) for title, chart in drawn.items()]
-    text = page.render("All", "Kinds.", [page.Section("Charts", [*body, page.figure("heat", "Hot.", heat)])])
+    text = page.render("All", "Kinds.", [page.Section("Charts", body)])
     opened = visit(text)
-    assert all(one["texts"] >= 2 for one in opened.evaluate(DRAWN) if one["title"] != "heat")
-    assert opened.locator("figure[data-title=heat] tbody td").count() == 4
+    assert all(one["texts"] >= 2 for one in opened.evaluate(DRAWN))
 
 
 def test_a_page_printed_as_soon_as_it_is_loaded_is_whole(visit, compared):

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from shunter.report.html.charts import Axis, bars, cdf, heatmap, lines, numbers, stacked, steps
+from shunter.report.html.charts import Axis, bars, cdf, lines, numbers, stacked, steps
 
 TIME, COUNT = Axis("time", "elapsed"), Axis("jobs", "count")
 
@@ -51,8 +51,3 @@ def test_every_chart_keeps_its_series_in_order_and_style():
     chart = stacked([0, 1], series, TIME, COUNT, styles=[4, 2], zoom="time")
     assert [one["style"] for one in chart["series"]] == [4, 2]
     assert (chart["kind"], chart["zoom"]) == ("stacked", "time")
-
-
-def test_a_heatmap_has_a_cell_for_each_row_and_column():
-    chart = heatmap(["0", "1", "2"], ["Mon", "Tue"], [[1, 2, 3], [4, np.nan, 6]], COUNT)
-    assert chart["cells"] == [[1, 2, 3], [4, None, 6]]

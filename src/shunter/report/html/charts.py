@@ -108,12 +108,6 @@ def cdf(samples: Mapping[str, ArrayLike], x_axis: Axis, *, styles: Sequence[int]
     return _chart("cdf", _axis(x_axis), y, series, styles)
 
 
-def heatmap(columns: Sequence[str], rows: Sequence[str], matrix: ArrayLike, value: Axis) -> Chart:
-    """A table of ``rows`` x ``columns`` whose cells are the darker the larger they are."""
-    cells = [numbers(row) for row in np.asarray(matrix, np.float64)]
-    return {"kind": "heatmap", "columns": list(columns), "rows": list(rows), "cells": cells, "value": _axis(value)}
-
-
 def numbers(values: ArrayLike) -> list[float | int | None]:
     """Numbers with four significant digits as JSON has them: whole where they are, None for NaN and infinity."""
     array = np.atleast_1d(np.asarray(values, np.float64))

@@ -41,7 +41,6 @@
       this.spec = JSON.parse(element.querySelector("script").textContent);
       this.plot = element.querySelector(".plot");
       element.querySelector("details").addEventListener("toggle", (event) => this.fillDetails(event.target));
-      if (this.spec.kind === "heatmap") return this.drawHeat();
       this.controls = make("div", { class: "controls" }, this.legend());
       this.label = make("p", { class: "label y", "aria-hidden": "true" }, this.spec.y.label);
       this.plot.before(this.controls, this.label);
@@ -297,13 +296,8 @@
 
     fillDetails(details) {
       if (!details.open || details.querySelector("table")) return;
-      const { kind, x, y, series, rows, columns, cells, value } = this.spec;
+      const { kind, x, y, series } = this.spec;
       const caption = this.element.dataset.title;
-      if (kind === "heatmap") {
-        const body = rows.map((row, i) => [row, ...cells[i].map((cell) => written(value.unit, cell))]);
-        details.append(table(caption, [value.label, ...columns], body));
-        return;
-      }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
       const heads = axis.names || axis.values.map((one) => told(axis, one));
       const most = (one, i) => (one.peaks && one.peaks[i] !== null ? `, up to ${written(unit, one.peaks[i])}` : "");
@@ -318,24 +312,6 @@
           body.filter((_, i) => i % every === 0),
         ),
       );
-    }
-
-    drawHeat() {
-      const { rows, columns, cells, value } = this.spec;
-      const [, high] = extent(cells);
-      const cell = (number, row, column) => {
-        const title = clean(`${row}, ${column}: ${written(value.unit, number)}`);
-        const part = Math.round((100 * (number || 0)) / (high || 1));
-        return `<td title="${title}" style="background:color-mix(in oklab, var(--heat) ${part}%, var(--empty))"></td>`;
-      };
-      const line = (row, i) => cells[i].map((number, k) => cell(number, row, columns[k])).join("");
-      const body = rows.map((row, i) => `<tr><th>${clean(row)}</th>${line(row, i)}</tr>`).join("");
-      const head = columns.map((name) => `<th>${clean(name)}</th>`).join("");
-      const frame = make("div", { class: "heat" });
-      frame.innerHTML = `<table><thead><tr><td></td>${head}</tr></thead><tbody>${body}</tbody></table>`;
-      const most = ` ${written(value.unit, high)} ${value.label}`;
-      this.plot.style.height = "auto";
-      this.plot.append(frame, make("p", { class: "scale" }, "0 ", make("i"), most));
     }
   }
 
