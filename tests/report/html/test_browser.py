@@ -318,8 +318,8 @@ def test_all_kinds_of_charts(visit):
     x, y = charts.Axis("time", "elapsed"), charts.Axis("jobs", "count")
     drawn = {
         "lines": charts.lines([0, 60, 120], {"a": [1, 2, 3], "b": [3, None, 1]}, x, y),
-        "steps": charts.steps([0, 60, 120], {"a": [1, 2, 3]}, x, y),
-        "stacked": charts.stacked([0, 60, 120], {"a": [1, 2, 3], "b": [1, 1, 1]}, x, y),
+        "steps": charts.lines([0, 60, 120], {"a": [1, 2, 3]}, x, y, kind="steps"),
+        "stacked": charts.lines([0, 60, 120], {"a": [1, 2, 3], "b": [1, 1, 1]}, x, y, kind="stacked"),
         "bars": charts.bars(["one", "two"], {"a": [1, 2]}, "name", y),
         "cdf": charts.cdf({"a": [0, 1, 10, 1e6]}, charts.Axis("wait", "duration", log=True)),
         "nothing": charts.cdf({"a": []}, charts.Axis("wait", "duration", log=True)),

@@ -45,45 +45,21 @@ def lines(
     x_axis: Axis,
     y_axis: Axis,
     *,
+    kind: str = "lines",
     styles: Sequence[int] | None = None,
     zoom: str = "",
     peaks: Mapping[str, ArrayLike] | None = None,
 ) -> Chart:
     """Lines over common ``x``; charts with the same ``zoom`` are zoomed together along x.
 
+    ``kind``: ``steps``, where each value holds from its ``x`` to the next, or ``stacked`` areas, one on top of the other.
     ``peaks`` are the largest values of which those of ``series`` are means, drawn as thin lines.
     """
-    chart = _chart("lines", {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
+    chart = _chart(kind, {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
     if peaks:
         for drawn in chart["series"]:
             drawn["peaks"] = numbers(peaks[drawn["name"]])
     return chart
-
-
-def steps(
-    x: ArrayLike,
-    series: Mapping[str, ArrayLike],
-    x_axis: Axis,
-    y_axis: Axis,
-    *,
-    styles: Sequence[int] | None = None,
-    zoom: str = "",
-) -> Chart:
-    """As ``lines``, each value holding from its ``x`` to the next."""
-    return {**lines(x, series, x_axis, y_axis, styles=styles, zoom=zoom), "kind": "steps"}
-
-
-def stacked(
-    x: ArrayLike,
-    series: Mapping[str, ArrayLike],
-    x_axis: Axis,
-    y_axis: Axis,
-    *,
-    styles: Sequence[int] | None = None,
-    zoom: str = "",
-) -> Chart:
-    """Areas over common ``x``, one on top of the other."""
-    return {**lines(x, series, x_axis, y_axis, styles=styles, zoom=zoom), "kind": "stacked"}
 
 
 def bars(

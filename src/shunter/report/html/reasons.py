@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shunter.report.explain import REASONS
-from shunter.report.html.charts import Axis, bars, stacked
+from shunter.report.html.charts import Axis, bars, lines
 from shunter.report.html.course import ZOOM, time_axis
 from shunter.report.html.page import choice, figure, grid, note
 from shunter.report.html.words import counted
@@ -69,7 +69,7 @@ def _over_time(one: Waiting, styles: dict[str, int]) -> str:
     middle = (one.edges[:-1] + one.edges[1:]) / 2 - one.edges[0]
     series = {_words(code): one.over_time[one.codes.index(code)] for code in kept}
     x, y = time_axis(one.edges[0]), Axis("jobs that wait", "number", mean=True)
-    chart = stacked(middle, series, x, y, styles=[styles[code] for code in kept], zoom=ZOOM)
+    chart = lines(middle, series, x, y, kind="stacked", styles=[styles[code] for code in kept], zoom=ZOOM)
     return figure("Why jobs waited, over time", _main(one), chart)
 
 

@@ -184,7 +184,7 @@ def _load_chart(days: Sequence[str], values: Sequence[float]) -> charts.Chart:
     x = Axis(f"time since {days[0]}", "elapsed")
     if re.fullmatch(r"\d{4}-\d\d-\d\d", days[0]):
         x = Axis("day of submission", "elapsed", origin=datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp())
-    return charts.steps(np.arange(len(days)) * 86400, series, x, Axis("load", mean=True), zoom="load")
+    return charts.lines(np.arange(len(days)) * 86400, series, x, Axis("load", mean=True), kind="steps", zoom="load")
 
 
 def _quality(findings: Sequence[Finding]) -> Section:
