@@ -52,7 +52,7 @@ def lines(
 ) -> Chart:
     """Lines over common ``x``; charts with the same ``zoom`` are zoomed together along x.
 
-    ``kind``: ``steps``, where each value holds from its ``x`` to the next, or ``stacked`` areas, one on top of the other.
+    ``kind``: ``steps``, where each value holds to the next ``x``, or ``stacked`` areas, one on top of the other.
     ``peaks`` are the largest values of which those of ``series`` are means, drawn as thin lines.
     """
     chart = _chart(kind, {**_axis(x_axis), "values": numbers(x)}, _axis(y_axis), series, styles, zoom)
