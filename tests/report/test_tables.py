@@ -98,5 +98,5 @@ def test_recorded_waits_are_told_where_the_trace_has_them():
 
 def test_preemption_without_cost_is_told():
     free = {**a_summary("las"), "lost_gpu_hours": 0.0}
-    assert "costs nothing on this cluster" in " ".join(printed(comparison_view([free])).split())
+    assert "costs nothing here" in " ".join(printed(comparison_view([free])).split())
     assert "costs nothing" not in printed(comparison_view([a_summary("las")]))

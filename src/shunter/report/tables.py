@@ -13,7 +13,7 @@ from rich.text import Text
 
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
-_FREE = "stopping and starting jobs costs nothing on this cluster; [overheads] in a cluster file sets what it does"
+_FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster file sets what it does"
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
