@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.spread import network_speed, width
+from shunter.sim.spread import shape
 from shunter.sim.state import State
 
 
@@ -32,6 +32,23 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 
 
 @kernel
+def spread_speed(state: State, job: int) -> float:
+    """What is left of a job's speed where its GPUs are spread so: by its tier, and by the network.
+
+    The network's table has no row for a job that was resized: nobody knows what it costs.
+    """
+    network, jobs, found = state.network, state.world.jobs, 1.0
+    per_machine, per_rack = shape(state.world, job, network.racked[0] == 1)
+    if len(state.tier_speed) > 0:
+        workers = jobs[w.WORKERS, job]
+        tier = 0 if per_machine == workers else 1 if per_machine * per_rack == workers else 2
+        found = state.tier_speed[jobs[w.MODEL, job], tier]
+    if network.row[job] >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
+        found *= network.speed[network.row[job], network.column[per_machine, per_rack]]
+    return float(found)
+
+
+@kernel
 def speed(state: State, job: int) -> float:
     """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
     world = state.world
@@ -43,10 +60,8 @@ def speed(state: State, job: int) -> float:
         here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
-    if world.jobs[w.WORKERS, job] > 1:
-        slowest *= state.tier_speed[world.jobs[w.MODEL, job], width(world, job)]
-        if len(state.network.speed) > 0:
-            slowest *= network_speed(state.network, world, job)
+    if world.jobs[w.WORKERS, job] > 1 and len(state.tier_speed) + len(state.network.speed) > 0:
+        slowest *= spread_speed(state, job)
     if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
         slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
     return slowest

@@ -58,6 +58,7 @@ class Scenario:
         """Both speed tables as arrays over the trace's model codes; the last row stands for an unknown model."""
         code = {name: index for index, name in enumerate(models)}
         tier, pair = np.ones((len(models) + 1, 3)), np.zeros((len(models) + 1, len(models) + 1))
+        tier = tier if self.tier_speed else tier[:0]
         for name, speeds in self.tier_speed.items():
             if name in code:
                 tier[code[name]] = speeds

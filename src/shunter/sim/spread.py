@@ -19,7 +19,7 @@ class Network(Arrays):
     row: I1  # (jobs,) of `speed`; -1: the job's model is not known, or it has one GPU
     column: I2  # (GPUs per machine + 1, machines per rack + 1) of `speed`
     speed: F2  # (rows, columns) compute time over iteration time
-    racked: I1  # (1,) whether there is a tier above racks
+    racked: I1  # (1,) whether it matters in which rack a machine is
 
 
 def network(trace: Trace, cluster: Cluster, costs: Costs | None) -> Network:
@@ -28,7 +28,7 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None) -> Network:
     concerned = (gpus > 1) & (trace.model >= 0)
     row, column = np.full(len(trace), -1, np.int64), np.full((1, 1), -1, np.int64)
     if costs is None or not concerned.any():
-        return Network(row, column, np.ones((0, 1)), np.zeros(1, np.int64))
+        return Network(row, column, np.ones((0, 1)), np.ones(1, np.int64))
     most = room(cluster)
     pairs, inverse = np.unique(np.stack((trace.model[concerned], gpus[concerned]), axis=1), axis=0, return_inverse=True)
     row[concerned] = inverse
@@ -74,29 +74,3 @@ def shape(world: World, job: int, racked: bool) -> tuple[int, int]:
     if even:
         return here, machines
     return (1, gpus) if racks == 1 else (1, 1)
-
-
-@kernel
-def network_speed(network: Network, world: World, job: int) -> float:
-    """What the network leaves of a job's speed where it is; 1 for a job that was resized, whose speed nobody knows."""
-    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job] or network.row[job] < 0:
-        return 1.0
-    per_machine, per_rack = shape(world, job, network.racked[0] == 1)
-    return float(network.speed[network.row[job], network.column[per_machine, per_rack]])
-
-
-@kernel
-def width(world: World, job: int) -> int:
-    """0: the job is on one node, 1: in one rack, 2: across racks."""
-    per_gpu = world.clock[w.SLOTS_PER_GPU]
-    slot = world.jobs[w.HEAD, job]
-    first = world.gpus[w.NODE, slot // per_gpu]
-    found = 0
-    while slot >= 0:
-        node = world.gpus[w.NODE, slot // per_gpu]
-        if world.nodes[w.RACK, node] != world.nodes[w.RACK, first]:
-            return 2
-        if node != first:
-            found = 1
-        slot = world.slots[w.SLOT_NEXT, slot]
-    return found

@@ -46,7 +46,7 @@ class State(Arrays):
     log: I2  # (capacity, LOG_COLUMNS)
     told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
     faults: I2  # (faults, 4), never changed
-    tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model
+    tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model; or nothing
     network: Network
     pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
     wake: I1  # (1,) ms that a sleeping node needs
