@@ -453,3 +453,9 @@ def test_a_mistake_in_somebody_elses_reader_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("hello\n")
     with pytest.raises(TraceError, match="reader 'Broken' failed \\(KeyError"):
         read(tmp_path / "x.log", Broken())
+
+
+def test_sacct_without_its_first_line_gets_a_hint(tmp_path: Path) -> None:
+    (tmp_path / "jobs.txt").write_text("7|ann|COMPLETED|2024-05-01T10:00:00|2024-05-01T11:00:00|gres/gpu=2\n")
+    with pytest.raises(TraceError, match="export it without -n"):
+        read(tmp_path / "jobs.txt")

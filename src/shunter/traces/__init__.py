@@ -148,7 +148,11 @@ def _recognised(source: Source) -> Trace:
                 return reader(name).read(source)
             except TraceError as error:
                 raise TraceError(f"{error}\n  it was taken for '{name}' because of its ending; {_known()}") from None
-    raise TraceError(f"{source.path}: neither its content nor its ending is that of a known trace format; {_known()}")
+    bare = source.first_lines[0].count("|") >= 4 if source.first_lines else False
+    hint = "if this is sacct's, its first line is missing: export it without -n; " if bare else ""
+    raise TraceError(
+        f"{source.path}: neither its content nor its ending is that of a known trace format; {hint}{_known()}"
+    )
 
 
 def _file(path: Path) -> Path:
