@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from shunter.model import Trace
@@ -16,8 +14,7 @@ FIELDS = (
     "JobId", "UserId", "Name", "JobState", "Partition", "TimeLimit", "StartTime", "EndTime", "SubmitTime", "ProcCnt",
     "Tres", "Account",
 )  # fmt: skip
-FIELD = re.compile(r"(?<!\S)(\w++)=")  # how a field begins; never looks at a character again, however long a line is
-BLOCK = 50_000  # lines
+FIELD = r"(?:^|\s){}=(.*?)(?:\s\w+=|\s*$)"  # up to where the next field begins
 UNLIMITED = ("UNLIMITED", "Partition_Limit", "Unlimited", "INVALID")
 
 
@@ -63,19 +60,11 @@ def _table(source: Source) -> Table:
     """The fields of each line; a name may hold blanks, so a field ends where the next one begins."""
     import polars as pl
 
-    lines = source.text().decode().split("\n")
-    used = np.array([number for number, line in enumerate(lines) if line.strip()], np.int64)
-    blocks = []
-    for first in range(0, len(used), BLOCK):  # whole columns of Python's text would take gigabytes
-        columns: dict[str, list[str | None]] = {field: [] for field in FIELDS}
-        for number in used[first : first + BLOCK].tolist():
-            part = FIELD.split(lines[number])  # what is before the first field, then names and values
-            row = dict(zip(part[1::2], part[2::2], strict=True))
-            for field in FIELDS:
-                columns[field].append(row.get(field))
-        blocks.append(pl.DataFrame(columns, schema=dict.fromkeys(FIELDS, pl.String)))
-    frame = pl.concat(blocks) if blocks else pl.DataFrame(schema=dict.fromkeys(FIELDS, pl.String))
+    lines = pl.Series("line", source.text().decode().split("\n"))
+    used = np.flatnonzero((lines.str.strip_chars() != "").to_numpy())
+    kept = lines.gather(used).to_frame()
+    frame = kept.select(pl.col("line").str.extract(FIELD.format(field)).alias(field) for field in FIELDS)
     table = Table(source, frame, used + 1)
     odd = frame["JobId"].is_null().to_numpy()
-    table.problems.add(odd, "a line must begin with JobId=", lambda row: f"got '{lines[used[row]][:60]}'; remove it")
+    table.problems.add(odd, "a line must begin with JobId=", lambda row: f"got '{kept['line'][row][:60]}'; remove it")
     return table
