@@ -11,7 +11,7 @@ OF_JOB, OF_CLASS, OF_POOL, OF_ALL = range(4)
 SCOPES = ("job", "class", "pool", "all")
 
 NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED = range(10)
-NUMBERS = 3  # that go with each code:
+# with the numbers that go with each code, at most three
 CODES = {
     "none": "nothing holds it back",
     "full": "too few GPUs are free where it may run (free there, most on one node, free elsewhere)",

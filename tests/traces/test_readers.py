@@ -459,3 +459,11 @@ def test_sacct_without_its_first_line_gets_a_hint(tmp_path: Path) -> None:
     (tmp_path / "jobs.txt").write_text("7|ann|COMPLETED|2024-05-01T10:00:00|2024-05-01T11:00:00|gres/gpu=2\n")
     with pytest.raises(TraceError, match="export it without -n"):
         read(tmp_path / "jobs.txt")
+
+
+def test_rows_in_another_order_are_put_in_order_and_that_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submit,duration,gpus\na,10,60,1\nb,5,60,1\n")
+    trace = read(path)
+    assert trace.job_id.tolist() == ["b", "a"]
+    assert trace.remarks == ("rows are not in order of submission: jobs were put in that order",)

@@ -208,7 +208,9 @@ class Table:
                 given[name] = given[name][keep]
         if "after" in given:
             given["after"] = place[given["after"]]  # -1 reads the last entry, which is -1
-        remarks = [*self._times.remarks(), *self.remarks, self.problems.remark()]
+        unordered = bool((np.diff(given["submit"]) < 0).any())
+        order = "rows are not in order of submission: jobs were put in that order" if unordered else ""
+        remarks = [*self._times.remarks(), *self.remarks, order, self.problems.remark()]
         given["remarks"] = tuple(filter(None, remarks))
         return Trace.of(self.source.name, job_id.filter(keep).to_list(), **given)
 
