@@ -34,6 +34,7 @@ class Tier:
     bandwidth_gbps: float  # decimal GB/s per GPU
     latency_us: float  # of one link; a message through a switch crosses two
     topology: str = "switch"  # switch | ring | full
+    joins: int = 0  # of a tier above racks: how many domains of the tier below are in one of its own; 0: all of them
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,15 @@ class Cluster:
         """Rack of each node; racks are numbered through."""
         sizes = [size for group in self.groups for size in (group.racks or (group.count,))]
         return np.repeat(np.arange(len(sizes)), sizes)
+
+    @cached_property
+    def domains(self) -> tuple[I64, ...]:
+        """The rack of each node, then for each tier above that joins only some of those below, which one it is in."""
+        found = [self.node_rack]
+        for tier in self.tiers[2:]:
+            if tier.joins:
+                found.append(found[-1] // tier.joins)
+        return tuple(found)
 
     @cached_property
     def node_cpu(self) -> I64:

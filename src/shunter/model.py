@@ -277,7 +277,10 @@ class NodeColumns:
         table = world.nodes.view()
         table.flags.writeable = False
         self.free, self.total, self.first_gpu = table[w.FREE], table[w.TOTAL], table[w.FIRST_GPU]
-        self.gpu_type, self.rack, self.vc = table[w.NODE_TYPE], table[w.RACK], table[w.NODE_VC]
+        self.gpu_type, self.vc = table[w.NODE_TYPE], table[w.NODE_VC]
+        self.domains = world.domains.view()  # racks first, then outwards
+        self.domains.flags.writeable = False
+        self.rack = self.domains[0]
         self.cpu_free, self.mem_free = table[w.CPU_FREE], table[w.MEM_FREE]
         self.state, self.outage = table[w.NODE_STATE], table[w.OUTAGE]
 
@@ -294,8 +297,9 @@ class GpuColumns:
 class View:
     """What a policy sees: one instant, read-only, a window on the backend's arrays, valid until the next ``apply``."""
 
-    def __init__(self, world: World, truth: F64 | None = None) -> None:
+    def __init__(self, world: World, truth: F64 | None = None, models: Sequence[str] = ()) -> None:
         self.world = world
+        self.models = tuple(models)  # names behind jobs.model
         self.jobs = JobColumns(world)
         self.nodes = NodeColumns(world)
         self.gpus = GpuColumns(world)

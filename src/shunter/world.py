@@ -39,8 +39,8 @@ WORK, SAVED, RATE = range(3)
 PROGRESS_COLUMNS = 3
 
 # -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins
-FREE, TOTAL, NODE_TYPE, RACK, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(12)
-NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
+FREE, TOTAL, NODE_TYPE, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(11)
+NODE_COLUMNS = 11  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
 
 # -- columns of `gpus`: its node, how many jobs are on it, the sum of their shares in thousandths
 NODE, TENANTS, USED = range(3)
@@ -74,6 +74,7 @@ class World(Arrays):
     gpus: I2  # (GPU_COLUMNS, gpus)
     slots: I2  # (2, gpus * S)
     lists: I2  # (4, jobs)
+    domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards
 
 
 class Job(NamedTuple):
@@ -86,6 +87,7 @@ class Job(NamedTuple):
     executed: float  # run time so far
     remaining: float  # of the estimate, at speed 1
     attained: float  # GPU time so far
+    work: float  # done so far: what this would have taken at speed 1
     size: float  # gpus / GPUs of the cluster
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair
     partition: float  # priority factor of the job's VC, 0..1

@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
+from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Tier
 
 
 def to_toml(cluster: Cluster) -> str:
     """The TOML file that reads back as this very cluster."""
     parts = [_table("", {"name": cluster.name})]
     parts += [_table("[[nodes]]", _group(group)) for group in cluster.groups]
-    parts += [_table("[[tier]]", dataclasses.asdict(tier)) for tier in cluster.tiers]
+    parts += [_table("[[tier]]", _tier(tier)) for tier in cluster.tiers]
     costs = {key: value for key, value in dataclasses.asdict(cluster.overheads).items() if value}
     tables = {"[speeds]": cluster.speeds, "[vc_priority]": cluster.vc_priority, "[overheads]": costs}
     parts += [_table(title, fields) for title, fields in tables.items() if fields]
@@ -28,6 +28,11 @@ def _group(group: NodeGroup) -> dict[str, Any]:
         fields["type"] = group.gpu_type
     optional = {"cpus": group.cpus, "mem_gib": group.mem_gib, "vc": group.vc, "racks": group.racks}
     return fields | {key: value for key, value in optional.items() if value}
+
+
+def _tier(tier: Tier) -> dict[str, Any]:
+    fields = dataclasses.asdict(tier)
+    return fields if tier.joins else {key: value for key, value in fields.items() if key != "joins"}
 
 
 def _table(title: str, fields: Mapping[str, Any]) -> str:

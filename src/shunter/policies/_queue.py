@@ -316,6 +316,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         executed / 1000.0,
         (queue.estimate[job] - work) / 1000.0,
         attained / 1000.0,
+        work / 1000.0,
         gpus / world.gpus.shape[1],
         usage,
         queue.factors[jobs[w.VC, job]],

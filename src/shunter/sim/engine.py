@@ -131,9 +131,12 @@ class Simulator:
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
+    def _view(self) -> View:
+        return View(self.world, self._truth, self.trace.models)
+
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
-        view = View(self.world, self._truth)
+        view = self._view()
         while True:
             status = loop.advance(self._state, self._until)
             if status == loop.LOG_FULL:
@@ -225,7 +228,7 @@ class Simulator:
         if self._state.counts[state.MORE] == 0:  # the next view tells what is new since; none of this is
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         with compiling():  # before the clock is started
-            form: Compiled = policy.compiled(View(self.world, self._truth), memory)
+            form: Compiled = policy.compiled(self._view(), memory)
             arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
             loop.run(*arguments, 0)
         begun = time.perf_counter()

@@ -59,11 +59,11 @@ def shape(world: World, job: int, racked: bool) -> tuple[int, int]:
             if node >= 0:
                 even = even and per_machine in (-1, here)
                 per_machine = here
-            if racks == 0 or (racked and world.nodes[w.RACK, at] != rack):
+            if racks == 0 or (racked and world.domains[0, at] != rack):
                 if racks > 0:
                     even = even and per_rack in (-1, machines)
                     per_rack = machines
-                rack, machines = world.nodes[w.RACK, at], 0
+                rack, machines = world.domains[0, at], 0
                 racks += 1
             node, here = at, 0
             machines += 1

@@ -89,7 +89,8 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     clock[w.SEED] = seed
     clock[w.REASONS] = reasons
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
-    world = World(clock, jobs, np.zeros((w.PROGRESS_COLUMNS, n)), nodes, gpus, slots, np.zeros((4, n), np.int64))
+    progress, lists, domains = np.zeros((w.PROGRESS_COLUMNS, n)), np.zeros((4, n), np.int64), np.array(cluster.domains)
+    world = World(clock, jobs, progress, nodes, gpus, slots, lists, domains)
 
     heap = np.zeros((4, n + m + TIMERS), np.int64)
     heap[WHERE] = -1
@@ -178,7 +179,7 @@ def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
 def _nodes(cluster: Cluster) -> I64:
     nodes = np.zeros((w.NODE_COLUMNS, cluster.nodes), np.int64)
     nodes[w.FREE] = nodes[w.TOTAL] = cluster.node_gpus
-    nodes[w.NODE_TYPE], nodes[w.RACK], nodes[w.NODE_VC] = cluster.node_type, cluster.node_rack, cluster.node_vc
+    nodes[w.NODE_TYPE], nodes[w.NODE_VC] = cluster.node_type, cluster.node_vc
     nodes[w.CPU_FREE] = np.where(cluster.node_cpu > 0, cluster.node_cpu, UNLIMITED)
     nodes[w.MEM_FREE] = np.where(cluster.node_mem > 0, cluster.node_mem, UNLIMITED)
     nodes[w.NODE_STATE] = w.UP
