@@ -1,0 +1,180 @@
+"""Many runs of an experiment: each case repeated with arrivals moved by seconds, and compared repeat by repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shunter import registry, runs
+from shunter.comparison import compile_once
+from shunter.model import Trace
+from shunter.params import declared
+from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
+from shunter.report.metrics import spread
+from shunter.runs import Result, Scene
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+POINTS = ("mean", "p50", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is run: jobs, machines, how the network is modelled, and who decides."""
+
+    workload: str
+    cluster: str
+    policy: str
+    network: str
+
+    @property
+    def place(self) -> Case:
+        """The same for all policies."""
+        return dataclasses.replace(self, policy="")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a case."""
+
+    case: Case
+    repeat: int
+    seed: int
+    course: bool  # whether its course over time is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One run over time, in seconds since the first submission."""
+
+    time: F64
+    busy: F64  # share of the GPUs
+    remaining: F64  # jobs that have come and not ended
+    timers: pl.DataFrame | None  # time, gpus, tier, timer, waits; of a policy that has them
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a trial: its numbers, and every job's completion time."""
+
+    numbers: dict[str, float]
+    jct: F64
+    course: Course | None
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """All runs of an experiment."""
+
+    repeats: int
+    seed: int
+    outcomes: dict[Case, list[Outcome]]  # by repeat
+
+    def __contains__(self, case: Case) -> bool:
+        return case in self.outcomes
+
+    def means(self, case: Case, measure: str) -> F64:
+        """The mean of a measure, and after it those of repeats drawn again and again, paired over all cases."""
+        values = np.array([outcome.numbers[measure] for outcome in self.outcomes[case]])
+        return means_of_repeats(values, self.seed)
+
+    def of(self, case: Case, measure: str) -> Estimate:
+        """A measure, mean over the repeats."""
+        return self.estimate(self.means(case, measure))
+
+    def change(self, case: Case, base: Case, measure: str) -> Estimate:
+        """By which part a measure is above (below: negative) that of another case."""
+        return self.estimate(self.changes(case, base, measure))
+
+    def changes(self, case: Case, base: Case, measure: str) -> F64:
+        """The same with every draw."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            changes: F64 = self.means(case, measure) / self.means(base, measure) - 1
+        return changes
+
+    def estimate(self, means: F64) -> Estimate:
+        """What arithmetic on means says."""
+        return estimate(means, self.repeats)
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per run."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {**dataclasses.asdict(case), "repeat": repeat, **outcome.numbers, "digest": outcome.digest}
+                for case, outcomes in self.outcomes.items()
+                for repeat, outcome in enumerate(outcomes)
+            ]
+        )
+
+
+def run_cases(  # noqa: PLR0913, PLR0917
+    workloads: Mapping[str, Trace],
+    cases: Collection[Case],
+    repeats: int,
+    seed: int = 0,
+    courses: Callable[[Case], bool] = lambda case: False,
+    workers: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Trials:
+    """Run every case ``repeats`` times over all cores; the course of a first repeat is kept where ``courses`` says so."""
+    cases = list(dict.fromkeys(cases))
+    scenes = {c.place: runs.scene(workloads[c.workload], c.cluster, network=c.network) for c in cases}
+    trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
+    workers = workers or usable_cores()
+    if min(workers, len(trials)) > 1:
+        compile_once(scenes[cases[0].place], cases[0].policy)
+    steps = [len(workloads[trial.case.workload]) for trial in trials]
+    found = run_tasks(_run, scenes, trials, steps, workers, progress)
+    rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
+    return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
+
+
+def _run(scenes: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
+    result = runs.run(scenes[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
+    jct = result.jobs["jct"].drop_nulls().to_numpy()
+    return Outcome(_numbers(result), jct, _course(result) if trial.course else None, result.digest)
+
+
+def _numbers(result: Result) -> dict[str, float]:
+    summary = result.summary
+    communication = spread(result.jobs["communication"].to_numpy())
+    times = {"jct": summary["jct_s"], "wait": summary["wait_s"], "communication": communication}
+    plain = ("makespan_s", "utilization", "fragmentation", "preemptions", "lost_gpu_hours", "finished", "elapsed_s")
+    return {
+        **{f"{name}_{point}_s": spread_of[point] for name, spread_of in times.items() for point in POINTS},
+        **{name: float(summary[name]) for name in plain},
+    }
+
+
+def _course(result: Result) -> Course:
+    series, begin = result.series, result.trace.submit[0] / 1000
+    remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
+    busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
+    return Course(series["time"].to_numpy() - begin, busy, remaining, getattr(result, "timers", None))
+
+
+def with_settings(policy: str, settings: Mapping[str, Any]) -> str:
+    """The text of a policy with these settings; those that it does not have are left aside."""
+    name, _, given = policy.partition(":")
+    known = declared(registry.policy_class(name))
+    asked = dict(part.split("=", 1) for part in given.split(",") if part)
+    asked |= {key: str(value) for key, value in settings.items() if key in known}
+    return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in asked.items())}"))
+
+
+def styled(labels: Sequence[str], styles: Mapping[str, int]) -> list[int]:
+    """The colours of series: those that are set, and for others the first that nobody has."""
+    free = (style for style in range(len(labels) + len(styles)) if style not in styles.values())
+    return [styles[label] if label in styles else next(free) for label in labels]
