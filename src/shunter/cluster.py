@@ -11,6 +11,7 @@ from shunter.errors import ClusterError
 from shunter.world import I64
 
 ANY_TYPE = "gpu"  # the type of GPUs when nobody says
+USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called when nobody says
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,18 @@ class Cluster:
             if tier.joins:
                 found.append(found[-1] // tier.joins)
         return tuple(found)
+
+    @cached_property
+    def tier_names(self) -> tuple[str, ...]:
+        """What a placement can span, innermost first."""
+        if len(self.tiers) > 1:
+            return tuple(tier.name for tier in self.tiers)
+        return USUAL_TIERS[: 3 if self.node_rack[-1] else 2]
+
+    @property
+    def tier_domains(self) -> tuple[I64, ...]:
+        """For each of these but the first and the last, which one every node is in."""
+        return self.domains[: len(self.tier_names) - 2]
 
     @cached_property
     def node_cpu(self) -> I64:

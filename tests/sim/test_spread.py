@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import Script
+from worlds import Script, jobs
 
 from shunter import clusters, registry
-from shunter.cluster import Cluster, NodeGroup, Tier
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.errors import NetworkError
-from shunter.model import GPU, Start, Trace
+from shunter.model import GPU, Preempt, Start, Timer, Trace
 from shunter.network.placing import Costs, Tiers, shape_of
 from shunter.sim import Scenario, Simulator
 from shunter.sim.spread import shape
@@ -86,3 +89,30 @@ def test_a_ready_made_cluster_and_a_policy() -> None:
     plain = Simulator(trace, cluster)
     plain.run(registry.policy("fifo:placement=spread"))
     assert simulator.now > plain.now
+
+
+def test_communication_is_what_the_network_takes_of_the_time_on_gpus() -> None:
+    simulator = placed([0, 1, 8, 9], one_job(4, "mobilenetv3"))
+    spread = simulator.world.progress[w.SPREAD, 0]
+    assert spread == 1 / COSTS.iteration("mobilenetv3", (2, 1, 2)).slowdown
+    simulator.run(Script())
+    ran = simulator.world.jobs[w.EXECUTED, 0]
+    assert simulator.world.progress[w.COMMUNICATION, 0] == pytest.approx(ran * (1 - spread))
+    assert ran - simulator.world.progress[w.COMMUNICATION, 0] == pytest.approx(1_000_000, abs=1)
+
+
+def test_neither_slow_gpus_nor_neighbours_nor_restarts_are_communication() -> None:
+    slow = dataclasses.replace(CLUSTER, speeds={"gpu": 0.5}, overheads=Overheads(((9, 3.0),), ((9, 4.0),)))
+    simulator = Simulator(jobs((0, 100_000, 2), (0, 50_000, 1), model="vgg11"), slow)
+    plans = {0: [[Start(0, [0, 1]), Start(1, [0], shared=True), Timer(20_000), Timer(30_000)]],
+             20_000: [[Preempt(0)]], 30_000: [[Start(0, [2, 3])]]}  # fmt: skip
+    simulator.run(Script(plans))
+    assert simulator.world.progress[w.COMMUNICATION].tolist() == [0, 0]
+    simulator = Simulator(one_job(4, "mobilenetv3"), slow, scenario=Scenario(network=COSTS))
+    first, second = [0, 1, 4, 5], [0, 4, 8, 12]
+    plans = {0: [[Start(0, first), Timer(20_000), Timer(30_000)]], 20_000: [[Preempt(0)]], 30_000: [[Start(0, second)]]}
+    simulator.run(Script(plans))
+    shapes = [(2, 2, 1), (1, 2, 2)]
+    exposed = [1 - 1 / COSTS.iteration("mobilenetv3", shape).slowdown for shape in shapes]
+    rest = simulator.now - 34_000  # it began again at 30 s, after a restart of 4 s
+    assert simulator.world.progress[w.COMMUNICATION, 0] == pytest.approx(20_000 * exposed[0] + rest * exposed[1])

@@ -38,6 +38,8 @@ def spread_speed(state: State, job: int) -> float:
     The network's table has no row for a job that was resized: nobody knows what it costs.
     """
     network, jobs, found = state.network, state.world.jobs, 1.0
+    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.speed) == 0:
+        return found
     per_machine, per_rack = shape(state.world, job, network.racked[0] == 1)
     if len(state.tier_speed) > 0:
         workers = jobs[w.WORKERS, job]
@@ -60,8 +62,7 @@ def speed(state: State, job: int) -> float:
         here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
-    if world.jobs[w.WORKERS, job] > 1 and len(state.tier_speed) + len(state.network.speed) > 0:
-        slowest *= spread_speed(state, job)
+    slowest *= float(world.progress[w.SPREAD, job])
     if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
         slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
     return slowest
