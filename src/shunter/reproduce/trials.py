@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shunter import registry, runs
+from shunter import world as w
 from shunter.comparison import compile_once
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
-from shunter.report.metrics import spread
 from shunter.runs import Result, Scene
 from shunter.world import F64
 
@@ -78,14 +79,15 @@ class Trials:
     repeats: int
     seed: int
     outcomes: dict[Case, list[Outcome]]  # by repeat
-
-    def __contains__(self, case: Case) -> bool:
-        return case in self.outcomes
+    _means: dict[tuple[Case, str], F64] = field(default_factory=dict, repr=False)
 
     def means(self, case: Case, measure: str) -> F64:
         """The mean of a measure, and after it those of repeats drawn again and again, paired over all cases."""
-        values = np.array([outcome.numbers[measure] for outcome in self.outcomes[case]])
-        return means_of_repeats(values, self.seed)
+        key = (case, measure)
+        if key not in self._means:
+            values = np.array([outcome.numbers[measure] for outcome in self.outcomes[case]])
+            self._means[key] = means_of_repeats(values, self.seed)
+        return self._means[key]
 
     def of(self, case: Case, measure: str) -> Estimate:
         """A measure, mean over the repeats."""
@@ -119,7 +121,7 @@ class Trials:
         )
 
 
-def run_cases(  # noqa: PLR0913, PLR0917
+def run_cases(
     workloads: Mapping[str, Trace],
     cases: Collection[Case],
     repeats: int,
@@ -128,7 +130,7 @@ def run_cases(  # noqa: PLR0913, PLR0917
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Trials:
-    """Run every case ``repeats`` times over all cores; the course of a first repeat is kept where ``courses`` says so."""
+    """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
     cases = list(dict.fromkeys(cases))
     scenes = {c.place: runs.scene(workloads[c.workload], c.cluster, network=c.network) for c in cases}
     trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
@@ -143,14 +145,14 @@ def run_cases(  # noqa: PLR0913, PLR0917
 
 def _run(scenes: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
     result = runs.run(scenes[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
-    jct = result.jobs["jct"].drop_nulls().to_numpy()
+    finished = result.table[w.STATE] == w.DONE
+    jct = metrics.jct_ms(result.table)[finished] / 1000
     return Outcome(_numbers(result), jct, _course(result) if trial.course else None, result.digest)
 
 
 def _numbers(result: Result) -> dict[str, float]:
     summary = result.summary
-    communication = spread(result.jobs["communication"].to_numpy())
-    times = {"jct": summary["jct_s"], "wait": summary["wait_s"], "communication": communication}
+    times = {"jct": summary["jct_s"], "wait": summary["wait_s"], "communication": summary["communication_s"]}
     plain = ("makespan_s", "utilization", "fragmentation", "preemptions", "lost_gpu_hours", "finished", "elapsed_s")
     return {
         **{f"{name}_{point}_s": spread_of[point] for name, spread_of in times.items() for point in POINTS},
@@ -167,14 +169,13 @@ def _course(result: Result) -> Course:
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:
     """The text of a policy with these settings; those that it does not have are left aside."""
+    return _with_settings(policy, tuple(settings.items()))
+
+
+@cache
+def _with_settings(policy: str, settings: tuple[tuple[str, Any], ...]) -> str:
     name, _, given = policy.partition(":")
     known = declared(registry.policy_class(name))
     asked = dict(part.split("=", 1) for part in given.split(",") if part)
-    asked |= {key: str(value) for key, value in settings.items() if key in known}
+    asked |= {key: str(value) for key, value in settings if key in known}
     return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in asked.items())}"))
-
-
-def styled(labels: Sequence[str], styles: Mapping[str, int]) -> list[int]:
-    """The colours of series: those that are set, and for others the first that nobody has."""
-    free = (style for style in range(len(labels) + len(styles)) if style not in styles.values())
-    return [styles[label] if label in styles else next(free) for label in labels]

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from shunter.folders import new_folder
 from shunter.report.bootstrap import Estimate
 from shunter.report.html.page import Cell
-from shunter.report.tables import duration
+from shunter.report.tables import duration, number
 
 if TYPE_CHECKING:
     import polars as pl
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def percent(part: float) -> str:
@@ -23,8 +25,13 @@ def percent(part: float) -> str:
 
 
 def interval(found: Estimate, write: Callable[[float], str] = duration) -> str:
-    """The interval in words; nothing where there is none."""
-    return f"{write(found.low)} to {write(found.high)}" if math.isfinite(found.low) else ""
+    """The interval in words, times in the unit of the value; nothing where there is none."""
+    if not math.isfinite(found.low):
+        return ""
+    if write is duration:
+        unit = duration(found.value).rpartition(" ")[2]
+        return f"{number(found.low / SECONDS[unit])}–{number(found.high / SECONDS[unit])} {unit}"
+    return f"{write(found.low).removesuffix(' %')} to {write(found.high)}"
 
 
 def cell(found: Estimate, write: Callable[[float], str] = duration, best: bool = False) -> Cell:

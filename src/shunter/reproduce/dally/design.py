@@ -20,8 +20,9 @@ FILES = {
 RACKS = (2, 4, 8, 16)
 REPEATS = 10
 SHOWN = 8  # racks of Tables II and III, and of the figures over time
-NETWORK = "paper"
+NETWORK = "dally"
 HOUR = 3600
+WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,26 @@ from shunter.report.html.course import binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
 from shunter.report.tables import duration, share
-from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TIMERS_H, Scheduler
+from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, NETWORK, TIMERS_H, WORDS, Scheduler
 from shunter.reproduce.trials import Course
 from shunter.world import F64
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from shunter.reproduce.dally.study import Study
 
+BOTH = (("Makespan", "makespan_s", "makespan"), ("Mean JCT", "jct_mean_s", "mean JCT"))
 POINTS = 400  # of a curve over time
 ENOUGH = 0.99  # a chart over time ends when so many of the jobs of the slowest have ended
-SIZES = (  # what is drawn by cluster size: title, measure, axis, what the paper says
-    ("Makespan (Fig. 7)", "makespan_s", "makespan", "Printed for batch: Dally up to 69 % below Tiresias."),
-    ("Mean JCT (Fig. 13)", "jct_mean_s", "mean JCT", "Printed for batch: Dally 19 % to 36 % below Tiresias."),
-    ("P95 of queueing delay (Fig. 8 a)", "wait_p95_s", "P95 of wait", "Printed for batch: 58 % to 71 % below Tiresias."),
-    ("P99 of queueing delay (Fig. 8 a)", "wait_p99_s", "P99 of wait", "Printed for batch: 67 % to 78 % below Tiresias."),
-    ("Communication (Fig. 8 b)", "communication_mean_s", "mean per job", "Printed for batch: 53 % to 83 % below Tiresias."),
-    ("GPUs in use", "utilization", "share of GPU time", ""),
-)  # fmt: skip
-WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
+SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally is below Tiresias in print (batch)
+    ("Makespan (Fig. 7)", "makespan_s", "makespan", "up to 69 %"),
+    ("Mean JCT (Fig. 13)", "jct_mean_s", "mean JCT", "19 % to 36 %"),
+    ("P95 of queueing delay (Fig. 8 a)", "wait_p95_s", "P95 of the time in the queue", "58 % to 71 %"),
+    ("P99 of queueing delay (Fig. 8 a)", "wait_p99_s", "P99 of the time in the queue", "67 % to 78 %"),
+    ("Communication (Fig. 8 b)", "communication_mean_s", "mean exposed communication of a job", "53 % to 83 %"),
+    ("GPUs in use", "utilization", "share of the GPU time", ""),
+)
 
 
 def by_size(study: Study, network: str, titles: Sequence[str] = ()) -> str:
@@ -44,7 +46,7 @@ def by_size(study: Study, network: str, titles: Sequence[str] = ()) -> str:
     )
 
 
-def _by_size(study: Study, network: str, workload: str, title: str, measure: str, label: str, note: str) -> str:
+def _by_size(study: Study, network: str, workload: str, title: str, measure: str, label: str, below: str) -> str:
     design = study.design
     unit: Unit = "share" if measure == "utilization" else "duration"
     series = {
@@ -61,7 +63,9 @@ def _by_size(study: Study, network: str, workload: str, title: str, measure: str
     chart = intervals(
         names, series, "cluster size", Axis(label, unit, top=1 if unit == "share" else None), styles=styles
     )
-    return figure(title, finding, chart, note if workload == "batch" else "")
+    compared = below and workload == "batch" and network == NETWORK
+    note = f"Printed: Dally {below} below Tiresias." if compared else ""
+    return figure(title, finding, chart, note)
 
 
 # ------------------------------------------------------------------------------------------- over time
@@ -69,45 +73,50 @@ def _by_size(study: Study, network: str, workload: str, title: str, measure: str
 
 def over_time(study: Study) -> str:
     """GPUs in use, jobs that remain, and how completion times are spread, on the shown size."""
-    return choice("Workload", {WORDS[workload]: [_over_time(study, workload)] for workload in study.design.workloads})
+    return choice("Workload", {WORDS[workload]: _over_time(study, workload) for workload in study.design.workloads})
 
 
-def _over_time(study: Study, workload: str) -> str:
+def _over_time(study: Study, workload: str) -> list[str]:
     schedulers, racks = study.design.schedulers, study.design.shown
     courses = {s.label: _course(study, workload, s) for s in schedulers}
-    styles = [s.style for s in schedulers]
     edges = np.linspace(0, max(_nearly_over(course) for course in courses.values()), POINTS + 1)
     middle, time = (edges[:-1] + edges[1:]) / 2, Axis("time since the first submission", "elapsed")
-    busy = {name: binned(course.time, course.busy, edges) for name, course in courses.items()}
-    left = {name: binned(course.time, course.remaining, edges) for name, course in courses.items()}
-    halves = {
-        name: float(course.time[_last(course.remaining >= study.jobs[workload] / 2)])
-        for name, course in courses.items()
-    }
+
+    def drawn(title: str, finding: str, column: str, y: Axis, note: str = "") -> str:
+        series = {name: binned(course.time, getattr(course, column), edges) for name, course in courses.items()}
+        chart = lines(middle, series, time, y, styles=[s.style for s in schedulers], zoom=workload)
+        return figure(title, f"{racks} racks, first repeat. {finding}", chart, note)
+
+    used = {s.label: study.trials.of(study.case(workload, s), "utilization").value for s in schedulers}
+    many = study.jobs[workload] / 2
+    halves = {name: float(course.time[_last(course.remaining > many) + 1]) for name, course in courses.items()}
+    return [
+        drawn(
+            "GPUs in use over time (Fig. 11)",
+            f"In the mean of all repeats {span_of(used, share)} of the GPU time is used.",
+            "busy",
+            Axis("share of all GPUs", "share", top=1, mean=True),
+            "The chart ends where the last scheduler has completed 99 % of its jobs.",
+        ),
+        drawn(
+            "Jobs that remain (Fig. 12)",
+            f"No more than half of all jobs remain after {span_of(halves, duration)}.",
+            "remaining",
+            Axis("jobs that have come and not ended", "count", mean=True),
+        ),
+        _completion(study, workload),
+    ]
+
+
+def _completion(study: Study, workload: str) -> str:
+    schedulers = study.design.schedulers
     jct = {s.label: np.concatenate([o.jct for o in study.trials.outcomes[study.case(workload, s)]]) for s in schedulers}
     medians = {name: float(np.median(values)) for name, values in jct.items()}
-    used = {s.label: study.trials.of(study.case(workload, s), "utilization").value for s in schedulers}
-    ends = "The chart ends where the last scheduler has completed 99 % of its jobs."
-    return "".join(
-        [
-            figure(
-                "GPUs in use over time (Fig. 11)",
-                f"{racks} racks, first repeat. In the mean of all repeats, {span_of(used, share)} of the GPU time is used.",
-                lines(middle, busy, time, Axis("share of all GPUs", "share", top=1, mean=True), styles=styles, zoom=workload),
-                ends,
-            ),
-            figure(
-                "Jobs that remain (Fig. 12)",
-                f"{racks} racks, first repeat. At most half of all jobs remain from {span_of(halves, duration)} on.",
-                lines(middle, left, time, Axis("jobs that have come and not ended", "count", mean=True), styles=styles, zoom=workload),
-            ),
-            figure(
-                f"Completion times ({'Fig. 9' if workload == 'batch' else 'Fig. 10'})",
-                f"{racks} racks, all repeats. Half of the jobs are complete within {span_of(medians, duration)}.",
-                cdf(jct, Axis("completion time", "duration", log=True), styles=styles),
-            ),
-        ]
-    )  # fmt: skip
+    return figure(
+        f"Completion times ({'Fig. 9' if workload == 'batch' else 'Fig. 10'})",
+        f"{study.design.shown} racks, all repeats. Half of the jobs are complete within {span_of(medians, duration)}.",
+        cdf(jct, Axis("completion time", "duration", log=True), styles=[s.style for s in schedulers]),
+    )
 
 
 def _course(study: Study, workload: str, scheduler: Scheduler, racks: int | None = None) -> Course:
@@ -122,9 +131,8 @@ def _last(true: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
 
 def _nearly_over(course: Course) -> float:
     """When all but a hundredth of the jobs have ended: a chart that goes on to the last would show nothing else."""
-    return float(
-        course.time[min(_last(course.remaining > (1 - ENOUGH) * course.remaining.max()) + 1, len(course.time) - 1)]
-    )
+    still = _last(course.remaining > (1 - ENOUGH) * course.remaining.max())
+    return float(course.time[min(still + 1, len(course.time) - 1)])
 
 
 # ------------------------------------------------------------------------------------------- timers
@@ -143,24 +151,25 @@ def timers(study: Study) -> str:
     return choice("Timer", parts) if parts else ""
 
 
-def _timer(frames: dict[int, object], tier: str, gpus: int) -> str:
+def _timer(frames: dict[int, pl.DataFrame], tier: str, gpus: int) -> str:
     import polars as pl
 
     steps: dict[str, tuple[F64, F64]] = {}
     for racks, frame in frames.items():
-        assert isinstance(frame, pl.DataFrame)
         rows = frame.filter((pl.col("tier") == tier) & (pl.col("gpus") == gpus)).sort("time")
         if len(rows):
             steps[counted(racks, "rack")] = (rows["time"].to_numpy(), rows["timer"].to_numpy())
     grid_of = np.linspace(0, max(float(time[-1]) for time, _ in steps.values()), POINTS)
     series = {name: _held(time, value, grid_of) for name, (time, value) in steps.items()}
     means = {name: float(np.nanmean(values)) for name, values in series.items()}
+    time = Axis("time since the first submission", "elapsed")
+    chart = lines(grid_of, series, time, Axis("timer", "duration"), kind="steps")
     return figure(
         "Tuned timers over time (Fig. 4)",
-        f"How long jobs of {counted(gpus, 'GPU')} wait for one {tier}: {span_of(means, duration)} in the mean over time.",
-        lines(grid_of, series, Axis("time since the first submission", "elapsed"), Axis("timer", "duration"), kind="steps"),
+        f"Jobs of {counted(gpus, 'GPU')} wait for one {tier} for {span_of(means, duration)}, in the mean over time.",
+        chart,
         "First repeat. The paper says that timers are longer on smaller clusters, where GPUs are scarcer.",
-    )  # fmt: skip
+    )
 
 
 def _held(time: F64, value: F64, at: F64) -> F64:
@@ -187,15 +196,15 @@ def _by_timer(study: Study, workload: str) -> list[str]:
         return []
     names = [counted(hours, "hour") for hours in TIMERS_H]
     found = []
-    for title, measure in (("Makespan", "makespan_s"), ("Mean JCT", "jct_mean_s")):
+    for title, measure, label in BOTH:
         points = [study.trials.of(study.design.timed(workload, hours), measure) for hours in TIMERS_H]
         series, styles = {MANUAL.label: points}, [MANUAL.style]
         if study.design.has(DALLY):
             series[DALLY.label] = [study.trials.of(study.case(workload, DALLY), measure)] * len(points)
             styles.append(DALLY.style)
         values = dict(zip(names, (point.value for point in points), strict=True))
-        chart = intervals(names, series, "timer of a machine", Axis(title.lower(), "duration"), styles=styles)
-        told = f"{study.design.shown} racks; from {span_of(values, duration)}. That of a rack is twice as long."
+        chart = intervals(names, series, "timer of a machine", Axis(label, "duration"), styles=styles)
+        told = f"{study.design.shown} racks: {span_of(values, duration)}. The timer of a rack is twice as long."
         found.append(figure(f"{title} by length of manual timers", told, chart))
     return found
 
@@ -206,14 +215,14 @@ def _by_lease(study: Study, workload: str) -> list[str]:
         return []
     names = [duration(seconds) for seconds in LEASES_S]
     found = []
-    for title, measure in (("Makespan", "makespan_s"), ("Mean JCT", "jct_mean_s")):
+    for title, measure, label in BOTH:
         series = {
             s.label: [study.trials.of(study.design.leased(workload, s, seconds), measure) for seconds in LEASES_S]
             for s in schedulers
         }
         at = names.index(duration(HOUR))
         means = {name: points[at].value for name, points in series.items()}
-        chart = intervals(names, series, "lease", Axis(title.lower(), "duration"), styles=[s.style for s in schedulers])
-        told = f"{study.design.shown} racks; with a lease of one hour {span_of(means, duration)}."
+        chart = intervals(names, series, "lease", Axis(label, "duration"), styles=[s.style for s in schedulers])
+        told = f"{study.design.shown} racks, with a lease of one hour: {span_of(means, duration)}."
         found.append(figure(f"{title} by length of the lease", told, chart))
     return found

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from shunter.folders import versions
 from shunter.report.html.page import Cell, Section, choice, code, facts, note, paragraph, points, render, table
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 from shunter.reproduce.dally import figures, paper
-from shunter.reproduce.dally.design import DALLY, NETWORK, TIRESIAS, WORLDS, Reading, Scheduler
-from shunter.reproduce.dally.figures import WORDS
+from shunter.reproduce.dally.design import DALLY, NETWORK, SHOWN, TIRESIAS, WORDS, WORLDS, Reading, Scheduler
 from shunter.reproduce.dally.study import STAND_IN, TITLE, Study
 from shunter.reproduce.trials import Case
 from shunter.reproduce.writing import cell, interval, percent
 
-COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
+REST: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("makespan", "makespan_s", duration),
-    ("JCT mean", "jct_mean_s", duration),
-    ("median", "jct_p50_s", duration),
-    ("P95", "jct_p95_s", duration),
-    ("P99", "jct_p99_s", duration),
-    ("queueing mean", "wait_mean_s", duration),
+    ("queueing delay mean", "wait_mean_s", duration),
     ("P95", "wait_p95_s", duration),
     ("P99", "wait_p99_s", duration),
     ("communication", "communication_mean_s", duration),
-    ("in use", "utilization", share),
+    ("GPUs in use", "utilization", share),
+    ("preemptions", "preemptions", "{:,.0f}".format),
 )
+CHANGES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communication", "communication_mean_s"))
 DEFAULT = "as above"
 
 
@@ -36,7 +35,7 @@ def dally_page(study: Study, command: str) -> str:
     design = study.design
     sections = [
         Section("Summary", _overview(study)),
-        Section("Tables II and III", [_tables(study, study.case), *_table_notes(study)]),
+        Section("Tables II and III", [_tables(study, study.case), *_distance(study)]),
         Section("Claims", _claims(study)),
         Section("By cluster size", [figures.by_size(study, NETWORK)]),
         Section("Over time", [figures.over_time(study)]),
@@ -59,7 +58,7 @@ def _optional(title: str, body: Sequence[str]) -> list[Section]:
 
 def _overview(study: Study) -> list[str]:
     design = study.design
-    jobs = " and ".join(f"{counted(count, 'job')} ({WORDS[name].lower()})" for name, count in study.jobs.items())
+    jobs = " and ".join(f"{counted(count, 'job')} ({name})" for name, count in study.jobs.items())
     racks = ", ".join(map(str, design.racks))
     told = [
         f"{jobs}; clusters of {racks} racks of 64 GPUs; {counted(len(design.schedulers), 'scheduler')};"
@@ -78,7 +77,7 @@ def _against_tiresias(study: Study) -> list[str]:
     for workload in study.design.workloads:
         ours, base = study.case(workload, DALLY), study.case(workload, TIRESIAS)
         parts = []
-        for name, measure in (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communication time", "communication_mean_s")):  # fmt: skip
+        for name, measure in CHANGES:
             change = study.trials.change(ours, base, measure)
             ends = f" (95 %: {interval(change, percent)})" if interval(change) else ""
             parts.append(f"{name} {percent(change.value)}{ends}")
@@ -99,7 +98,7 @@ def _luck(study: Study) -> list[str]:
         widest = max(spans, key=lambda name: max(spans[name]) / max(min(spans[name]), 1e-9))
         low, high = min(spans[widest]), max(spans[widest])
         told.append(
-            f"Luck, {WORDS[workload].lower()}: under {widest} the makespan of single repeats is from {duration(low)} to"
+            f"{WORDS[workload]}: under {widest} the makespan of single repeats is from {duration(low)} to"
             f" {duration(high)}, though their arrivals differ by seconds. Intervals are of the mean over repeats."
         )
     return told
@@ -119,56 +118,71 @@ def _verdicts(study: Study) -> list[str]:
 # ------------------------------------------------------------------------------------------- tables
 
 
-def _tables(study: Study, of: Callable[[str, Scheduler], Case]) -> str:
-    return "".join(_table(study, workload, of) for workload in study.design.workloads)
+def _tables(study: Study, of: Callable[[str, Scheduler], Case], beside: bool = True) -> str:
+    """All numbers of all schedulers on the shown size; ``beside``: what is printed, too."""
+    beside = beside and study.design.shown == SHOWN
+    return "".join(
+        made for w in study.design.workloads for made in (_jct_table(study, w, of, beside), _rest_table(study, w, of))
+    )
 
 
-def _table(study: Study, workload: str, of: Callable[[str, Scheduler], Case]) -> str:
-    """Ours, and below it what is printed."""
-    design, rows = study.design, list[list[str | Cell]]()
-    found = {s: [study.trials.of(of(workload, s), measure) for _, measure, _ in COLUMNS] for s in design.schedulers}
-    for scheduler, estimates in found.items():
-        rows.append([scheduler.label, *(cell(e, write) for e, (_, _, write) in zip(estimates, COLUMNS, strict=True))])
-        figures_of = [paper.printed(workload, scheduler, measure) for _, measure, _ in COLUMNS]
-        if any(figures_of) and design.shown == paper.SHOWN:
-            rows.append(["printed", *(Cell(duration(figure) if figure else "") for figure in figures_of)])
-    caption = f"{WORDS[workload]}, {design.shown} racks: ours with 95 % intervals, and {paper.TABLES[workload]}"
-    return table(caption, ["scheduler", *(name for name, *_ in COLUMNS)], rows)
+def _jct_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case], beside: bool) -> str:
+    rows = []
+    for scheduler in study.design.schedulers:
+        cells: list[str | Cell] = [scheduler.label]
+        for _, measure in JCT:
+            cells.append(cell(study.trials.of(of(workload, scheduler), measure)))
+            figure = paper.printed(workload, scheduler, measure)
+            cells += [duration(figure) if figure else "–"] if beside else []
+        rows.append(cells)
+    heads = [head for name, _ in JCT for head in ([f"JCT {name}", "printed"] if beside else [f"JCT {name}"])]
+    caption = f"{WORDS[workload]}, {study.design.shown} racks: completion times with 95 % intervals"
+    return table(caption + (f", beside {paper.TABLES[workload]}" if beside else ""), ["scheduler", *heads], rows)
 
 
-def _table_notes(study: Study) -> list[str]:
-    told = "Printed figures are in seconds in the paper. Only JCTs of four schedulers are printed, for 8 racks."
-    alike = study.distance()
-    if math.isfinite(alike):
-        told += f" Ours are off by a factor of {number(alike)} in the geometric mean."
-    return [note(told)]
+def _rest_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case]) -> str:
+    rows: list[list[str | Cell]] = [
+        [s.label, *(cell(study.trials.of(of(workload, s), measure), write) for _, measure, write in REST)]
+        for s in study.design.schedulers
+    ]
+    caption = f"{WORDS[workload]}, {study.design.shown} racks: everything else"
+    return table(caption, ["scheduler", *(name for name, *_ in REST)], rows)
+
+
+def _distance(study: Study) -> list[str]:
+    factor = study.distance()
+    told = "The paper prints only JCTs of four schedulers on 8 racks, in seconds."
+    off = f" Ours are off by a factor of {number(factor)} in the geometric mean." if math.isfinite(factor) else ""
+    return [note(told + off)]
 
 
 def _claims(study: Study) -> list[str]:
     found = paper.findings(study.design, study.trials)
     if not found:
         return [paragraph("The claims of the paper are about schedulers or cluster sizes that were not run.")]
-    rows = [
-        [f"{f.claim.text}", f.claim.workload, _sizes(f), f.claim.printed, _ours(f), f.direction, f.size] for f in found
+    tables = [
+        _claims_table(study, workload, [f for f in found if f.claim.workload == workload])
+        for workload in study.design.workloads
     ]
-    heads = ["claim", "workload", "racks", "printed", "ours, with 95 % intervals", "direction", "size"]
     return [
-        table("What section VI says, and what comes out", heads, rows, words=(1, 2, 3, 4, 5, 6)),
+        *tables,
         note(
-            "Ours: the change of the mean over repeats, with the interval of paired draws. Direction: yes where the whole"
-            " interval is on the printed side. Size: yes where it has something in common with the printed range."
+            "Ours: by how much the mean over repeats is above or below, with the 95 % interval of paired draws."
+            " Direction: yes where the whole interval is on the printed side. Size: yes where the interval has"
+            " something in common with the printed range."
         ),
     ]
 
 
-def _sizes(found: paper.Finding) -> str:
-    return ", ".join(map(str, found.claim.racks))
-
-
-def _ours(found: paper.Finding) -> Cell:
-    values = ", ".join(percent(change.value) for change in found.ours.values())
-    ends = "; ".join(interval(change, percent) for change in found.ours.values() if interval(change))
-    return Cell(values, hint=ends)
+def _claims_table(study: Study, workload: str, found: Sequence[paper.Finding]) -> str:
+    rows = []
+    for one in found:
+        sizes = [cell(one.ours[n], percent) if n in one.ours else "" for n in study.design.racks]
+        total = "" if one.claim.over == "each" else cell(one.judged[one.claim.over], percent)
+        rows.append([one.claim.text, one.claim.printed, *sizes, total, one.direction, one.size])
+    heads = ["claim", "printed", *(counted(n, "rack") for n in study.design.racks), "of all sizes", "direction", "size"]
+    words = {1, len(heads) - 2, len(heads) - 1}
+    return table(f"{WORDS[workload]}: what section VI says, and what comes out", heads, rows, words)
 
 
 # ------------------------------------------------------------------------------------------- readings and networks
@@ -180,10 +194,8 @@ def _readings(study: Study) -> list[str]:
     if not readings:
         return []
     rows = [[reading.title if reading else DEFAULT, *_reading(study, reading)] for reading in (None, *readings)]
-    heads = [f"{WORDS[w].split()[0]}: {name}" for w in design.workloads for name, _ in _CHANGES]
-    parts = {
-        reading.title: [_tables(study, lambda w, s, reading=reading: study.read(reading, w, s))] for reading in readings
-    }  # type: ignore[misc]
+    heads = [f"{WORDS[w].split()[0]}: {name}" for w in design.workloads for name, _ in CHANGES]
+    parts = {reading.title: [_tables(study, partial(study.read, reading))] for reading in readings}
     return [
         paragraph(
             "What the paper leaves open, one reading at a time on"
@@ -195,13 +207,10 @@ def _readings(study: Study) -> list[str]:
     ]
 
 
-_CHANGES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communication", "communication_mean_s"))
-
-
 def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
     cells: list[str | Cell] = []
     for workload in study.design.workloads:
-        for _, measure in _CHANGES:
+        for _, measure in CHANGES:
             if study.design.has(DALLY, TIRESIAS):
                 ours, base = (study.read(reading, workload, s) for s in (DALLY, TIRESIAS))
                 cells.append(cell(study.trials.change(ours, base, measure), percent))
@@ -218,8 +227,9 @@ def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
     best = min(factors, key=factors.__getitem__)
     return [
         paragraph(
-            f"Nearest to Tables II and III is '{best}', off by a factor of {number(factors[best])} in the geometric mean"
-            f" ('{DEFAULT}': {number(factors[DEFAULT])}). That is known only after looking: no default was chosen by it."
+            f"Nearest to Tables II and III is '{best}', off by a factor of {number(factors[best])} in the geometric"
+            f" mean ('{DEFAULT}': {number(factors[DEFAULT])}). That is known only after looking; no default was chosen"
+            " by it."
         )
     ]
 
@@ -227,7 +237,7 @@ def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
 def _world(study: Study, network: str, told: str) -> list[str]:
     return [
         paragraph(f"The same with {told}."),
-        _tables(study, lambda workload, scheduler: study.case(workload, scheduler, None, network)),
+        _tables(study, lambda workload, scheduler: study.case(workload, scheduler, None, network), beside=False),
         figures.by_size(study, network, ("makespan_s", "jct_mean_s")),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -14,7 +14,6 @@ from shunter.reproduce.dally.design import (
     DALLY,
     GANDIVA,
     MANUAL,
-    NETWORK,
     NO_WAIT,
     RACKS,
     SCHEDULERS,
@@ -44,6 +43,18 @@ PRINTED = {  # JCT in seconds on 8 racks: mean, median, P95, P99
     },
 }
 TABLES = {"batch": "Table II", "poisson": "Table III"}
+WITHIN = "within 10 %"
+NAMES = {
+    "makespan_s": "makespan",
+    "jct_mean_s": "mean JCT",
+    "jct_p50_s": "median JCT",
+    "jct_p95_s": "P95 of JCT",
+    "jct_p99_s": "P99 of JCT",
+    "wait_mean_s": "mean queueing delay",
+    "wait_p95_s": "P95 of queueing delay",
+    "wait_p99_s": "P99 of queueing delay",
+    "communication_mean_s": "communication time",
+}
 
 
 def printed(workload: str, scheduler: Scheduler, measure: str) -> float | None:
@@ -56,16 +67,22 @@ def printed(workload: str, scheduler: Scheduler, measure: str) -> float | None:
 class Claim:
     """By which part a measure of one scheduler is above (below: negative) that of others; of several, the best one."""
 
-    text: str
     workload: str
     measure: str
     against: tuple[Scheduler, ...]
-    low: float  # the printed change, from .. to; of one number both are the same
+    low: float  # the printed change, from .. to; of one number both are the same, without one infinite
     high: float
     told: str = ""  # what is printed; made of the numbers if empty
     whose: Scheduler = DALLY
     racks: tuple[int, ...] = RACKS
     over: Over = "each"
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        others = self.against[0].label if len(self.against) == 1 else "the least of the others"
+        over = {"each": "", "most": ", where most", "mean": ", mean of sizes"}[self.over]
+        return f"{NAMES[self.measure]}, {self.whose.label} against {others}{over}"
 
     @property
     def below(self) -> bool:
@@ -92,56 +109,42 @@ def _claims() -> Iterator[Claim]:
     others = tuple(s for s in SCHEDULERS if s is not DALLY)
     larger = tuple(n for n in RACKS if n > 2)
 
-    b, m = "batch", "makespan_s"
-    yield Claim(
-        "makespan, Dally against Tiresias, largest", b, m, tiresias, -0.69, -0.69, "up to 69 % below", over="most"
-    )
-    yield Claim("makespan, Dally against Tiresias, mean of sizes", b, m, tiresias, -0.68, -0.68, over="mean")
-    yield Claim(
-        "makespan, Dally against Gandiva, largest", b, m, gandiva, -0.92, -0.92, "up to 92 % below", over="most"
-    )
-    yield Claim("makespan, Dally-manual against Dally", b, m, dally, *above, whose=MANUAL)
-    yield Claim("makespan, Dally-manual against Tiresias", b, m, tiresias, *below, whose=MANUAL)
-    yield Claim("makespan, Dally-manual against Gandiva", b, m, gandiva, *below, whose=MANUAL)
-    yield Claim("makespan, Dally-noWait against Tiresias", b, m, tiresias, *above, whose=NO_WAIT, racks=larger)
-    yield Claim("makespan, Dally-noWait against Tiresias", b, m, tiresias, *below, whose=NO_WAIT, racks=(2,))
-    yield Claim("makespan, Dally-fullyConsolidated against Dally", b, m, dally, *above, whose=CONSOLIDATED)
-    yield Claim("makespan, Dally-fullyConsolidated against Tiresias", b, m, tiresias, *below, whose=CONSOLIDATED)
-    yield Claim("mean queueing delay, Dally against Tiresias", b, "wait_mean_s", tiresias, -0.31, -0.18)
-    yield Claim("P95 of queueing delay, Dally against Tiresias", b, "wait_p95_s", tiresias, -0.71, -0.58)
-    yield Claim("P99 of queueing delay, Dally against Tiresias", b, "wait_p99_s", tiresias, -0.78, -0.67)
-    for point in ("P95", "P99"):
-        text, tail = f"{point} of queueing delay, Dally against Gandiva, largest", f"wait_{point.lower()}_s"
-        yield Claim(text, b, tail, gandiva, -0.81, -0.81, "up to 81 % below", over="most")
-    c = "communication_mean_s"
-    yield Claim("communication time, Dally against Tiresias", b, c, tiresias, -0.83, -0.53)
-    yield Claim("communication time, Dally against Tiresias, mean of sizes", b, c, tiresias, -0.66, -0.66, over="mean")
-    yield Claim("communication time, Dally against the least of the others", b, c, others, *below, "least of all")
-    j = "jct_mean_s"
-    yield Claim("mean JCT, Dally against Tiresias", b, j, tiresias, -0.36, -0.19)
-    yield Claim("mean JCT, Dally against Tiresias, mean of sizes", b, j, tiresias, -0.26, -0.26, over="mean")
-    yield Claim("mean JCT, Dally against Gandiva", b, j, gandiva, -0.51, -0.23, racks=larger)
-    yield Claim("mean JCT, Dally against Gandiva", b, j, gandiva, 0.39, 0.39, racks=(2,))
-    yield Claim("mean JCT, Dally against the least of the others", b, j, others, *below, "least of all", racks=(SHOWN,))
-
-    p = "poisson"
-    yield Claim("mean JCT, Dally against Tiresias", p, j, tiresias, -0.34, -0.16, racks=(2, 8, 16))
-    yield Claim("mean JCT, Dally against Tiresias", p, j, tiresias, *above, racks=(4,))
-    yield Claim("mean JCT, Dally against Gandiva", p, j, gandiva, -0.51, -0.23)
-    yield from _table_claims(p)
+    m, c, j = "makespan_s", "communication_mean_s", "jct_mean_s"
+    yield Claim("batch", m, tiresias, -0.69, -0.69, "up to 69 % below", over="most")
+    yield Claim("batch", m, tiresias, -0.68, -0.68, over="mean")
+    yield Claim("batch", m, gandiva, -0.92, -0.92, "up to 92 % below", over="most")
+    yield Claim("batch", m, dally, *above, whose=MANUAL)
+    yield Claim("batch", m, tiresias, *below, whose=MANUAL)
+    yield Claim("batch", m, gandiva, *below, whose=MANUAL)
+    yield Claim("batch", m, tiresias, *above, whose=NO_WAIT, racks=larger)
+    yield Claim("batch", m, tiresias, *below, whose=NO_WAIT, racks=(2,))
+    yield Claim("batch", m, dally, *above, whose=CONSOLIDATED)
+    yield Claim("batch", m, tiresias, *below, whose=CONSOLIDATED)
+    yield Claim("batch", "wait_mean_s", tiresias, -0.31, -0.18)
+    yield Claim("batch", "wait_p95_s", tiresias, -0.71, -0.58)
+    yield Claim("batch", "wait_p99_s", tiresias, -0.78, -0.67)
+    yield Claim("batch", "wait_p95_s", gandiva, -0.81, -0.81, "up to 81 % below", over="most")
+    yield Claim("batch", "wait_p99_s", gandiva, -0.81, -0.81, "up to 81 % below", over="most")
+    yield Claim("batch", c, tiresias, -0.83, -0.53)
+    yield Claim("batch", c, tiresias, -0.66, -0.66, over="mean")
+    yield Claim("batch", c, others, *below)
+    yield Claim("batch", j, tiresias, -0.36, -0.19)
+    yield Claim("batch", j, tiresias, -0.26, -0.26, over="mean")
+    yield Claim("batch", j, gandiva, -0.51, -0.23, racks=larger)
+    yield Claim("batch", j, gandiva, 0.39, 0.39, racks=(2,))
+    yield Claim("batch", j, others, *below, racks=(SHOWN,))
+    yield Claim("poisson", j, tiresias, -0.34, -0.16, racks=(2, 8, 16))
+    yield Claim("poisson", j, tiresias, *above, racks=(4,))
+    yield Claim("poisson", j, gandiva, -0.51, -0.23)
+    yield from _read_off_table_iii()
 
 
-def _table_claims(p: str) -> Iterator[Claim]:
-    """What section VI reads off Table III."""
-    said = {
-        TIRESIAS: ((-0.35, ""), (-0.38, ""), (0.10, "within 10 %"), (0.10, "within 10 %")),
-        GANDIVA: ((-0.83, ""), (-0.88, ""), (-0.76, ""), (-0.92, "")),
-    }
-    for against, numbers in said.items():
-        for name, measure, (change, told) in zip(("mean", "median", "P95", "P99"), MEASURES, numbers, strict=True):
-            low, high = (-change, change) if told else (change, change)
-            text = f"{name} JCT, Dally against {against.label}"
-            yield Claim(text, p, measure, (against,), low, high, told, racks=(SHOWN,))
+def _read_off_table_iii() -> Iterator[Claim]:
+    for against, changes in ((TIRESIAS, (-0.35, -0.38)), (GANDIVA, (-0.83, -0.88, -0.76, -0.92))):
+        for measure, change in zip(MEASURES, changes, strict=False):
+            yield Claim("poisson", measure, (against,), change, change, racks=(SHOWN,))
+    for measure in MEASURES[2:]:
+        yield Claim("poisson", measure, (TIRESIAS,), -0.1, 0.1, WITHIN, racks=(SHOWN,))
 
 
 CLAIMS = tuple(_claims())
@@ -152,30 +155,35 @@ class Finding:
     """What became of a claim."""
 
     claim: Claim
-    ours: dict[str, Estimate]  # the change by cluster size; "most" or "mean" where it is one of all sizes
-    holds: tuple[str, ...]  # where the whole interval is on the printed side
-    fails: tuple[str, ...]  # where it is on the other side
+    ours: dict[int, Estimate]  # the change by cluster size
+    judged: dict[str, Estimate]  # what the claim is about: the same, or one number of all sizes
 
     @property
     def direction(self) -> str:
-        """Whether it is below or above as printed."""
-        if self.claim.told.startswith("within"):
+        """Whether it is below or above as printed: yes, no, not clear, or where."""
+        right = -1 if self.claim.below else 1
+        sides = {name: _side(change) * right for name, change in self.judged.items()}
+        if self.claim.told == WITHIN:
             return "-"
-        if len(self.holds) == len(self.ours):
-            return "yes"
-        if len(self.fails) == len(self.ours):
-            return "no"
-        if self.holds:
-            return f"at {_racks(self.holds)}"
-        return "not clear" if not self.fails else f"not at {_racks(self.fails)}"
+        if set(sides.values()) <= {1} or set(sides.values()) <= {-1}:
+            return "yes" if 1 in sides.values() else "no"
+        holds, fails = ([name for name, side in sides.items() if side == wanted] for wanted in (1, -1))
+        return f"at {_racks(holds)}" if holds else f"not at {_racks(fails)}" if fails else "not clear"
 
     @property
     def size(self) -> str:
-        """Whether it is as large as printed: our intervals and the printed range have something in common."""
+        """Whether it is as large: our interval has something in common with the printed range."""
         if not self.claim.sized:
             return "-"
-        inside = [name for name, ours in self.ours.items() if _meets(ours, self.claim)]
-        return "yes" if len(inside) == len(self.ours) else f"at {_racks(inside)}" if inside else "no"
+        inside = [name for name, ours in self.judged.items() if _meets(ours, self.claim)]
+        if len(inside) == len(self.judged):
+            return "yes"
+        if inside:
+            return f"at {_racks(inside)}"
+        sizes = [abs(ours.value) for ours in self.judged.values()]
+        return (
+            "smaller" if max(sizes) < abs(self.claim.high) else "larger" if min(sizes) > abs(self.claim.low) else "no"
+        )
 
     @property
     def comes_out(self) -> bool:
@@ -183,7 +191,7 @@ class Finding:
         return self.direction in ("yes", "-") and self.size in ("yes", "-")
 
 
-def _racks(names: tuple[str, ...] | list[str]) -> str:
+def _racks(names: Sequence[str]) -> str:
     return f"{', '.join(names)} racks"
 
 
@@ -192,34 +200,37 @@ def _ends(ours: Estimate) -> tuple[float, float]:
     return (ours.low, ours.high) if np.isfinite(ours.low) else (ours.value, ours.value)
 
 
+def _side(ours: Estimate) -> int:
+    """1: all of the interval is above 0, -1: below, 0: neither."""
+    low, high = _ends(ours)
+    return int(low > 0) - int(high < 0)
+
+
 def _meets(ours: Estimate, claim: Claim) -> bool:
     low, high = _ends(ours)
     half = 0.005  # printed numbers are rounded
     return low <= claim.high + half and high >= claim.low - half
 
 
-def findings(design: Design, trials: Trials, network: str = NETWORK) -> list[Finding]:
+def findings(design: Design, trials: Trials) -> list[Finding]:
     """What becomes of the claims about what was run."""
-    return [found for claim in CLAIMS if (found := _finding(claim, design, trials, network))]
+    return [found for claim in CLAIMS if (found := _finding(claim, design, trials))]
 
 
-def _finding(claim: Claim, design: Design, trials: Trials, network: str) -> Finding | None:
+def _finding(claim: Claim, design: Design, trials: Trials) -> Finding | None:
     racks = [size for size in claim.racks if size in design.racks]
     if claim.workload not in design.workloads or not racks or not design.has(claim.whose, *claim.against):
         return None
-    draws = {str(size): _changes(claim, design, trials, size, network) for size in racks}
-    if claim.over != "each":
-        table = np.stack(list(draws.values()))
-        draws = {claim.over: table.mean(axis=0) if claim.over == "mean" else table.min(axis=0)}
-    ours = {name: trials.estimate(changes) for name, changes in draws.items()}
-    sides = {name: [np.sign(end) for end in _ends(one)] for name, one in ours.items()}
-    right = -1.0 if claim.below else 1.0
-    holds = tuple(name for name, ends in sides.items() if ends == [right, right])
-    fails = tuple(name for name, ends in sides.items() if ends == [-right, -right])
-    return Finding(claim, ours, holds, fails)
+    draws = {size: _changes(claim, design, trials, size) for size in racks}
+    ours = {size: trials.estimate(changes) for size, changes in draws.items()}
+    table = np.stack(list(draws.values()))
+    if claim.over == "each":
+        return Finding(claim, ours, {str(size): change for size, change in ours.items()})
+    one = table.mean(axis=0) if claim.over == "mean" else table.min(axis=0)
+    return Finding(claim, ours, {claim.over: trials.estimate(one)})
 
 
-def _changes(claim: Claim, design: Design, trials: Trials, racks: int, network: str) -> F64:
-    cases = [design.case(claim.workload, racks, s.policy, network) for s in (claim.whose, *claim.against)]
+def _changes(claim: Claim, design: Design, trials: Trials, racks: int) -> F64:
+    cases = [design.case(claim.workload, racks, s.policy) for s in (claim.whose, *claim.against)]
     best = min(cases[1:], key=lambda case: trials.of(case, claim.measure).value)
     return trials.changes(cases[0], best, claim.measure)

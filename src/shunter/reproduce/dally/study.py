@@ -11,7 +11,7 @@ import numpy as np
 from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import NETWORK, WORLDS, Design, Reading, Scheduler, workloads
+from shunter.reproduce.dally.design import NETWORK, SHOWN, WORLDS, Design, Reading, Scheduler, workloads
 from shunter.reproduce.trials import Case, Trials, run_cases
 from shunter.reproduce.writing import record
 
@@ -47,7 +47,7 @@ class Study:
             for scheduler in self.design.schedulers
             for case in [self.read(reading, workload, scheduler)]
             for measure in paper.MEASURES
-            if (figure := paper.printed(workload, scheduler, measure)) and self.design.shown == paper.SHOWN
+            if (figure := paper.printed(workload, scheduler, measure)) and self.design.shown == SHOWN
         ]
         return math.exp(float(np.mean(found))) if found else float("nan")
 
@@ -106,7 +106,8 @@ def _claim(found: paper.Finding) -> dict[str, Any]:
         "workload": claim.workload,
         "racks": list(claim.racks),
         "printed": claim.printed,
-        "ours": {name: record(change) for name, change in found.ours.items()},
+        "ours": {name: record(change) for name, change in found.judged.items()},
+        "by_racks": {str(racks): record(change) for racks, change in found.ours.items()},
         "direction": found.direction,
         "size": found.size,
         "comes_out": found.comes_out,
