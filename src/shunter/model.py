@@ -265,6 +265,7 @@ class JobColumns:
         self.submit, self.gpus, self.share = table[w.SUBMIT], table[w.GPUS], table[w.SHARE]
         self.user, self.vc, self.gpu_type, self.model = table[w.USER], table[w.VC], table[w.TYPE], table[w.MODEL]
         self.limit, self.deadline, self.after = table[w.LIMIT], table[w.DEADLINE], table[w.AFTER]
+        self.declared = table[w.DECLARED]  # run time at speed 1 where iterations were declared, ms; else 0
         self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
         self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
         self.workers, self.until = table[w.WORKERS], table[w.UNTIL]

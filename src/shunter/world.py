@@ -25,14 +25,15 @@ FUTURE, HELD, PENDING, RUNNING, STOPPING, DONE, FAILED = range(7)
 UP, DOWN, ASLEEP, WAKING = range(4)
 
 # -- columns of `jobs`: the request ...
-SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES = range(14)
+SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES, DECLARED = range(15)
+# (DECLARED: run time at speed 1 where the user said how many iterations the job has, ms; 0: not said)
 # ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
 # what starting again costs, ms)
-STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(14, 24)
-PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(24, 32)
-JOB_COLUMNS = 32
+STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(15, 25)
+PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(25, 33)
+JOB_COLUMNS = 33
 
 # -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's),
 # what its spread over machines leaves of its speed in the present or last run (1: all), and ms of communication that no
@@ -90,6 +91,7 @@ class Job(NamedTuple):
     remaining: float  # of the estimate, at speed 1
     attained: float  # GPU time so far
     work: float  # done so far: what this would have taken at speed 1
+    started: float  # its first start, since the first submission of the trace; -1: not yet
     size: float  # gpus / GPUs of the cluster
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair
     partition: float  # priority factor of the job's VC, 0..1

@@ -6,18 +6,33 @@ import pytest
 
 from shunter import placers, registry
 from shunter.errors import PolicyError
+from shunter.policies._ordering import Ordering
 from shunter.sim.engine import Simulator
 from shunter.testing.cases import CASES
 from shunter.testing.conformance import BackendConformance, PolicyConformance
 
 MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conservative")
 PREEMPTIVE = ("las", "srtf")
+ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
+LEASING = (
+    "dally",
+    "dally:timers=none,renewal=keep,spread=even",
+    "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",
+    "dally:timers=infinite,lease=0,spread=scatter",
+    "gandiva:lease=60",
+    "gandiva:lease=45,draw=list,renewal=keep",
+    "tiresias",
+    "tiresias:limits=50/200,promote=2,loose=scatter",
+    "tiresias:order=gittins,limits=none,loose=list",
+    "tiresias:order=time,limits=none,lease=60,starve=100",
+    "tiresias:lease=30,renewal=keep,skewed=tiers,spread=even",
+)
 
 
 def combinations() -> list[str]:
     """Every policy in every mode; the placements take turns so that each meets every policy and mode; some oracles."""
     chosen = []
-    for (row, name), (column, mode) in product(enumerate(registry.names()), enumerate(MODES)):
+    for (row, name), (column, mode) in product(enumerate(ORDERS), enumerate(MODES)):
         if not (name in PREEMPTIVE and mode == "backfill=conservative"):
             placement = placers.names()[(row + column + row // 5) % len(placers.names())]
             oracle = ",estimate=oracle" if (row + column) % 3 == 0 else ""
@@ -26,7 +41,7 @@ def combinations() -> list[str]:
 
 
 class TestBuiltIn(PolicyConformance):
-    @pytest.fixture(params=combinations())
+    @pytest.fixture(params=[*combinations(), *LEASING])
     def policy(self, request):
         return request.param
 
@@ -45,7 +60,7 @@ def test_every_mode_meets_every_placement():
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", ORDERS)
 def test_skipping_contradicts_backfilling(name, backfill):
     with pytest.raises(PolicyError, match="blocking=skip contradicts backfill"):
         registry.policy(f"{name}:blocking=skip,backfill={backfill}")

@@ -52,6 +52,11 @@ class Model:
         return sum(layer.gradient_bytes for layer in self.layers)
 
     @property
+    def skew(self) -> float:
+        """The share of the largest layer in that."""
+        return max(layer.gradient_bytes for layer in self.layers) / max(self.gradient_bytes, 1)
+
+    @property
     def compute_ns(self) -> int:
         """What an iteration computes."""
         return compute_ns(self.layers)

@@ -287,7 +287,7 @@ def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
                 wanted -= 1
             gpu += 1
     queue.due[profile.job[best]] = world.clock[w.NOW] + length_of(world, queue, profile.job[best])
-    add_start(plan, profile.job[best], queue.scratch.gpu_ids[:found])
+    add_start(plan, profile.job[best], queue.scratch.gpu_ids[:found], w.NEVER)
     return True
 
 

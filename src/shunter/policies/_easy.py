@@ -9,7 +9,6 @@ from shunter.compiled import copy_into, kernel
 from shunter.policies._placing import (
     add_start,
     as_it_is,
-    choose_nodes,
     copy_to_paper,
     find_gpus,
     held,
@@ -82,7 +81,7 @@ def fits_on_paper(world: World, queue: Queue, parts: Parts, job: int) -> bool:
     """Whether the job has a place in the paper state."""
     if world.jobs[w.SHARE, job] < 1000:
         return find_gpus(world, queue, parts, on_paper(queue.scratch), job) > 0
-    return choose_nodes(world, queue, parts, on_paper(queue.scratch), job) > 0
+    return bool(parts.choose(world, queue, parts.place, on_paper(queue.scratch), job) > 0)
 
 
 @kernel
@@ -138,5 +137,5 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
     if best < 0:
         return False
     gpus = find_gpus(world, queue, parts, as_it_is(world), best)
-    add_start(plan, best, scratch.gpu_ids[:gpus])
+    add_start(plan, best, scratch.gpu_ids[:gpus], w.NEVER)
     return True

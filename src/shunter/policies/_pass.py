@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numba import typeof, types
 
 from shunter import world as w
 from shunter.arrays import type_of
 from shunter.compiled import kernel, pointer
-from shunter.policies._placing import add_other, add_start, as_it_is, find_gpus
+from shunter.policies._placing import add_other, add_start, as_it_is, choose_nodes, find_gpus
 from shunter.policies._queue import (
     B_CONSERVATIVE,
     B_EASY,
@@ -20,6 +21,7 @@ from shunter.policies._queue import (
     QUANTUM,
     STRICT,
     VARYING,
+    Paper,
     Parts,
     Queue,
     Tools,
@@ -30,6 +32,7 @@ from shunter.policies._queue import (
     take_in,
     top,
 )
+from shunter.policies._tiers import choose_by_tiers
 from shunter.world import Decision, World
 
 
@@ -65,7 +68,7 @@ def start_next(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool
         if queue.blocked[cls] == 0:
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         if gpus > 0:
-            add_start(plan, job, queue.scratch.gpu_ids[:gpus])
+            add_start(plan, job, queue.scratch.gpu_ids[:gpus], w.NEVER)
             return True
         if queue.settings[PREEMPTIVE] == 1 and tools.make_room(world, queue, parts, job, plan):
             return True
@@ -107,11 +110,18 @@ def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision)
 
 
 @cache
-def tools_for(key: Any, place: Any, preemptive: bool, backfill: str, reasons: bool) -> Tools:
+def parts_for(key: Any, place: Any, tiers: bool) -> Parts:
+    """The pointers that every queue policy needs."""
+    window = np.zeros(1, np.int64)
+    arguments = [type_of(World), type_of(Queue), typeof(place), typeof(Paper(*[window] * 5)), types.int64]
+    return Parts(key, place, _pointer(choose_by_tiers if tiers else choose_nodes, types.int64(*arguments)))
+
+
+@cache
+def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool) -> Tools:
     """The pointers that a policy needs, compiled; the rest isn't."""
     from shunter.policies import _conservative, _easy, _preempting, _telling
 
-    parts = Parts(key, place)
     arguments = [type_of(World), type_of(Queue), typeof(parts), types.int64, type_of(Decision)]
     signature = types.boolean(*arguments)
     method = {"none": never, "easy": _easy.backfill, "conservative": _conservative.backfill}[backfill]
@@ -129,10 +139,3 @@ def decide_pointer(tools: Tools) -> Any:
 @cache
 def _pointer(function: Any, signature: Any) -> Any:
     return pointer(function, signature)
-
-
-@kernel
-def ask(function: Any, world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
-    """Call a compiled policy once."""
-    plan.counts[:] = 0
-    function(world, queue, tools, plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.policies._queue import Paper, Parts, Queue, Scratch
@@ -104,12 +106,12 @@ def draw_for(world: World, job: int) -> int:
 
 
 @kernel
-def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
+def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
     """Let the placer choose nodes for a job of whole GPUs; returns how many, 0 if it does not fit."""
     scratch, nodes = queue.scratch, world.nodes.shape[1]
     gpus, draw, order = world.jobs[w.GPUS, job], draw_for(world, job), world.nodes[w.RANK]
     if world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.BOUNDED] == 0:
-        return int(parts.place(paper.free, world.nodes[w.TOTAL], order, gpus, draw, scratch.nodes, scratch.counts))
+        return int(place(paper.free, world.nodes[w.TOTAL], order, gpus, draw, scratch.nodes, scratch.counts))
     room = 0
     for node in range(nodes):
         mine = may_use(world, job, node)
@@ -119,7 +121,7 @@ def choose_nodes(world: World, queue: Queue, parts: Parts, paper: Paper, job: in
     if room < gpus:
         return 0
     usable, total = scratch.usable[:nodes], scratch.total[:nodes]
-    return int(parts.place(usable, total, order, gpus, draw, scratch.nodes, scratch.counts))
+    return int(place(usable, total, order, gpus, draw, scratch.nodes, scratch.counts))
 
 
 @kernel
@@ -162,7 +164,12 @@ def find_gpus(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) 
             return 0
         scratch.gpu_ids[0] = scratch.nodes[0]
         return 1
-    used = choose_nodes(world, queue, parts, paper, job)
+    return collect(world, scratch, paper, parts.choose(world, queue, parts.place, paper, job))
+
+
+@kernel
+def collect(world: World, scratch: Scratch, paper: Paper, used: int) -> int:
+    """Fill ``scratch.gpu_ids`` (ascending) with free GPUs of the first ``used`` chosen nodes; returns how many."""
     found = 0
     for i in range(used):
         gpu, wanted = world.nodes[w.FIRST_GPU, scratch.nodes[i]], scratch.counts[i]
@@ -178,13 +185,19 @@ def find_gpus(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) 
 
 
 @kernel
-def add_start(plan: Decision, job: int, gpu_ids: I64) -> None:
-    """Append a Start to a plan."""
+def add_start(plan: Decision, job: int, gpu_ids: I64, until: int) -> None:
+    """Append a Start to a plan; ``until``: when its lease ends, or NEVER."""
+    add_placed(plan, w.A_START, job, gpu_ids, until)
+
+
+@kernel
+def add_placed(plan: Decision, kind: int, job: int, gpu_ids: I64, arg: int) -> None:
+    """Append an action that puts a job on GPUs to a plan."""
     row, used = plan.counts[0], plan.counts[1]
-    plan.actions[row, w.KIND] = w.A_START
+    plan.actions[row, w.KIND] = kind
     plan.actions[row, w.TARGET] = job
     plan.actions[row, w.SIZE] = len(gpu_ids)
-    plan.actions[row, w.ARG] = w.NEVER
+    plan.actions[row, w.ARG] = arg
     copy_into(plan.gpu_ids[used : used + len(gpu_ids)], gpu_ids)
     plan.counts[0] += 1
     plan.counts[1] += len(gpu_ids)

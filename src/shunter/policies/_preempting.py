@@ -83,5 +83,5 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
             add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
     if queue.settings[SLOW_STOPS] == 0:
         gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
-        add_start(plan, job, scratch.gpu_ids[:gpus])
+        add_start(plan, job, scratch.gpu_ids[:gpus], w.NEVER)
     return bool(plan.counts[0] > 0)

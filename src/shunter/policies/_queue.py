@@ -16,11 +16,15 @@ from shunter.world import I64, Job, World
 
 # -- entries of `settings`: how the queue works ...
 STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
+# ... (PROMOTE_TIMES: thousandths of the run time, PROMOTE_AFTER: ms, after which a waiting job is promoted; LEARNS:
+# where in `params` the histogram of ended jobs begins, 0: none is kept) ...
+PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 # ... and what it has to remember
-KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(11, 21)
-SETTINGS_SIZE = 21
+KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
+LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED = range(24, 27)
+SETTINGS_SIZE = 27
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
-S_NONE, S_ORACLE, S_LIMIT, S_HISTORY = range(4)  # where estimates come from
+S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY = range(5)  # where estimates come from
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
 LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
@@ -29,6 +33,8 @@ SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
 FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
+# of ended jobs, by GPU time: how many, and the sum of their GPU time in seconds; four bins per factor of two
+BINS = 128
 
 
 class Paper(NamedTuple):
@@ -85,6 +91,15 @@ class Told(Arrays):
     kin: I2  # (6, kins) ... what is free for them, and when that was counted
 
 
+class Tiers(Arrays):
+    """How each demand class is placed."""
+
+    takes: I2  # (tiers, classes) 1: jobs of the class can fit in one domain of the tier, and may
+    fit: I1  # (classes,) FIRST ... AFFINE
+    spread: I1  # (classes,) LIST ... SCATTER
+    inside: I1  # (most domains of a level,) GPUs free in each, while looking
+
+
 class Queue(Arrays):
     """The memory of a compiled queue policy."""
 
@@ -112,13 +127,16 @@ class Queue(Arrays):
     scratch: Scratch
     profile: Profile
     told: Told
+    tiers: Tiers
+    forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
 
 
 class Parts(NamedTuple):
     """Pointers to what differs between policies: one compiled queue serves them all."""
 
     key: Any
-    place: Any
+    place: Any  # a placement rule
+    choose: Any  # finds nodes: by that rule, or by network tiers
 
 
 class Tools(NamedTuple):
@@ -229,6 +247,12 @@ def size_class(gpus: int) -> int:
 
 
 @kernel
+def bin_of(gpu_seconds: float) -> int:
+    """The bin of the histogram of ended jobs that so much GPU time falls into."""
+    return min(int(4 * math.log2(max(gpu_seconds, 1.0))), BINS - 1)
+
+
+@kernel
 def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     took = float(world.jobs[w.EXECUTED, job])
@@ -243,12 +267,20 @@ def learn(world: World, queue: Queue, job: int) -> None:
     for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
         queue.sizes[SIZE_JOBS, column] += 1
         queue.sizes[SIZE_SUM, column] += took
+    if queue.settings[LEARNS] > 0:
+        queue.settings[ENDED_JOBS_SEEN] += 1
+        attained = world.jobs[w.ATTAINED, job] / 1000.0
+        at = queue.settings[LEARNS] + bin_of(attained)
+        queue.params[at] += 1
+        queue.params[at + BINS] += attained
 
 
 @kernel
 def expect(world: World, queue: Queue, job: int) -> int:
     """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms)."""
-    if queue.settings[SOURCE] == S_LIMIT and world.jobs[w.LIMIT, job] > 0:
+    if queue.settings[SOURCE] == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
+        return int(world.jobs[w.DECLARED, job])
+    if queue.settings[SOURCE] <= S_LIMIT and world.jobs[w.LIMIT, job] > 0:
         return int(world.jobs[w.LIMIT, job])
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
@@ -297,6 +329,9 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     """A job as its order's key sees it, or would at a later time."""
     jobs = world.jobs
     executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
+    if queue.forgiven.shape[1] > 0:
+        executed -= queue.forgiven[0, job]
+        attained -= queue.forgiven[1, job]
     work = world.progress[w.WORK, job]
     if jobs[w.STATE, job] == w.PENDING:
         waited += now - jobs[w.WAITING_SINCE, job]
@@ -317,6 +352,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         (queue.estimate[job] - work) / 1000.0,
         attained / 1000.0,
         work / 1000.0,
+        (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
         gpus / world.gpus.shape[1],
         usage,
         queue.factors[jobs[w.VC, job]],
@@ -347,6 +383,9 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
         for at in range(world.clock[w.N_RUNNING]):
             job = world.lists[w.L_RUNNING, at]
             queue.exact[job] = key_at(world, queue, parts, job, now)  # its key may still order the heap that it left
+    if settings[LEARNS] > 0 and settings[ENDED_JOBS_SEEN] * 10 > settings[ENDED_JOBS_KEYED] * 11:
+        settings[ENDED_JOBS_KEYED] = settings[ENDED_JOBS_SEEN]  # a tenth more is known than when keys were made
+        key_all(world, queue, parts, now)
     if settings[VARYING] == 0:
         return
     too_loose = settings[VISITS] > world.clock[w.N_PENDING] // 2
@@ -356,12 +395,55 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
         settings[REACH] = max(settings[REACH] // 2, 1) if too_loose else min(settings[REACH] * 2, LONGEST_REACH)
     settings[HORIZON] = now + settings[REACH]
     settings[VISITS] = 0
+    key_all(world, queue, parts, settings[HORIZON])
+
+
+@kernel
+def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
+    """Evaluate the key of every waiting job at a time, and order the heaps by that."""
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
-        queue.key[job] = key_at(world, queue, parts, job, settings[HORIZON])
+        queue.key[job] = key_at(world, queue, parts, job, time)
     for cls in range(len(queue.size)):
         for at in range(queue.size[cls] // 2 - 1, -1, -1):
             sink(queue, cls, at)
+
+
+@kernel
+def promote(world: World, queue: Queue, parts: Parts) -> None:
+    """Forget what those ran who have waited too long since: they count as new."""
+    settings, now, jobs = queue.settings, world.clock[w.NOW], world.jobs
+    for at in range(world.clock[w.N_PENDING]):
+        job = world.lists[w.L_PENDING, at]
+        ran, idle = jobs[w.EXECUTED, job] - queue.forgiven[0, job], now - jobs[w.WAITING_SINCE, job]
+        if ran == 0:
+            continue
+        by_run_time = settings[PROMOTE_TIMES] > 0 and idle * 1000 >= settings[PROMOTE_TIMES] * ran
+        if by_run_time or (settings[PROMOTE_AFTER] > 0 and idle >= settings[PROMOTE_AFTER]):
+            queue.forgiven[0, job], queue.forgiven[1, job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
+            queue.key[job] = key_at(world, queue, parts, job, now)
+            insert(queue, job)
+            reconsider(queue, job)
+
+
+@kernel
+def look(world: World, queue: Queue, parts: Parts) -> None:
+    """See who is to be promoted, once in a quantum."""
+    settings, now = queue.settings, world.clock[w.NOW]
+    if settings[QUANTUM] > 0 and settings[LOOKED_AT] < now // settings[QUANTUM]:
+        settings[LOOKED_AT] = now // settings[QUANTUM]
+        if queue.forgiven.shape[1] > 0:
+            promote(world, queue, parts)
+
+
+@kernel
+def order_changed(world: World, queue: Queue, parts: Parts) -> bool:
+    """Whether a running job's key is another than when it was last looked at."""
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        if queue.exact[job] != key_at(world, queue, parts, job, world.clock[w.NOW]):
+            return True
+    return False
 
 
 @kernel
@@ -437,7 +519,16 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     meet(world, queue, job)
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
     insert(queue, job)
-    queue.head[queue.pool_of[queue.class_of[job]]] = -1
+    reconsider(queue, job)
+
+
+@kernel
+def reconsider(queue: Queue, job: int) -> None:
+    """A job's place in the order is new: who was stopped or did not fit before says nothing about it."""
+    cls = queue.class_of[job]
+    queue.head[queue.pool_of[cls]] = -1
+    if queue.settings[PREEMPTIVE] == 1:
+        queue.blocked[cls] = 0
 
 
 @kernel
@@ -460,10 +551,12 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
         settings[SEEN_RELEASES] = world.clock[w.RELEASES]
         queue.blocked[:] = 0
         queue.head[:] = -1
-    if settings[KEYED_AT] != now and settings[VARYING] + settings[PREEMPTIVE] > 0:
+    look(world, queue, parts)
+    if settings[KEYED_AT] != now and settings[VARYING] == 1:
         queue.head[:] = -1
-        if settings[PREEMPTIVE] == 1:
-            queue.blocked[:] = 0
+    if settings[KEYED_AT] != now and settings[PREEMPTIVE] == 1 and order_changed(world, queue, parts):
+        queue.head[:] = -1
+        queue.blocked[:] = 0
 
 
 @kernel

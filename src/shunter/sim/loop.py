@@ -380,9 +380,10 @@ def is_first_timer(state: State, plan: Decision, index: int) -> bool:
 
 @kernel
 def is_plain_start(state: State, plan: Decision) -> bool:
-    """Whether the only action is to start a pending job on as many GPUs as it wants, without lease or neighbour."""
+    """Whether the only action is to start a pending job on as many GPUs as it wants, without neighbour."""
     kind, job, size = plan.actions[0, w.KIND], plan.actions[0, w.TARGET], plan.actions[0, w.SIZE]
-    if kind != w.A_START or job < 0 or job >= state.world.jobs.shape[1] or plan.actions[0, w.ARG] != w.NEVER:
+    past = plan.actions[0, w.ARG] <= state.world.clock[w.NOW]
+    if kind != w.A_START or job < 0 or job >= state.world.jobs.shape[1] or past:
         return False
     return bool(state.world.jobs[w.STATE, job] == w.PENDING and size == state.world.jobs[w.GPUS, job])
 

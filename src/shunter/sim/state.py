@@ -129,6 +129,7 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
         (w.MODEL, trace.model),
         (w.QOS, trace.qos),
         (w.RETRIES, trace.retries),
+        (w.DECLARED, np.where(trace.iterations > 0, trace.duration, 0)),
     ):
         jobs[column] = values
     jobs[[w.STARTED, w.ENDED_AT, w.HEAD, w.AT]] = -1

@@ -1,0 +1,127 @@
+"""Policies that lease GPUs for a while: an order, tiers at which a job takes what is free, and when it accepts which.
+
+A subclass has a ``key`` (see ``_ordering``), and may say with ``placing`` how jobs are placed, and with ``opens`` and
+``took`` from when on a waiting job accepts a tier and what is learned from that; both are compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import typeof, types
+
+from shunter import placers
+from shunter import world as w
+from shunter.arrays import type_of
+from shunter.cluster import Cluster
+from shunter.compiled import kernel, pointer
+from shunter.model import View
+from shunter.params import param
+from shunter.policies import _offers as o
+from shunter.policies import _queue as q
+from shunter.policies._building import queue_for
+from shunter.policies._pass import parts_for
+from shunter.policies._queued import Mask, Queued, key_pointer
+from shunter.protocols import Compiled
+from shunter.world import F64, I64, Decision, World
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Leasing(Queued):
+    """A queue whose jobs get GPUs for the time of a lease. Subclasses say in which order, and which they take."""
+
+    lease: float = param(
+        HOUR, "seconds for which a job gets its GPUs before they are offered anew; 0: until it ends", low=0, high=1e7
+    )
+    renewal: str = param(
+        "again",
+        "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
+        "before it in the order takes them (keep)",
+        choices=("again", "keep"),
+    )
+
+    by_tiers = True
+
+    def knowledge(self, sizes: I64, tiers: int) -> tuple[F64, F64, int]:
+        """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
+        return np.zeros((0, 0)), np.zeros((0, 0)), 0
+
+    @staticmethod
+    def opens(world: World, offers: o.Offers, job: int, tier: int) -> int:
+        """From when on a waiting job accepts an offer of this tier (ms)."""
+        return 0
+
+    @staticmethod
+    def took(world: World, offers: o.Offers, job: int, tier: int) -> None:
+        """A waiting job takes an offer of this tier."""
+
+    def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
+        """The compiled form: one decision serves every policy that leases."""
+        queue = queue_for(self, view, cluster, previous)
+        queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
+        parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
+        tools = tools_for(parts, type(self).opens, type(self).took, view.reasons_wanted)
+        return Compiled(decide_pointer(tools), self.memory(view.world, queue), tools)
+
+    def memory(self, world: World, queue: q.Queue) -> o.Offers:
+        """The arrays that it remembers."""
+        nothing = np.full(len(queue.sample), -1, np.int64)
+        sizes, size_of = np.unique(world.jobs[w.GPUS, queue.sample], return_inverse=True)
+
+        settings = np.zeros(o.SETTINGS_SIZE, np.int64)
+        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 else w.NEVER
+        settings[o.KEEP] = self.renewal == "keep"
+        settings[o.GATED] = type(self).opens is not Leasing.opens
+        settings[[o.SEEN, o.WAKE]] = -1
+        own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes))
+        return o.Offers(
+            queue=queue,
+            settings=settings,
+            candidate=nothing,
+            offered=nothing.copy(),
+            aside=np.zeros(world.jobs.shape[1], np.int64),
+            size_of=size_of,
+            gpus_of=sizes,
+            own=own,
+            kept=kept,
+            history=np.zeros((rows, o.HISTORY_COLUMNS), np.int64),
+        )
+
+
+def first_only(holds: Mask) -> Mask:
+    """Of the tiers that could hold each class only the first."""
+    first: Mask = np.arange(len(holds))[:, None] == np.argmax(holds, axis=0)
+    return first
+
+
+@kernel
+def silent(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None:
+    """What a policy uses that needn't say why jobs wait."""
+
+
+@functools.cache
+def tools_for(parts: q.Parts, opens: Callable[..., Any], took: Callable[..., Any], reasons: bool) -> o.OfferTools:
+    """The pointers that a policy needs, compiled."""
+    world, offers = type_of(World), type_of(o.Offers)
+    opens_pointer = pointer(opens, types.int64(world, offers, types.int64, types.int64))
+    took_pointer = pointer(took, types.void(world, offers, types.int64, types.int64))
+    tell = silent
+    tell_pointer = _pointer(tell, types.void(world, offers, typeof(parts), type_of(Decision)))
+    return o.OfferTools(parts, opens_pointer, took_pointer, tell_pointer)
+
+
+@functools.cache
+def decide_pointer(tools: o.OfferTools) -> Any:
+    """``decide``, compiled; the types of its arguments are always the same."""
+    return _pointer(o.decide, types.void(type_of(World), type_of(o.Offers), typeof(tools), type_of(Decision)))
+
+
+@functools.cache
+def _pointer(function: Any, signature: Any) -> Any:
+    return pointer(function, signature)

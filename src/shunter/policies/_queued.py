@@ -1,0 +1,202 @@
+"""What all policies share that keep their waiting jobs in a compiled queue, in the order of a key."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter import reasons
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.compiled import kernel, pointer
+from shunter.errors import PolicyError
+from shunter.model import Migrate, Plan, Preempt, Reason, Start, Timer, Trace, View
+from shunter.policies._tiers import BEST, EVEN
+from shunter.protocols import Compiled
+from shunter.world import F64, I64, Decision, Job, World
+
+ESTIMATES = ("auto", "oracle", "declared", "limit", "history")
+BACKFILLS = ("none", "easy", "conservative")
+NONE = np.zeros(0)
+CODE_NAMES = tuple(reasons.CODES)
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Placing(NamedTuple):
+    """How jobs are placed by tiers: the same for every demand class, or an array with a number for each."""
+
+    fit: Any = BEST
+    spread: Any = EVEN
+    takes: Any = True  # (tiers, classes) which tiers a class may be put on, of those that can hold it
+
+
+@dataclass
+class QueueMemory:
+    """What a queue policy remembers: its compiled form, made when the first view is there."""
+
+    cluster: Cluster
+    previous: QueueMemory | None = None
+    form: Compiled | None = None
+    plan: Decision | None = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
+        """An independent memory; the compiled functions, which never change, are shared."""
+        previous, form = copy.deepcopy(self.previous, memo), copy.deepcopy(self.form, memo)
+        return QueueMemory(self.cluster, previous, form, copy.deepcopy(self.plan, memo))
+
+
+class Queued:
+    """A policy with a ``key``; subclasses say what becomes of the first in the order."""
+
+    estimate: str = "auto"
+    backfill: str = "none"
+    blocking: str = "skip"
+    depth: int = 0
+
+    uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
+    varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
+    ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
+    preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
+    learns: ClassVar[bool] = False  # ``p`` ends with the histogram of the ended jobs' GPU time, see ``_queue.BINS``
+    by_tiers: ClassVar[bool] = False  # jobs are placed by network tier, not by a placement rule
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Smaller first; ties go to the job submitted first."""
+        return job.submit
+
+    def key_params(self) -> F64:
+        """The parameters that ``key`` gets as ``p``."""
+        return NONE
+
+    def quantum(self) -> float:
+        """Seconds after which a preemptive order looks again although nothing happened; 0: never."""
+        return 0.0
+
+    def half_life(self) -> float:
+        """Seconds in which a user's past usage counts half; 0: ``key`` does not read ``job.usage``."""
+        return 0.0
+
+    def promotion(self) -> tuple[float, float]:
+        """A job counts as new once it has waited so many times as long as it ran, or so many seconds; 0: never."""
+        return 0.0, 0.0
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """How demand classes are placed: given a job of each, and which of them one domain of each tier could hold."""
+        return Placing()
+
+    def kinds(self, view: View) -> I64 | None:
+        """A number for each job where jobs of the same demand are not treated alike; None: they are."""
+        return None
+
+    # -- what it needs
+
+    @property
+    def estimates(self) -> bool:
+        """Whether run-time estimates matter at all."""
+        return self.uses_estimate or self.backfill != "none"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """True durations, for an oracle."""
+        return frozenset({"duration"}) if self.estimates and self.estimate == "oracle" else frozenset()
+
+    def estimate_source(self, trace: Trace) -> str:
+        """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
+        if not self.estimates:
+            return "none"
+        if self.estimate in ("oracle", "history"):
+            return self.estimate
+        declared = trace.iterations > 0 if self.estimate == "declared" else np.zeros(len(trace), np.bool_)
+        limited = (trace.limit > 0) & ~declared
+        if self.estimate in ("limit", "declared") and not (declared | limited).any():
+            column = {"limit": "limit", "declared": "iterations"}[self.estimate]
+            raise PolicyError(
+                f"estimate={self.estimate} needs a '{column}' column, and no job of the trace has one; use history"
+            )
+        sources = {"declared": declared, "limit": limited, "history": ~declared & ~limited}
+        return "+".join(name for name, jobs in sources.items() if jobs.any())
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        return []
+
+    # -- deciding
+
+    def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
+        """A fresh memory, or one that goes on with another configuration's estimates and history."""
+        return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
+
+    def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
+        """The compiled form, with its arrays for the jobs of this view."""
+        raise NotImplementedError
+
+    def compiled(self, view: View, memory: QueueMemory) -> Compiled:
+        """The compiled form, made once."""
+        if memory.form is None:
+            previous = memory.previous.form if memory.previous is not None else None
+            memory.form = self.form(view, memory.cluster, previous)
+            memory.plan = w.new_decision(view.world)
+            memory.previous = None
+        return memory.form
+
+    def groups(self, memory: QueueMemory) -> tuple[I64, I64]:
+        """The demand class and the pool of each job, of which its reasons speak."""
+        if memory.form is None:
+            raise PolicyError("there are no groups before the first decision")
+        queue = queue_of(memory.form)
+        return queue.class_of, queue.pool_of[queue.class_of]
+
+    def decide(self, view: View, memory: QueueMemory) -> Plan:
+        """The same decision as the compiled loop takes, as a plan."""
+        form = self.compiled(view, memory)
+        assert memory.plan is not None
+        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+        return decode(memory.plan)
+
+
+def queue_of(form: Compiled) -> Any:
+    """The queue in a compiled form: its memory, or a part of that."""
+    return getattr(form.memory, "queue", form.memory)
+
+
+@functools.cache
+def key_pointer(key: Callable[[Job, F64], float]) -> Any:
+    """An order's key, compiled."""
+    return pointer(key, w.signatures()["key"])
+
+
+@kernel
+def ask(function: Any, world: World, memory: Any, parts: Any, plan: Decision) -> None:
+    """Call a compiled policy once."""
+    plan.counts[:] = 0
+    function(world, memory, parts, plan)
+
+
+def decode(decision: Decision) -> Plan:
+    """A compiled plan as actions."""
+    actions: list[Start | Preempt | Migrate | Timer] = []
+    used = 0
+    for kind, target, size, arg in decision.actions[: decision.counts[0]].tolist():
+        gpus = tuple(decision.gpu_ids[used : used + size].tolist())
+        if kind == w.A_START:
+            actions.append(Start(target, gpus, None if arg == w.NEVER else arg))
+        elif kind == w.A_PREEMPT:
+            actions.append(Preempt(target, keep=bool(arg)))
+        elif kind == w.A_MIGRATE:
+            actions.append(Migrate(target, gpus))
+        else:
+            actions.append(Timer(arg))
+        used += size
+    return Plan(actions, [_reason(row) for row in decision.reasons[: decision.counts[2]].tolist()])
+
+
+def _reason(row: list[int]) -> Reason:
+    scope, subject, code, *numbers = row
+    return Reason(subject, CODE_NAMES[code], tuple(numbers), reasons.SCOPES[scope])

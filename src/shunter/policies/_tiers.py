@@ -1,0 +1,265 @@
+"""Finding GPUs by network tier: on one machine, in one rack, in one domain above, anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shunter import world as w
+from shunter.compiled import copy_into, kernel
+from shunter.placers._nodes import is_taken
+from shunter.policies._placing import draw_for, may_use, within_limits
+from shunter.policies._queue import Paper, Queue, Scratch, Tiers
+from shunter.world import I64, World
+
+# -- which machine, or which rack, where several have room
+FIRST, BEST, AFFINE = range(3)  # the first one; the fullest that still has room; Gandiva's affinity
+# -- which GPUs of a rack, or of the cluster
+LIST, PACK, EVEN, SCATTER = range(4)  # in their order; on fewest machines; as many on each; by chance
+FITS = ("first", "best", "affinity")
+SPREADS = ("list", "pack", "even", "scatter")
+
+
+@kernel
+def fill_usable(world: World, scratch: Scratch, paper: Paper, job: int) -> None:
+    """Fill ``scratch.usable`` with how many GPUs of each node a job could take."""
+    if world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.BOUNDED] == 0:
+        copy_into(scratch.usable[: len(paper.free)], paper.free)
+        return
+    for node in range(world.nodes.shape[1]):
+        scratch.usable[node] = within_limits(world, paper, job, node) if may_use(world, job, node) else 0
+
+
+@kernel
+def affinity(world: World, paper: Paper, node: int) -> int:
+    """The number of GPUs that the jobs on a node want, 0 if it is idle: Gandiva keeps jobs of a size together."""
+    first, per_gpu = world.nodes[w.FIRST_GPU, node], world.clock[w.SLOTS_PER_GPU]
+    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
+        if paper.tenants[gpu] > 0:
+            for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
+                if world.slots[w.SLOT_JOB, slot] >= 0:
+                    return int(world.jobs[w.GPUS, world.slots[w.SLOT_JOB, slot]])
+    return 0
+
+
+@kernel
+def affine_machine(world: World, paper: Paper, usable: I64, gpus: int) -> int:
+    """A machine whose jobs are as large, else an idle one, else any; of several the one with the most free GPUs."""
+    best, best_rank = -1, 3
+    for node in range(len(usable)):
+        if usable[node] < gpus:
+            continue
+        size = affinity(world, paper, node)
+        rank = 0 if size == gpus else 1 if size == 0 else 2
+        if rank < best_rank or (rank == best_rank and usable[node] > usable[best]):
+            best, best_rank = node, rank
+    return best
+
+
+@kernel
+def roomy(free: I64, gpus: int, fit: int) -> int:
+    """A machine or domain with so many free GPUs: the first, or the one that is fullest with them; -1: none."""
+    best = -1
+    for at in range(len(free)):
+        if free[at] >= gpus and (best < 0 or free[at] < free[best]):
+            best = at
+            if fit == FIRST or free[at] == gpus:
+                break
+    return best
+
+
+@kernel
+def count_inside(world: World, tiers: Tiers, usable: I64, level: int) -> int:
+    """Fill ``tiers.inside`` with the GPUs free in each domain of a level; returns how many domains there are."""
+    domains = 0
+    for node in range(len(usable)):
+        domain = world.domains[level, node]
+        if domain >= domains:
+            for new in range(domains, domain + 1):
+                tiers.inside[new] = 0
+            domains = domain + 1
+        tiers.inside[domain] += usable[node]
+    return domains
+
+
+# ------------------------------------------------------------------------------------------- choosing nodes in a domain
+
+
+@kernel
+def in_order(usable: I64, mine: I64, gpus: int, nodes: I64, counts: I64) -> int:
+    """Take free GPUs node by node; ``mine`` says which nodes are in the domain."""
+    used, need = 0, gpus
+    for node in range(len(usable)):
+        if need > 0 and mine[node] == 1 and usable[node] > 0:
+            nodes[used], counts[used] = node, min(usable[node], need)
+            need -= counts[used]
+            used += 1
+    return used
+
+
+@kernel
+def packed(usable: I64, mine: I64, gpus: int, nodes: I64, counts: I64) -> int:
+    """Take the freest nodes, and for the rest the fullest one that has room for it."""
+    used, need = 0, gpus
+    while need > 0:
+        best = -1
+        for node in range(len(usable)):
+            if mine[node] == 0 or usable[node] == 0 or is_taken(nodes, used, node):
+                continue
+            if best < 0:
+                best = node
+            elif usable[best] >= need:
+                best = node if need <= usable[node] < usable[best] else best
+            else:
+                best = node if usable[node] > usable[best] else best
+        nodes[used], counts[used] = best, min(usable[best], need)
+        need -= counts[used]
+        used += 1
+    return used
+
+
+@kernel
+def even_in_racks(world: World, usable: I64, mine: I64, shape: tuple[int, int, int], nodes: I64, counts: I64) -> int:
+    """So many GPUs on so many machines of so many racks, the fullest machines that do; 0 if that isn't free."""
+    each, machines, racks = shape
+    used, done, rack, rack_begins = 0, 0, -1, 0
+    for node in range(len(usable) + 1):
+        if node == len(usable) or world.domains[0, node] != rack:
+            if used - rack_begins == machines:
+                done += 1
+            else:
+                used = rack_begins
+            if done == racks or node == len(usable):
+                break
+            rack, rack_begins = world.domains[0, node], used
+        if mine[node] == 0 or usable[node] < each:
+            continue
+        if used - rack_begins < machines:
+            nodes[used], counts[used] = node, each
+            used += 1
+            continue
+        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better
+        for i in range(rack_begins + 1, used):
+            if usable[nodes[i]] > usable[nodes[emptiest]]:
+                emptiest = i
+        if usable[node] < usable[nodes[emptiest]]:
+            nodes[emptiest] = node
+    return used if done == racks else 0
+
+
+@kernel
+def evenly(world: World, usable: I64, mine: I64, gpus: int, racks: int, nodes: I64, counts: I64) -> int:
+    """As many GPUs on each machine and machines in each rack, in fewest racks, then on fewest machines; else packed."""
+    largest = 0
+    for node in range(len(usable)):
+        if mine[node] == 1:
+            largest = max(largest, usable[node])
+    for among in range(1, racks + 1):
+        if gpus % among != 0:
+            continue
+        for machines in range(1, gpus // among + 1):
+            each = gpus // among // machines
+            if each * machines * among != gpus or each > largest:
+                continue
+            used = even_in_racks(world, usable, mine, (each, machines, among), nodes, counts)
+            if used > 0:
+                return used
+    return packed(usable, mine, gpus, nodes, counts)
+
+
+@kernel
+def scattered(usable: I64, mine: I64, gpus: int, draw: int, nodes: I64, counts: I64) -> int:
+    """Free GPUs by chance, each set of them as likely."""
+    left = 0
+    for node in range(len(usable)):
+        left += usable[node] * mine[node]
+    used, need, state = 0, gpus, draw
+    for node in range(len(usable)):
+        here = 0
+        for _ in range(usable[node] * mine[node]):
+            state = (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+            if (state >> 20) % left < need:
+                here += 1
+                need -= 1
+            left -= 1
+        if here > 0:
+            nodes[used], counts[used] = node, here
+            used += 1
+    return used
+
+
+# ------------------------------------------------------------------------------------------- the lowest tier with room
+
+
+@kernel
+def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, int]:
+    """The lowest tier with room for a job, -1 if there is none, and the machine or domain that has it."""
+    tiers, scratch, cls = queue.tiers, queue.scratch, queue.class_of[job]
+    gpus, top = world.jobs[w.GPUS, job], len(tiers.takes) - 1
+    fill_usable(world, scratch, paper, job)
+    usable = scratch.usable[: world.nodes.shape[1]]
+    for tier in range(top + 1):
+        if tiers.takes[tier, cls] == 0:
+            continue
+        place = -1
+        if tier == 0 and tiers.fit[cls] == AFFINE:
+            place = affine_machine(world, paper, usable, gpus)
+        elif tier == 0:
+            place = roomy(usable, gpus, tiers.fit[cls])
+        elif tier < top:
+            domains = count_inside(world, tiers, usable, tier - 1)
+            place = roomy(tiers.inside[:domains], gpus, tiers.fit[cls])
+        else:
+            room = 0
+            for node in range(len(usable)):
+                room += usable[node]
+            place = 0 if room >= gpus else -1
+        if place >= 0:
+            return tier, place
+    return -1, -1
+
+
+@kernel
+def lay_out(world: World, queue: Queue, paper: Paper, job: int, tier: int, place: int) -> int:
+    """Fill ``scratch.nodes`` and ``scratch.counts`` for a job where there is room; returns how many nodes."""
+    tiers, scratch, gpus, cls = queue.tiers, queue.scratch, world.jobs[w.GPUS, job], queue.class_of[job]
+    if tier == 0:
+        scratch.nodes[0], scratch.counts[0] = place, gpus
+        return 1
+    fill_usable(world, scratch, paper, job)
+    usable, mine, racks, rack = scratch.usable[: world.nodes.shape[1]], scratch.total, 0, -1
+    anywhere = tier == len(tiers.takes) - 1
+    for node in range(len(usable)):
+        mine[node] = 1 if anywhere or world.domains[tier - 1, node] == place else 0
+        if mine[node] == 1 and world.domains[0, node] != rack:
+            rack = world.domains[0, node]
+            racks += 1
+    if tiers.spread[cls] == LIST:
+        return in_order(usable, mine, gpus, scratch.nodes, scratch.counts)
+    if tiers.spread[cls] == PACK:
+        return packed(usable, mine, gpus, scratch.nodes, scratch.counts)
+    if tiers.spread[cls] == EVEN:
+        return evenly(world, usable, mine, gpus, racks, scratch.nodes, scratch.counts)
+    return scattered(usable, mine, gpus, draw_for(world, job), scratch.nodes, scratch.counts)
+
+
+@kernel
+def choose_by_tiers(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
+    """Choose nodes of the lowest tier that has room for a job; returns how many, 0 if it does not fit."""
+    tier, where = room_for(world, queue, paper, job)
+    return lay_out(world, queue, paper, job, tier, where) if tier >= 0 else 0
+
+
+@kernel
+def tier_of(world: World, job: int) -> int:
+    """The tier that a running job spans: 0 on one machine, 1 in one rack ..., the number of levels + 1 anywhere."""
+    slot, per_gpu = world.jobs[w.HEAD, job], world.clock[w.SLOTS_PER_GPU]
+    here, found = world.gpus[w.NODE, slot // per_gpu], 0
+    while slot >= 0:
+        node = world.gpus[w.NODE, slot // per_gpu]
+        if node != here:
+            tier = 1
+            while tier <= len(world.domains) and world.domains[tier - 1, node] != world.domains[tier - 1, here]:
+                tier += 1
+            found = max(found, tier)
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return found

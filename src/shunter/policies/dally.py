@@ -1,0 +1,146 @@
+"""Dally: delay scheduling over network tiers: Sharma et al., IEEE Big Data 2025."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.model import View
+from shunter.params import param
+from shunter.policies._leasing import HOUR, Leasing, first_only
+from shunter.policies._offers import HISTORY_ROWS, LEASE, Offers
+from shunter.policies._queued import Mask, Placing
+from shunter.policies._tiers import FITS, SPREADS
+from shunter.world import F64, I64, Job, World
+
+# -- columns of `own`, one row per tier and number of GPUs: the timer (ms), when it was last tuned, and the first and
+# the one after the last of its waits in `kept`, a ring that holds them (ms) with their times
+TIMER, TUNED_AT, FIRST, LAST = range(4)
+# -- entries of the row after those: how timers come about
+MODE, WINDOW, DEVIATIONS, CLAMPS = range(4)
+AUTO, MANUAL = range(2)
+MODES = ("auto", "manual", "none", "infinite")
+MOST_WAITS = 512  # that a timer is tuned from: the latest ones
+MOST_CHANGES = 200_000  # of timers that are kept to be looked at
+
+
+@dataclass(frozen=True)
+class Dally(Leasing):
+    """Waits for GPUs that are close together as long as such waits lately took; slowed-down jobs come first."""
+
+    timers: str = param(
+        "auto",
+        "how long a job waits for a better tier: tuned from recent waits (auto), fixed (manual), not at all (none), "
+        "or until it comes (infinite)",
+        choices=MODES,
+    )
+    machine_timer: float = param(12 * HOUR, "timers=manual: seconds of waiting for one machine", low=0, high=1e8)
+    rack_timer: float = param(
+        24 * HOUR, "timers=manual: seconds of waiting, from the beginning, for one rack", low=0, high=1e8
+    )
+    history: float = param(24.0, "timers=auto: hours for which a wait counts", low=0.1, high=10_000, scale="log")
+    deviations: float = param(2.0, "timers=auto: standard deviations above the mean of the waits", low=0, high=10)
+    clamps: bool = param(
+        False,
+        "timers=auto: keep them within 6 leases and 0.8 x history for a machine, 12 leases and history for a rack, as "
+        "the authors' simulator does",
+    )
+    fit: str = param("first", "which machine or rack, where several have room", choices=FITS[:2])
+    spread: str = param("list", "which GPUs of a rack or of the cluster", choices=SPREADS)
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Nw_sens: work done over time run, relative to the ideal; the least first, and who never ran before all."""
+        return job.work / job.executed if job.executed > 0 else 0.0
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """With infinite timers a job never goes further than the first tier that could hold it."""
+        takes = first_only(holds) if self.timers == "infinite" else holds
+        return Placing(FITS.index(self.fit), SPREADS.index(self.spread), takes)
+
+    def knowledge(self, sizes: I64, tiers: int) -> tuple[F64, F64, int]:
+        """Timers of all tiers but the last, by number of GPUs; without history a timer is one lease."""
+        rows = (tiers - 1) * len(sizes)
+        own = np.zeros((rows + 1, 4))
+        own[:, TUNED_AT] = -1
+        own[rows] = (MANUAL, self.history * HOUR * 1000, self.deviations, self.clamps)
+        if self.timers == "auto":
+            own[rows, MODE] = AUTO
+        elif self.timers == "manual":
+            step = self.rack_timer - self.machine_timer
+            fixed = [self.machine_timer + tier * step for tier in range(tiers - 1)]
+            own[:rows, TIMER] = np.repeat(np.array(fixed) * 1000, len(sizes))
+        return own, np.zeros((rows, 2 * MOST_WAITS)), MOST_CHANGES if self.timers == "auto" else 0
+
+    @staticmethod
+    def opens(world: World, offers: Offers, job: int, tier: int) -> int:
+        """When the timers of all lower tiers that could hold the job have run out since it began to wait."""
+        cls, longest = offers.queue.class_of[job], 0.0
+        sizes = len(offers.gpus_of)
+        for lower in range(tier):
+            if offers.queue.tiers.takes[lower, cls] == 1:
+                row = lower * sizes + offers.size_of[cls]
+                if offers.own[len(offers.own) - 1, MODE] == AUTO and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
+                    tune(world, offers, row)
+                longest = max(longest, offers.own[row, TIMER])
+        return int(world.jobs[w.WAITING_SINCE, job] + math.ceil(longest))
+
+    @staticmethod
+    def took(world: World, offers: Offers, job: int, tier: int) -> None:
+        """Remember how long it waited for this tier; waits of less than a lease say nothing."""
+        waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
+        row = tier * len(offers.gpus_of) + offers.size_of[offers.queue.class_of[job]]
+        tuned = offers.own[len(offers.own) - 1, MODE] == AUTO and row < len(offers.own) - 1
+        if tuned and waited >= offers.settings[LEASE]:
+            at = int(offers.own[row, LAST]) % MOST_WAITS
+            offers.kept[row, at] = waited
+            offers.kept[row, MOST_WAITS + at] = world.clock[w.NOW]
+            offers.own[row, LAST] += 1
+            tune(world, offers, row)
+
+
+@kernel
+def tune(world: World, offers: Offers, row: int) -> None:
+    """Set a timer to the mean of its recent waits and some standard deviations; one lease without any."""
+    own, waits, now = offers.own[row], offers.kept[row], world.clock[w.NOW]
+    window, deviations = offers.own[len(offers.own) - 1, WINDOW], offers.own[len(offers.own) - 1, DEVIATIONS]
+    own[FIRST] = max(own[FIRST], own[LAST] - MOST_WAITS)
+    while own[FIRST] < own[LAST] and waits[MOST_WAITS + int(own[FIRST]) % MOST_WAITS] < now - window:
+        own[FIRST] += 1
+    count, total, squares = own[LAST] - own[FIRST], 0.0, 0.0
+    for at in range(int(own[FIRST]), int(own[LAST])):
+        total += waits[at % MOST_WAITS]
+    mean = total / max(count, 1)
+    for at in range(int(own[FIRST]), int(own[LAST])):
+        squares += (waits[at % MOST_WAITS] - mean) ** 2
+    timer = mean + deviations * math.sqrt(squares / max(count - 1, 1)) if count > 0 else float(offers.settings[LEASE])
+    if offers.own[len(offers.own) - 1, CLAMPS] == 1:
+        timer = clamped(offers, row, timer, window)
+    own[TUNED_AT] = now
+    if timer != own[TIMER]:
+        own[TIMER] = timer
+        note(world, offers, row, int(count))
+
+
+@kernel
+def clamped(offers: Offers, row: int, timer: float, window: float) -> float:
+    """The timer within the bounds of the authors' simulator, which the paper does not mention."""
+    lease, machine = offers.settings[LEASE], row < len(offers.gpus_of)
+    low = (6 if machine else 12) * lease
+    high = math.ceil(0.8 * window / lease) * lease if machine else window
+    return float(min(max(timer, low), max(high, low)))
+
+
+@kernel
+def note(world: World, offers: Offers, row: int, waits: int) -> None:
+    """Keep that a timer has changed, for people to look at."""
+    at, sizes = offers.settings[HISTORY_ROWS], len(offers.gpus_of)
+    if at < len(offers.history):
+        history = offers.history[at]
+        history[0], history[1], history[2] = world.clock[w.NOW], row // sizes, offers.gpus_of[row % sizes]
+        history[3], history[4] = int(offers.own[row, TIMER]), waits
+        offers.settings[HISTORY_ROWS] += 1

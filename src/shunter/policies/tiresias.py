@@ -1,0 +1,166 @@
+"""Tiresias: least attained service in discretised queues, consolidation by skew: Gu et al., NSDI 2019."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter import placers
+from shunter.cluster import Cluster
+from shunter.compiled import kernel
+from shunter.errors import NetworkError, PolicyError
+from shunter.model import View
+from shunter.network.models import find
+from shunter.params import param
+from shunter.policies._building import queue_for
+from shunter.policies._leasing import Leasing, first_only
+from shunter.policies._pass import decide_pointer, parts_for, tools_for
+from shunter.policies._queue import BINS, bin_of
+from shunter.policies._queued import Mask, Placing, key_pointer
+from shunter.policies._tiers import FITS, SPREADS
+from shunter.protocols import Compiled
+from shunter.world import F64, I64, Job
+
+SERVICE, TIME, GITTINS = range(3)
+ORDERS = ("service", "time", "gittins")
+BEHIND = 1e12  # seconds; more than any key within a queue
+MOST_LIMITS = 16
+
+
+@dataclass(frozen=True)
+class Tiresias(Leasing):
+    """Who got the least GPU time comes first, in a few queues; models with one dominant layer stay on few machines."""
+
+    order: str = param(
+        "service",
+        "what is compared: GPU time so far (service), run time so far (time), or in each queue how likely a job is to "
+        "end soon, given what others took (gittins)",
+        choices=ORDERS,
+    )
+    limits: str = param(
+        "18000", "where the queues end, in GPU seconds (seconds for order=time), as in 3250/7200; none: no queues"
+    )
+    horizon: float = param(3250.0, "order=gittins: GPU seconds within which a job should end", low=1, high=1e9)
+    look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
+    promote: float = param(0.0, "a job counts as new once it waited so many times as long as it ran; 0: never", low=0)
+    starve: float = param(0.0, "a job counts as new once it waited so many seconds since it ran; 0: never", low=0)
+    pack_limit: float = param(0.4, "skew (largest layer / all layers) above which a job is consolidated", low=0, high=1)
+    skewed: str = param(
+        "consolidate",
+        "a job with skew waits for the first tier that could hold it (consolidate), or takes the lowest tier that has "
+        "room (tiers)",
+        choices=("consolidate", "tiers"),
+    )
+    loose: str = param(
+        "tiers",
+        "the others get the lowest tier that has room (tiers), any free GPUs in their order (list), or by chance "
+        "(scatter)",
+        choices=("tiers", "list", "scatter"),
+    )
+    fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
+    spread: str = param("pack", "which GPUs of a rack or of the cluster", choices=SPREADS)
+    lease: float = param(
+        0.0,
+        "seconds for which a job gets its GPUs before they are offered anew, as in Dally's simulator; 0: a job is "
+        "stopped when one that comes before it needs its GPUs",
+        low=0,
+        high=1e7,
+    )
+
+    preemptive = True
+
+    def __post_init__(self) -> None:
+        self._limits()
+
+    def _limits(self) -> list[float]:
+        texts = [] if self.limits == "none" else self.limits.split("/")
+        try:
+            limits = [float(text) for text in texts]
+        except ValueError:
+            limits = [0.0]
+        if len(limits) > MOST_LIMITS or any(b <= a for a, b in zip([0.0, *limits], limits, strict=False)):
+            raise PolicyError(
+                f"policy 'tiresias': parameter 'limits' must be none, or up to {MOST_LIMITS} growing numbers above 0 "
+                f"as in 3250/7200, got '{self.limits}'"
+            )
+        return limits
+
+    @property
+    def learns(self) -> bool:  # type: ignore[override]
+        """Gittins' index needs to know what ended jobs took."""
+        return self.order == "gittins"
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """First by queue; inside a queue by submission or index; without queues by what was attained."""
+        attained = job.executed if p[0] == TIME else job.attained
+        inside = job.submit
+        if p[0] == GITTINS:
+            inside = BEHIND / 2 - 1e6 * gittins(attained, p[1], p[3 + MOST_LIMITS :])
+        if p[2] == 0:
+            return inside if p[0] == GITTINS else attained
+        queue = 0
+        while queue < p[2] and attained >= p[3 + queue]:
+            queue += 1
+        return queue * BEHIND + inside
+
+    def key_params(self) -> F64:
+        """What is compared, the horizon, and the queues' limits."""
+        limits = self._limits()
+        padded = [*limits, *[0.0] * (MOST_LIMITS - len(limits))]
+        return np.array([ORDERS.index(self.order), self.horizon, len(limits), *padded])
+
+    def quantum(self) -> float:
+        """As configured."""
+        return self.look_again
+
+    def promotion(self) -> tuple[float, float]:
+        """As configured."""
+        return self.promote, self.starve
+
+    def kinds(self, view: View) -> I64:
+        """Whether a job is to be consolidated."""
+        packed = np.array([_skew(name) > self.pack_limit for name in view.models] + [True])
+        kinds: I64 = packed[view.jobs.model].astype(np.int64)
+        return kinds
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """Jobs with skew on few machines, the others as configured."""
+        packed = self.kinds(view)[sample] == 1
+        fit, spread = FITS.index(self.fit), SPREADS.index(self.spread)
+        near = first_only(holds) if self.skewed == "consolidate" else holds
+        if self.loose == "tiers":
+            return Placing(fit, spread, np.where(packed, near, holds))
+        anywhere = np.zeros_like(holds)
+        anywhere[-1] = True
+        loose = SPREADS.index(self.loose)
+        return Placing(fit, np.where(packed, spread, loose), np.where(packed, near, anywhere))
+
+    def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
+        """With leases as all that lease, else as all that stop running jobs for earlier ones."""
+        if self.lease > 0:
+            return super().form(view, cluster, previous)
+        parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
+        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
+        return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous), tools)
+
+
+def _skew(model: str) -> float:
+    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
+    try:
+        return find(model).skew
+    except NetworkError:
+        return 1.0
+
+
+@kernel
+def gittins(attained: float, horizon: float, ended: F64) -> float:
+    """How likely a job is to end within the horizon over the GPU time that it would take, if it is like those ended."""
+    ends, cost = 0.0, 0.0
+    for at in range(bin_of(attained), BINS):
+        if ended[at] > 0 and ended[BINS + at] / ended[at] > attained:
+            left = ended[BINS + at] / ended[at] - attained
+            ends += ended[at] if left <= horizon else 0.0
+            cost += ended[at] * min(left, horizon)
+    return ends / cost if cost > 0 else 0.0
