@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.spread import shape
+from shunter.sim.spread import reach, shape_key
 from shunter.sim.state import State
 
 
@@ -38,15 +38,17 @@ def spread_speed(state: State, job: int) -> float:
     The network's table has no row for a job that was resized: nobody knows what it costs.
     """
     network, jobs, found = state.network, state.world.jobs, 1.0
-    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.speed) == 0:
+    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.key) == 0:
         return found
-    per_machine, per_rack = shape(state.world, job, network.racked[0] == 1)
+    widest = reach(state.world, job, len(network.radix))
     if len(state.tier_speed) > 0:
-        workers = jobs[w.WORKERS, job]
-        tier = 0 if per_machine == workers else 1 if per_machine * per_rack == workers else 2
-        found = state.tier_speed[jobs[w.MODEL, job], tier]
-    if network.row[job] >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
-        found *= network.speed[network.row[job], network.column[per_machine, per_rack]]
+        found = state.tier_speed[jobs[w.MODEL, job], min(widest, 2)]
+    row = network.row[job]
+    if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
+        key, place = shape_key(state.world, network.radix, job, widest), 0
+        while network.key[row, place] != key and place + 1 < network.key.shape[1]:
+            place += 1
+        found *= 1.0 / network.slowdown[row, place]
     return float(found)
 
 
