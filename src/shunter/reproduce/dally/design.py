@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shunter import registry, traces
 from shunter.errors import RunError, did_you_mean
@@ -35,7 +35,9 @@ class Scheduler:
 
 
 DALLY = Scheduler("Dally", "dally", 0)
-TIRESIAS = Scheduler("Tiresias", "tiresias", 1)
+TIRESIAS = Scheduler(
+    "Tiresias", "tiresias:lease=3600,limits=none,fit=first,spread=list", 1
+)  # as Dally's authors run it
 GANDIVA = Scheduler("Gandiva", "gandiva", 6)
 MANUAL = Scheduler("Dally-manual", "dally:timers=manual", 2)
 NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
@@ -49,13 +51,24 @@ class Reading:
     """One way to understand what the paper leaves open: settings for the policies that have them."""
 
     title: str
-    settings: Mapping[str, object] = field(default_factory=dict)
+    settings: Mapping[str, object]
+    only: str = ""  # the policy that it is about; "": all
+
+    def of(self, policy: str) -> str:
+        """A policy's text under this reading; its own where that changes nothing."""
+        asked = self.settings if self.only in ("", policy.partition(":")[0]) else {}
+        return with_settings(policy, asked)
 
 
 READINGS = (
     Reading("lease of 20 minutes", {"lease": 1200}),
     Reading("lease of 2 hours", {"lease": 7200}),
     Reading("who wins again keeps its GPUs", {"renewal": "keep"}),
+    Reading(
+        "Tiresias with queues and preemption, as its authors describe it",
+        {"lease": 0, "limits": "18000", "fit": "best", "spread": "pack"},
+        only="tiresias",
+    ),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
@@ -66,7 +79,7 @@ READINGS = (
 )
 WORLDS = {"profiled": "compute as measured on one GPU, links as specified"}
 TIMERS_H = (0, 1, 3, 6, 12, 24, 48)  # of a machine; that of a rack is twice as long, as with 12 and 24 hours
-LEASES_S = (600, 1200, 1800, 3600, 7200, 14400)
+LEASES_S = (1200, 1800, 3600, 7200, 14400)
 
 
 @dataclass(frozen=True)
@@ -99,11 +112,11 @@ class Design:
 
     def read(self, reading: Reading, workload: str, scheduler: Scheduler) -> Case:
         """A cell of the shown size under another reading; the same as without where that changes nothing."""
-        return self.case(workload, self.shown, with_settings(scheduler.policy, reading.settings))
+        return self.case(workload, self.shown, reading.of(scheduler.policy))
 
     def readings(self) -> list[Reading]:
         """Those that change anything for the schedulers that take part."""
-        return [r for r in READINGS if any(_changes(s.policy, r.settings) for s in self.schedulers)]
+        return [r for r in READINGS if any(r.of(s.policy) != with_settings(s.policy, {}) for s in self.schedulers)]
 
     def timed(self, workload: str, hours: float) -> Case:
         """Dally with timers of a length set by hand, on the shown size."""
@@ -117,7 +130,7 @@ class Design:
     def with_leases(self) -> list[Scheduler]:
         """The schedulers that give GPUs for a time."""
         wanted = [s for s in self.schedulers if s in (GANDIVA, TIRESIAS, DALLY) or s not in SCHEDULERS]
-        return [s for s in wanted if _changes(s.policy, {"lease": LEASES_S[0]})]
+        return [s for s in wanted if with_settings(s.policy, {"lease": LEASES_S[0]}) != with_settings(s.policy, {})]
 
     def cases(self) -> Iterator[Case]:
         """Everything that is run; some of it more than once on the list."""
@@ -140,10 +153,6 @@ class Design:
         """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""
         sizes = {s.policy: (self.racks if s is DALLY else (self.shown,)) for s in self.schedulers}
         return case in [self.case(case.workload, n, policy) for policy, racks in sizes.items() for n in racks]
-
-
-def _changes(policy: str, settings: Mapping[str, object]) -> bool:
-    return with_settings(policy, settings) != with_settings(policy, {})
 
 
 def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:

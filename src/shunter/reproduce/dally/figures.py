@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from shunter.reproduce.dally.study import Study
 
 BOTH = (("Makespan", "makespan_s", "makespan"), ("Mean JCT", "jct_mean_s", "mean JCT"))
-POINTS = 400  # of a curve over time
-ENOUGH = 0.99  # a chart over time ends when so many of the jobs of the slowest have ended
+POINTS = 1000  # of a curve over time
+NEARLY = 0.99  # of the jobs
+LONGEST = 3  # a chart over time is at most so many times as long as most schedulers take for nearly all jobs
 SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally is below Tiresias in print (batch)
     ("Makespan (Fig. 7)", "makespan_s", "makespan", "up to 69 %"),
     ("Mean JCT (Fig. 13)", "jct_mean_s", "mean JCT", "19 % to 36 %"),
@@ -79,7 +80,7 @@ def over_time(study: Study) -> str:
 def _over_time(study: Study, workload: str) -> list[str]:
     schedulers, racks = study.design.schedulers, study.design.shown
     courses = {s.label: _course(study, workload, s) for s in schedulers}
-    edges = np.linspace(0, max(_nearly_over(course) for course in courses.values()), POINTS + 1)
+    edges = np.linspace(0, _end(courses), POINTS + 1)
     middle, time = (edges[:-1] + edges[1:]) / 2, Axis("time since the first submission", "elapsed")
 
     def drawn(title: str, finding: str, column: str, y: Axis, note: str = "") -> str:
@@ -96,7 +97,7 @@ def _over_time(study: Study, workload: str) -> list[str]:
             f"In the mean of all repeats {span_of(used, share)} of the GPU time is used.",
             "busy",
             Axis("share of all GPUs", "share", top=1, mean=True),
-            "The chart ends where the last scheduler has completed 99 % of its jobs.",
+            _beyond(courses),
         ),
         drawn(
             "Jobs that remain (Fig. 12)",
@@ -130,9 +131,20 @@ def _last(true: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
 
 
 def _nearly_over(course: Course) -> float:
-    """When all but a hundredth of the jobs have ended: a chart that goes on to the last would show nothing else."""
-    still = _last(course.remaining > (1 - ENOUGH) * course.remaining.max())
+    """When nearly all jobs have ended."""
+    still = _last(course.remaining > (1 - NEARLY) * course.remaining.max())
     return float(course.time[min(still + 1, len(course.time) - 1)])
+
+
+def _end(courses: Mapping[str, Course]) -> float:
+    """Where charts over time end: later, a few jobs of the slowest would be all that is to be seen."""
+    ends = [_nearly_over(course) for course in courses.values()]
+    return min(max(ends), LONGEST * float(np.median(ends)))
+
+
+def _beyond(courses: Mapping[str, Course]) -> str:
+    ends = {name: float(course.time[-1]) for name, course in courses.items() if course.time[-1] > _end(courses)}
+    return f"Beyond the end of the chart the last job ends after {span_of(ends, duration)}." if ends else ""
 
 
 # ------------------------------------------------------------------------------------------- timers

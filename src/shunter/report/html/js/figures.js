@@ -188,7 +188,8 @@
       const { x, kind, series } = this.spec;
       if (kind !== "cdf") return scale(x, ...(this.zoom ? this.zoom.now : extent([x.values])), most);
       const [low, high] = extent(series.map((one) => one.values));
-      const floor = x.unit === "duration" ? 1 : x.log ? Math.max(low, 1e-3) : low;
+      const power = 10 ** Math.floor(Math.log10(Math.max(low, 1)));
+      const floor = x.unit === "duration" ? power : x.log ? Math.max(low, 1e-3) : low;
       this.floor = x.log ? floor : -Infinity;
       return scale({ ...x, floor: low < floor }, x.log ? floor : Math.min(low, 0), Math.max(high, floor * 10), most);
     }
