@@ -30,6 +30,7 @@ from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, World
 
 HOUR = 3600.0
+RENEWALS = ("again", "keep", "better")
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class Leasing(Queued):
     renewal: str = param(
         "again",
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
-        "before it in the order takes them (keep)",
-        choices=("again", "keep"),
+        "before it in the order takes them (keep), or unless it can have a lower tier (better)",
+        choices=RENEWALS,
     )
 
     by_tiers = True
 
-    def knowledge(self, sizes: I64, tiers: int) -> tuple[F64, F64, int]:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
         return np.zeros((0, 0)), np.zeros((0, 0)), 0
 
@@ -61,12 +62,22 @@ class Leasing(Queued):
     def took(world: World, offers: o.Offers, job: int, tier: int) -> None:
         """A waiting job takes an offer of this tier."""
 
+    @staticmethod
+    def lasts(world: World, offers: o.Offers, job: int, tier: int) -> int:
+        """For how long a job gets GPUs of this tier (ms)."""
+        return int(offers.settings[o.LEASE])
+
+    @staticmethod
+    def ended(world: World, offers: o.Offers, job: int, tier: int) -> None:
+        """The lease of a job on this tier is over."""
+
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form: one decision serves every policy that leases."""
         queue = queue_for(self, view, cluster, previous)
         queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
         parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
-        tools = tools_for(parts, type(self).opens, type(self).took, view.reasons_wanted)
+        cls = type(self)
+        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended), view.reasons_wanted)
         return Compiled(decide_pointer(tools), self.memory(view.world, queue), tools)
 
     def memory(self, world: World, queue: q.Queue) -> o.Offers:
@@ -76,10 +87,10 @@ class Leasing(Queued):
 
         settings = np.zeros(o.SETTINGS_SIZE, np.int64)
         settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 else w.NEVER
-        settings[o.KEEP] = self.renewal == "keep"
+        settings[o.RENEWAL] = RENEWALS.index(self.renewal)
         settings[o.GATED] = type(self).opens is not Leasing.opens
         settings[[o.SEEN, o.WAKE]] = -1
-        own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes))
+        own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes), world.jobs.shape[1])
         return o.Offers(
             queue=queue,
             settings=settings,
@@ -106,14 +117,14 @@ def silent(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> No
 
 
 @functools.cache
-def tools_for(parts: q.Parts, opens: Callable[..., Any], took: Callable[..., Any], reasons: bool) -> o.OfferTools:
+def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bool) -> o.OfferTools:
     """The pointers that a policy needs, compiled."""
     world, offers = type_of(World), type_of(o.Offers)
-    opens_pointer = pointer(opens, types.int64(world, offers, types.int64, types.int64))
-    took_pointer = pointer(took, types.void(world, offers, types.int64, types.int64))
+    number, nothing = (kind(world, offers, types.int64, types.int64) for kind in (types.int64, types.void))
+    pointers = [_pointer(*each) for each in zip(hooks, (number, nothing, number, nothing), strict=True)]
     tell = silent
     tell_pointer = _pointer(tell, types.void(world, offers, typeof(parts), type_of(Decision)))
-    return o.OfferTools(parts, opens_pointer, took_pointer, tell_pointer)
+    return o.OfferTools(parts, *pointers, tell_pointer)
 
 
 @functools.cache

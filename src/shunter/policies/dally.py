@@ -62,7 +62,7 @@ class Dally(Leasing):
         takes = first_only(holds) if self.timers == "infinite" else holds
         return Placing(FITS.index(self.fit), SPREADS.index(self.spread), takes)
 
-    def knowledge(self, sizes: I64, tiers: int) -> tuple[F64, F64, int]:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """Timers of all tiers but the last, by number of GPUs; without history a timer is one lease."""
         rows = (tiers - 1) * len(sizes)
         own = np.zeros((rows + 1, 4))
