@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import registry
+from shunter import clusters, registry, runs
 from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
@@ -136,7 +136,7 @@ def flat(tree, prefix=""):
     if "p50" in tree:
         assert list(tree) == ["mean", "p50", "p90", "p95", "p99", "max"]
         return [f"{prefix}.…"]
-    names = {"by_size": "N", "by_vc": "VC"}.get(prefix)
+    names = {"by_size": "N", "by_vc": "VC", "tiers": "TIER"}.get(prefix)
     inner = [(names or key, value) for key, value in tree.items()]
     return [key for name, value in inner for key in flat(value, f"{prefix}.{name}" if prefix else name)]
 
@@ -146,8 +146,9 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
         "two", ["a", "b"], submit=[0, 0], duration=[5, 5], gpus=[1000, 1000], vc=[0, 0], vcs=("only",),
         recorded_wait=[0, 0],
     )  # fmt: skip
-    cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),))
-    summary = shunter.simulate(trace, cluster, "fifo").summary
+    tiers = clusters.load("dally-2rack").tiers
+    cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),), tiers=tiers)
+    summary = runs.run(runs.scene(trace, cluster, network="profiled"), "fifo").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "# The summary")]
     assert told == list(dict.fromkeys(flat(summary)))
 
@@ -174,15 +175,11 @@ def test_every_field_of_a_cluster_file_is_described():
 def test_the_example_of_a_cluster_is_one(tmp_path):
     text = re.search(r"```toml\n(.*?)```", (REFERENCE / "cluster.md").read_text(), re.DOTALL)[1]
     (tmp_path / "example.toml").write_text(text)
-    from shunter import clusters
-
     found = clusters.load(str(tmp_path / "example.toml"))
     assert (found.nodes, found.vcs, found.speeds) == (21, ("research", "teaching"), {"p100": 0.5})
 
 
 def test_every_ready_made_cluster_is_named():
-    from shunter import clusters
-
     text = (REFERENCE / "cluster.md").read_text()
     assert all(f"`{name}`" in text for name in clusters.names())
 

@@ -11,7 +11,7 @@ import pytest
 import shunter
 from shunter import folders, runs
 from shunter.cluster import Cluster, NodeGroup
-from shunter.errors import RunError, TraceError
+from shunter.errors import NetworkError, RunError, TraceError
 from shunter.experiment import override, read
 from shunter.model import GPU, Trace
 
@@ -26,6 +26,7 @@ SUMMARY_KEYS = [
     "wait_s",
     "recorded_wait_s",
     "bsld",
+    "communication_s",
     "makespan_s",
     "utilization",
     "fragmentation",
@@ -35,6 +36,7 @@ SUMMARY_KEYS = [
     "by_size",
     "by_vc",
     "fairness",
+    "tiers",
     "remarks",
     "digest",
     "elapsed_s",
@@ -79,6 +81,7 @@ def test_a_run_worked_out_by_hand(csv):
         "end",
         "wait",
         "run",
+        "communication",
         "jct",
         "state",
         "preemptions",
@@ -236,3 +239,30 @@ def test_a_damaged_run_is_refused(csv, tmp_path, name):
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(RunError, match="is not the folder of a run"):
         folders.load(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------- the network
+
+
+@pytest.mark.parametrize("network", list(runs.NETWORKS))
+def test_communication_is_what_a_run_takes_longer(network):
+    trace = Trace.of("t", ["a"], submit=[0], duration=[100_000], gpus=[16 * GPU], model=[0], models=("mobilenetv3",))
+    result = runs.run(runs.scene(trace, "dally-2rack", network=network), "fifo:placement=spread")
+    (job,) = result.jobs.to_dicts()
+    assert job["communication"] == pytest.approx(job["run"] - 100, abs=0.002) != 0
+    assert result.summary["communication_s"]["mean"] == job["communication"]
+    assert any(runs.NETWORKS[network] in remark for remark in result.summary["remarks"])
+    assert result.experiment.network == network
+
+
+def test_without_a_network_there_is_no_communication():
+    result = shunter.simulate(a_trace(gpus=16), "dally-2rack", "fifo")
+    assert result.summary["communication_s"] is None
+    assert result.jobs["communication"].to_list() == [0] * 4
+
+
+def test_networks_that_cannot_be_are_told():
+    with pytest.raises(RunError, match="no network 'daly'; did you mean 'dally'"):
+        runs.scene(a_trace(), "dally-2rack", network="daly")
+    with pytest.raises(NetworkError, match=r"three tiers.*got 0"):
+        runs.scene(a_trace(), "4x8", network="dally")

@@ -11,6 +11,7 @@ from shunter.errors import ClusterError
 from shunter.world import I64
 
 ANY_TYPE = "gpu"  # the type of GPUs when nobody says
+USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called when nobody says
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,20 @@ class Cluster:
         for kind, speed in self.speeds.items():
             if not speed > 0:
                 raise ClusterError(f"cluster '{self.name}': speed of '{kind}' must be above 0, got {speed}")
+        self._check_tiers()
+
+    def _check_tiers(self) -> None:
+        """The first joins GPUs, the second machines, the last all that there is; those between say how many."""
+        for index, tier in enumerate(self.tiers):
+            between, where = 1 < index < len(self.tiers) - 1, f"cluster '{self.name}': tier '{tier.name}'"
+            if between and tier.joins < 2:
+                raise ClusterError(
+                    f"{where}: joins must be 2 or more, because '{self.tiers[-1].name}' is above it, got {tier.joins}; "
+                    f"say how many of '{self.tiers[index - 1].name}' it joins"
+                )
+            if tier.joins and not between:
+                why = "the last tier joins all" if index > 1 else "gpus and racks of [[nodes]] say what it joins"
+                raise ClusterError(f"{where}: joins must not be given, got {tier.joins}: {why}; remove it")
 
     @property
     def nodes(self) -> int:
@@ -139,6 +154,18 @@ class Cluster:
             if tier.joins:
                 found.append(found[-1] // tier.joins)
         return tuple(found)
+
+    @cached_property
+    def tier_names(self) -> tuple[str, ...]:
+        """What a placement can span, innermost first."""
+        if len(self.tiers) > 1:
+            return tuple(tier.name for tier in self.tiers)
+        return USUAL_TIERS[: 3 if self.node_rack[-1] else 2]
+
+    @property
+    def tier_domains(self) -> tuple[I64, ...]:
+        """For each of these but the first and the last, which one every node is in."""
+        return self.domains[: len(self.tier_names) - 2]
 
     @cached_property
     def node_cpu(self) -> I64:

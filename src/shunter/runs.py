@@ -22,16 +22,23 @@ from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
+from shunter.report.tiers import by_tier
 from shunter.seeding import check_seed, rng
-from shunter.world import I64
+from shunter.world import F64, I64
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.network.placing import Costs, Tiers
+    from shunter.network.placing import Costs, Fabric
 
 JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
+
+NETWORKS = {  # what --network takes: in words
+    "profiled": "calibration profiled",
+    "paper": "calibration paper",
+    "dally": "the one fitted to Dally's Table I, calibration paper",
+}
 
 TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
 ClusterLike: TypeAlias = "Cluster | str | Path"
@@ -48,14 +55,14 @@ class Scene:
     cluster_source: ClusterSource
     must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
     dropped: int = 0  # how many those were
-    network: str = ""  # the calibration of the network model; "": placements cost nothing
+    network: str = ""  # one of NETWORKS; "": placements cost nothing
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is not as in the trace, in words."""
         jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
-        slowed = f"where jobs are put changes their speed: network model, calibration {self.network}"
+        slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
         return tuple(filter(None, (dropped, slowed if self.network else "")))
 
     def repeat(self, seed: int, repeat: int) -> Trace:
@@ -89,11 +96,13 @@ class Scene:
         """What placements cost on the cluster's network, if that is to matter."""
         if not self.network:
             return None
-        from shunter.network.models import CALIBRATIONS
+        from shunter.network.paper import TableFabric
         from shunter.network.placing import Tiers
 
-        if self.network not in CALIBRATIONS:
-            raise RunError(f"there is no calibration '{self.network}'; {did_you_mean(self.network, CALIBRATIONS)}")
+        if self.network not in NETWORKS:
+            raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
+        if self.network == "dally":
+            return _costs(TableFabric.of(self.cluster), "paper")
         return _costs(Tiers.of(self.cluster), self.network)
 
 
@@ -118,12 +127,12 @@ def scene(
 
 
 @cache
-def _costs(tiers: Tiers, calibration: str) -> Costs:
+def _costs(fabric: Fabric, calibration: str) -> Costs:
     from shunter.files import data_folder
     from shunter.network.placing import Costs
 
     # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(tiers, calibration, data=data_folder() if calibration == "paper" else None)
+    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None)
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -162,7 +171,8 @@ def run(
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks)
+    communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -237,6 +247,7 @@ class Result:
     elapsed_s: float  # in the engine
     told: Told | None = None
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
+    communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
 
     @cached_property
     def replay(self) -> Replay:
@@ -247,9 +258,10 @@ class Result:
     def summary(self) -> dict[str, Any]:
         """The dictionary of ``summary.json``."""
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
-        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus)
+        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
+        tiers = by_tier(self.events, self.cluster)
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
-        return {**self.about, **numbers, "remarks": [*self.trace.remarks, *self.remarks], **end}
+        return {**self.about, **numbers, "tiers": tiers, "remarks": [*self.trace.remarks, *self.remarks], **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -274,6 +286,7 @@ class Result:
                 "end": table[w.ENDED_AT] / 1000,
                 "wait": table[w.WAITED] / 1000,
                 "run": table[w.EXECUTED] / 1000,
+                "communication": np.zeros(len(trace)) if self.communication is None else self.communication / 1000,
                 "jct": metrics.jct_ms(table) / 1000,
                 "state": state,
                 "preemptions": table[w.PREEMPTIONS],

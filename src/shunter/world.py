@@ -35,9 +35,11 @@ STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTA
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(25, 33)
 JOB_COLUMNS = 33
 
-# -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's)
-WORK, SAVED, RATE = range(3)
-PROGRESS_COLUMNS = 3
+# -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's),
+# what its spread over machines leaves of its speed in the present or last run (1: all), and ms of communication that no
+# computing hid, in all runs up to SINCE
+WORK, SAVED, RATE, SPREAD, COMMUNICATION = range(5)
+PROGRESS_COLUMNS = 5
 
 # -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins
 FREE, TOTAL, NODE_TYPE, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(11)

@@ -159,7 +159,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         count = sum(racks) or draw(st.integers(1, 100_000))
         vc = draw(st.just("") | text)
         groups.append(NodeGroup(count, draw(st.integers(1, 1000)), draw(text), draw(amount), draw(amount), vc, racks))
-    tiers = draw(st.lists(text, unique=True, max_size=3))
+    tiers = draw(st.lists(text, unique=True, max_size=5))
+    joins = [draw(st.integers(2, 9)) if 1 < index < len(tiers) - 1 else 0 for index in range(len(tiers))]
     kinds = st.sampled_from([group.gpu_type for group in groups])
     vcs = [group.vc for group in groups if group.vc]
     return Cluster(
@@ -167,8 +168,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
         tuple(groups),
         draw(st.dictionaries(kinds, st.floats(1e-9, 1e9))),
         tuple(
-            Tier(name, draw(st.floats(1e-9, 1e9)), draw(amount), draw(st.sampled_from(["ring", "full"])))
-            for name in tiers
+            Tier(name, draw(st.floats(1e-9, 1e9)), draw(amount), draw(st.sampled_from(["ring", "full"])), joined)
+            for name, joined in zip(tiers, joins, strict=True)
         ),
         draw(st.dictionaries(st.sampled_from(vcs), st.floats(0, 1))) if vcs else {},
         Overheads(draw(steps), draw(steps), draw(amount)),
@@ -181,6 +182,13 @@ def test_any_cluster_survives_the_round_trip(tmp_path: Path, cluster: Cluster) -
     path = tmp_path / "c.toml"
     path.write_bytes(to_toml(cluster).encode())
     assert load(str(path)) == cluster
+
+
+def tiers(*joins: int) -> str:
+    """Tiers as a file has them, with ``joins`` where it is not 0."""
+    lines = [f"name = 't{index}'\nbandwidth_gbps = 1\nlatency_us = 1\n" for index in range(len(joins))]
+    more = [f"joins = {number}\n" if number else "" for number in joins]
+    return "".join(f"[[tier]]\n{line}{end}" for line, end in zip(lines, more, strict=True))
 
 
 GOOD = "[[nodes]]\ncount = 4\ngpus = 8\n"
@@ -219,6 +227,25 @@ BAD = {
         GOOD + "[[tier]]\nname = 'a'\nbandwidth_gbps = 1\nlatency_us = 1\ntopology = 'star'\n",
         ["[[tier]] 1: topology must be 'switch', 'ring' or 'full', got 'star'"],
     ),
+    "no bandwidth": (GOOD + "[[tier]]\nname = 'a'\nlatency_us = 1\n", ["[[tier]] 1: bandwidth_gbps is missing"]),
+    "bandwidth 0": (
+        GOOD + "[[tier]]\nname = 'a'\nbandwidth_gbps = 0\nlatency_us = 1\n",
+        ["[[tier]] 1: bandwidth_gbps must be greater than 0, got 0"],
+    ),
+    "negative latency": (
+        GOOD + "[[tier]]\nname = 'a'\nbandwidth_gbps = 1\nlatency_us = -1\n",
+        ["[[tier]] 1: latency_us must be", "got -1"],
+    ),
+    "a tier between that joins all": (
+        GOOD + tiers(0, 0, 0, 0),
+        ["tier 't2': joins must be 2", "'t3' is above", "'t1'"],
+    ),
+    "a rack that joins": (
+        GOOD + tiers(0, 2, 0),
+        ["tier 't1': joins must not be given, got 2", "[[nodes]]", "remove it"],
+    ),
+    "a last tier that joins": (GOOD + tiers(0, 0, 4, 2), ["tier 't3': joins must not be given, got 2", "joins all"]),
+    "joins one": (GOOD + tiers(0, 0, 1, 0), ["[[tier]] 3: joins must be greater than or equal to 2, got 1"]),
     "cost": (GOOD + "[overheads]\nrestart = -1\n", ["[overheads]: restart must have", "got -1"]),
     "cost as text": (GOOD + "[overheads]\nrestart = 'a'\n", ["[overheads]: restart must be seconds", "got 'a'"]),
     "steps": (GOOD + "[overheads]\ncheckpoint = [[8, 1], [1, 2]]\n", ["checkpoint must have steps with ascending"]),

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from shunter.cluster import Cluster, NodeGroup, Overheads
+from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.clusters import load, names
 from shunter.clusters.drawing import draw
 
@@ -37,6 +37,15 @@ def test_racks_have_a_row_each() -> None:
     assert "rack 15  " + " ".join(["▪" * 8] * 8) in lines
     assert any("16 of 8 nodes" in line for line in lines)
     assert any(line.startswith("machine") and "112.5" in line for line in lines)
+
+
+def test_what_is_above_racks_is_named_and_counted() -> None:
+    tiers = (Tier("machine", 9, 1), Tier("rack", 8, 1), Tier("pod", 7, 1, joins=2), Tier("site", 6, 1))
+    lines = drawn(Cluster("c", (NodeGroup(3, 2, racks=(1, 1, 1)),), tiers=tiers))
+    joins = [line.rsplit("switch")[-1].split() for line in lines if "switch" in line]
+    assert joins == [["GPUs"], ["machines"], ["2", "racks"], ["all", "pods"]]
+    assert [line.split("  ")[0] for line in lines if "▪▪" in line] == ["pod 0 rack 0", "pod 0 rack 1", "pod 1 rack 2"]
+    assert not any("joins" in line for line in drawn(load("dally-16rack")))
 
 
 def test_long_rows_and_many_racks_are_abbreviated() -> None:

@@ -51,7 +51,7 @@ def test_the_option_makes_spread_jobs_slower_and_is_recorded(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*RUN, "--network", "profild"], "there is no calibration 'profild'; did you mean 'profiled'?"),
+        ([*RUN, "--network", "profild"], "there is no network 'profild'; did you mean 'profiled'?"),
         ([*RUN[:2], "-c", "16x8", "-p", "fifo", "--network", "paper"], "cluster '16x8' has no tiers"),
     ],
 )
@@ -65,6 +65,6 @@ def test_a_model_that_nobody_knows_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[9], gpus=[2 * GPU], model=[0], models=("resnet51",))
     with pytest.raises(InputError, match="resnet51"):
         runs.run(runs.scene(trace, "dally-2rack", network="profiled"), "fifo")
-    with pytest.raises(RunError, match="calibration"):
+    with pytest.raises(RunError, match="no network 'x'"):
         runs.scene(trace, "dally-2rack", network="x")
     assert shunter.simulate(trace, "dally-2rack", "fifo").summary["finished"] == 1

@@ -129,7 +129,9 @@ def test_placements_as_people_write_them(text, shape):
         ("4,4", "must be GPUs per machine"),
         ("4+-4", "must be GPUs per machine"),
         ("4+0", "1 or more GPUs"),
-        ("9", "9 GPUs on a machine.*at most 8"),
+        ("4+/4", "must be GPUs per machine"),
+        ("9", "9 GPUs in a machine.*at most 8"),
+        ("4//4", "// leads out of the tier 'network', but cluster 'dally-2rack' has no tier above"),
         ("+".join("1" * 9), "9 machines in a rack.*at most 8"),
         ("1/1/1", "3 racks.*at most 2"),
     ],
@@ -145,9 +147,41 @@ def test_fewer_tiers():
     assert placed("4+4", two) == (4, 2)
     with pytest.raises(NetworkError, match="no tier above"):
         placed("4/4", two)
-    one = Cluster("one", (NodeGroup(3, 8),), tiers=TIERS[:1])
-    with pytest.raises(NetworkError, match=r"2 machines in a rack.*at most 1"):
-        placed("4+4", one)
+    with pytest.raises(NetworkError, match="no tier joins its 3 machines"):
+        Tiers.of(Cluster("one", (NodeGroup(3, 8),), tiers=TIERS[:1]))
+
+
+PODS = Cluster(
+    "pods", (NodeGroup(13, 4, racks=(2, 3, 2, 2, 2, 2)),),
+    tiers=(*TIERS[:2], Tier("pod", 25, 5, joins=2), Tier("hall", 20, 5, joins=2), Tier("site", 10, 50)),
+)  # fmt: skip
+
+
+def test_the_room_of_deeper_clusters():
+    assert PODS.domains[1].tolist() == [0] * 5 + [1] * 4 + [2] * 4
+    assert PODS.domains[2].tolist() == [0] * 9 + [1] * 4
+    assert room(PODS) == (4, 3, 2, 2, 2)
+    assert room(Cluster("no tiers", (NodeGroup(3, 8), NodeGroup(2, 4)))) == (8, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [("4+4", (4, 2, 1, 1, 1)), ("4/4", (4, 1, 2, 1, 1)), ("4//4", (4, 1, 1, 2, 1)), ("4///4", (4, 1, 1, 1, 2)),
+     ("1+1/1+1//1+1/1+1", (1, 2, 2, 2, 1)), ("1/1//1/1///1/1//1/1", (1, 1, 2, 2, 2)), ("1+1/1+1//2", (1, 1, 1, 6, 1)),
+     ("4//4///4", (1, 1, 1, 1, 12))],
+)  # fmt: skip
+def test_placements_in_deeper_clusters(text, shape):
+    assert placed(text, PODS) == shape
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1/1/1", "3 racks in a pod.*at most 2"), ("1//1//1", "3 pods in a hall.*at most 2"),
+     ("1///1///1", "3 halls in a site.*at most 2"), ("1////1", "//// leads out of the tier 'site'")],
+)  # fmt: skip
+def test_placements_outside_deeper_clusters_are_told(text, said):
+    with pytest.raises(NetworkError, match=said):
+        placed(text, PODS)
 
 
 # ------------------------------------------------------------------------------------------- Table I

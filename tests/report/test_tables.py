@@ -39,6 +39,7 @@ def a_summary(policy, jct=3600.0, oracle=False, difference=None):
     return {
         "policy": policy, "oracle": oracle, "estimate": "oracle" if oracle else "none", "seed": 0, "jobs": 10,
         "finished": 10, "jct_s": spread, "wait_s": spread, "recorded_wait_s": None, "bsld": spread, "makespan_s": 9e5,
+        "communication_s": None, "tiers": {},
         "utilization": 0.98765, "remarks": [],
         "fragmentation": 0.5, "preemptions": 123_456, "lost_gpu_hours": 1.0, "gpu_hours": 1e5, "by_size": {"1": group},
         "by_vc": {}, "fairness": {"jain": 0.5, "over": "users", "count": 3, "worst_bsld": 2.0}, "digest": "abc",
@@ -100,3 +101,15 @@ def test_preemption_without_cost_is_told():
     free = {**a_summary("las"), "lost_gpu_hours": 0.0}
     assert "costs nothing here" in " ".join(printed(comparison_view([free])).split())
     assert "costs nothing" not in printed(comparison_view([a_summary("las")]))
+
+
+def test_communication_and_tiers_are_told_where_the_network_costs_time():
+    tiers = {name: {"jobs": 0.2, "gpu_time": 0.125} for name in ("machine", "rack", "pod", "building", "network")}
+    row = {**a_summary("sjf:estimate=oracle,backfill=conservative"), "tiers": tiers}
+    assert "building" not in printed(comparison_view([row])) + printed(summary_view(row))
+    on = {**row, "communication_s": dict.fromkeys(POINTS, 86400 * 123.0)}
+    for text in (printed(comparison_view([on, on])), printed(summary_view(on))):
+        assert max(len(line) for line in text.splitlines()) <= 100
+        assert "building" in text
+        assert "20 / 12 %" in text
+        assert "123 d" in text

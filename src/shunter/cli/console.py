@@ -117,6 +117,10 @@ def cluster_names(incomplete: str) -> list[str]:
     return [name for name in ["auto", *names] if name.startswith(incomplete)]
 
 
+def _network_names(incomplete: str) -> list[str]:
+    return [name for name in ("profiled", "paper", "dally") if name.startswith(incomplete)]
+
+
 _CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."
 ClusterOption: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", "-c", metavar="C", help=_CLUSTER, autocompletion=cluster_names)
@@ -132,8 +136,11 @@ DecisionsOption: TypeAlias = Annotated[
 ]
 NetworkOption: TypeAlias = Annotated[
     str | None,
-    typer.Option("--network", metavar="CAL", help="Let placements cost time, by the network: profiled, or paper."),
-]
+    typer.Option(
+        "--network", metavar="NET", autocompletion=_network_names,
+        help="Let placements cost time: profiled or paper, on the cluster's tiers; dally, on those of Dally's paper.",
+    ),
+]  # fmt: skip
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 

@@ -186,7 +186,7 @@ def slowdown(
         int | None, typer.Option(min=1, metavar="N", help="Of the job; shows every way to place them.")
     ] = None,
     placement: Annotated[
-        str | None, typer.Option(metavar="P", help="GPUs per machine joined by +, racks by /: 4+4 or 4+4/8.")
+        str | None, typer.Option(metavar="P", help="GPUs per machine joined by +, racks by /, pods by //: 4+4, 4+4/8.")
     ] = None,
     cluster: Annotated[
         str, typer.Option("--cluster", "-c", metavar="C", help="One with tiers.", autocompletion=cluster_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -98,8 +99,13 @@ def _tiers(cluster: Cluster) -> Table:
     for title in ("GB/s per GPU", "latency us"):
         table.add_column(title, justify="right")
     table.add_column("topology")
-    for tier in cluster.tiers:
-        table.add_row(escape(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology)
+    joined = any(tier.joins for tier in cluster.tiers)
+    if joined:
+        table.add_column("joins")
+    below = [f"{tier.joins or 'all'} {escape(under.name)}s" for under, tier in pairwise(cluster.tiers)]
+    for tier, joins in zip(cluster.tiers, ("GPUs", "machines", *below[1:]), strict=False):
+        cells = [escape(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
+        table.add_row(*cells, *([joins] if joined else []))
     return table
 
 
@@ -120,10 +126,19 @@ def _racks(cluster: Cluster) -> list[Rack]:
     for group in cluster.groups:
         for size in group.racks or (group.count,):
             kind = "nodes" if group.gpu_type == ANY_TYPE else group.gpu_type
-            number = f"rack {len(racks)}" if group.racks else ""
+            number = f"{_above(cluster, len(racks))}rack {len(racks)}" if group.racks else ""
             label = f"{group.vc} {number}".strip() or kind
             racks.append(Rack(label, size, group.gpus, colours[group.gpu_type]))
     return racks
+
+
+def _above(cluster: Cluster, rack: int) -> str:
+    """``pod 1 ``: what a rack is in, outermost first, as far as tiers say."""
+    node = int((cluster.node_rack == rack).argmax())
+    names = [tier.name for tier in cluster.tiers if tier.joins]
+    return "".join(
+        f"{name} {domain[node]} " for name, domain in reversed(list(zip(names, cluster.domains[1:], strict=True)))
+    )
 
 
 def _picture(racks: list[Rack]) -> RenderableType:

@@ -91,14 +91,17 @@ class ClusterForm(Form):
 def parse(text: str, source: str) -> Cluster:
     """The cluster in this TOML text; ``source`` is its file, for messages, or a ready-made cluster's name."""
     form = filled(ClusterForm, text, source, ClusterError)
-    cluster = Cluster(
-        name=form.name or Path(source).stem,
-        groups=tuple(nodes.group() for nodes in form.nodes),
-        speeds=form.speeds,
-        tiers=tuple(Tier(t.name, t.bandwidth_gbps, t.latency_us, t.topology, t.joins) for t in form.tier),
-        vc_priority=form.vc_priority,
-        overheads=Overheads(form.overheads.checkpoint, form.overheads.restart, form.overheads.wake),
-    )
+    try:
+        cluster = Cluster(
+            name=form.name or Path(source).stem,
+            groups=tuple(nodes.group() for nodes in form.nodes),
+            speeds=form.speeds,
+            tiers=tuple(Tier(t.name, t.bandwidth_gbps, t.latency_us, t.topology, t.joins) for t in form.tier),
+            vc_priority=form.vc_priority,
+            overheads=Overheads(form.overheads.checkpoint, form.overheads.restart, form.overheads.wake),
+        )
+    except ClusterError as error:
+        raise ClusterError(f"{source}: {error}") from None
     _check_names(cluster, source)
     return cluster
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shunter.cluster import Cluster
 from shunter.errors import NetworkError
 from shunter.network.collectives import Dimension
 from shunter.network.models import compute_ns
@@ -31,6 +32,16 @@ PRINTED = {
 @dataclass(frozen=True)
 class TableFabric:
     """The network with which Table I comes out; what joins the GPUs of a machine depends on how far a job reaches."""
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> TableFabric:
+        """That network in place of a cluster's own, which must have the same tiers."""
+        if len(cluster.tiers) != len(SHAPES):
+            raise NetworkError(
+                f"cluster '{cluster.name}': must have three tiers (machine, rack, network) to be run on the network of "
+                f"Dally's Table I, got {len(cluster.tiers)}; take dally-8rack, or use --network profiled"
+            )
+        return cls()
 
     def dimensions(self, shape: Shape) -> tuple[list[Dimension], str]:
         """Shapes of up to three tiers: machine, rack, network."""

@@ -23,6 +23,7 @@ from shunter.errors import NetworkError
 from shunter.network.collectives import Dimension
 from shunter.network.iteration import Iteration, iteration
 from shunter.network.models import Model, Profile, compute_ns, find, profile
+from shunter.world import I64
 
 Shape = tuple[int, ...]
 
@@ -45,6 +46,10 @@ class Tiers:
         """Those of a cluster."""
         if not cluster.tiers:
             raise NetworkError(f"cluster '{cluster.name}' has no tiers; describe its network with [[tier]] in its file")
+        if len(cluster.tiers) == 1 and cluster.nodes > 1:
+            raise NetworkError(
+                f"cluster '{cluster.name}': no tier joins its {cluster.nodes:,} machines; add a second [[tier]]"
+            )
         return cls(cluster.tiers)
 
     def dimensions(self, shape: Shape) -> tuple[list[Dimension], str]:
@@ -117,35 +122,45 @@ def _even_shapes(gpus: int, most: Sequence[int]) -> list[Shape]:
     return [(*inner, units) for units in outer for inner in _even_shapes(gpus // units, most[:-1])]
 
 
-def room(cluster: Cluster) -> tuple[int, ...]:
-    """The most units of each tier: GPUs of a machine, machines of a rack, racks; 1 in tiers that nothing is said of."""
-    if len(cluster.tiers) < 3:
-        return (int(cluster.node_gpus.max()), cluster.nodes)[: len(cluster.tiers)]
-    racks = np.bincount(cluster.node_rack)
-    return (int(cluster.node_gpus.max()), int(racks.max()), len(racks), *(1 for _ in cluster.tiers[3:]))
+def room(cluster: Cluster) -> Shape:
+    """The most units of each tier: GPUs of a machine, machines of a rack, racks of what is above, and so on."""
+    return (int(cluster.node_gpus.max()), *_most(cluster.nodes, cluster.tier_domains))
+
+
+def _most(machines: int, domains: Sequence[Sequence[int] | I64]) -> Shape:
+    """The most machines in a rack, racks in what is above, and so on; the last tier joins all."""
+    levels = [np.arange(machines), *map(np.asarray, domains), np.zeros(machines, np.int64)]
+    pairs = (np.unique(np.stack(level), axis=1) for level in pairwise(levels))
+    return tuple(int(np.bincount(around).max()) for _, around in pairs)
 
 
 def placed(text: str, cluster: Cluster) -> Shape:
-    """The shape of a placement as people write it: ``4+4`` is two machines of a rack, ``4+4/8`` a third in another."""
-    if not re.fullmatch(r"[0-9]{1,6}([+/][0-9]{1,6})*", text):
+    """The shape of a placement as people write it: ``4+4`` is two machines of a rack, ``4+4/8`` a third in another.
+
+    Two slashes lead out of what joins racks, three out of what joins that, and so on.
+    """
+    if not re.fullmatch(r"[0-9]{1,6}((\+|/+)[0-9]{1,6})*", text):
         raise NetworkError(
-            f"placement '{text}': must be GPUs per machine joined by +, racks by /, as in 4+4 or 4+4/8; correct it"
+            f"placement '{text}': must be GPUs per machine joined by +, racks by /, what is above by //, as in 4+4 or "
+            "4+4/8; correct it"
         )
-    racks = [[int(count) for count in rack.split("+")] for rack in text.split("/")]
-    gpus = [count for rack in racks for count in rack]
+    gpus, names = [int(count) for count in re.split("[+/]+", text)], cluster.tier_names
+    leaves = [len(joint.strip("+")) for joint in re.findall("[+/]+", text)]  # 0: the machine, 1: the rack, ...
     if 0 in gpus:
         raise NetworkError(f"placement '{text}': must have 1 or more GPUs on each machine; leave out machines without")
-    most = room(cluster)
-    if len(racks) > 1 and len(most) < 3:
-        raise NetworkError(f"placement '{text}': spans racks, but cluster '{cluster.name}' has no tier above them")
-    asked = {"GPUs on a machine": max(gpus), "machines in a rack": max(map(len, racks)), "racks": len(racks)}
-    for (what, wanted), there in zip(asked.items(), (*most, 1, 1), strict=False):
+    if max(leaves, default=0) > len(names) - 2:
+        raise NetworkError(
+            f"placement '{text}': {'/' * max(leaves)} leads out of the tier '{names[-1]}', but cluster "
+            f"'{cluster.name}' has no tier above it; its tiers are {', '.join(names)}"
+        )
+    domains = [np.cumsum([0, *(left >= tier for left in leaves)]) for tier in range(1, len(names) - 1)]
+    shape, units = (max(gpus), *_most(len(gpus), domains)), ("GPUs", "machines", *(f"{name}s" for name in names[1:]))
+    for wanted, there, unit, name in zip(shape, room(cluster), units, names, strict=False):
         if wanted > there:
             raise NetworkError(
-                f"placement '{text}': has {wanted} {what}, but cluster '{cluster.name}' has at most {there}"
+                f"placement '{text}': has {wanted} {unit} in a {name}, but cluster '{cluster.name}' has at most {there}"
             )
-    numbers = [number for number, rack in enumerate(racks) for _ in rack]
-    return shape_of(gpus, *([numbers] if len(most) > 2 else []))
+    return shape_of(gpus, *(domain.tolist() for domain in domains))
 
 
 class Costs:

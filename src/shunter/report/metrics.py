@@ -23,8 +23,11 @@ SIZES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33+", 
 _PERCENTILES = (50, 90, 95, 99)
 
 
-def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int) -> dict[str, Any]:
-    """The numbers of one run that follow from its final job table and its replay, on a cluster of so many GPUs."""
+def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F64 | None = None) -> dict[str, Any]:
+    """The numbers of one run that follow from its final job table and its replay, on a cluster of so many GPUs.
+
+    ``communication`` is the exposed communication of each job (ms), where there is a network that costs time.
+    """
     finished = np.flatnonzero(jobs[w.STATE] == w.DONE)
     ended = np.isin(jobs[w.STATE], (w.DONE, w.FAILED))
     makespan = int(jobs[w.ENDED_AT, ended].max() - jobs[w.SUBMIT].min()) if ended.any() else 0
@@ -39,6 +42,7 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int) -> dict[str, Any
         "wait_s": spread(wait, 1000),
         "recorded_wait_s": spread(recorded, 1000) if len(recorded) else None,
         "bsld": spread(bsld),
+        "communication_s": None if communication is None else spread(communication[finished], 1000),
         "makespan_s": makespan / 1000,
         "utilization": busy / (GPU * gpus * makespan) if makespan else 0.0,
         "fragmentation": replay.mean_fragmentation(),

@@ -76,6 +76,7 @@ def cost_record(costs: Costs, model: str, shape: Shape, cluster: Cluster) -> dic
         "calibration": profile.calibration,
         "compute_from": profile.source,
         "shape": list(shape),
+        "units": ["GPUs", "machines", *(f"{name}s" for name in cluster.tier_names[1:-1])],
         "tier": cluster.tiers[top(shape)].name,
         "compute_us": found.compute_ns / 1000,
         "iteration_us": found.total_ns / 1000,
@@ -86,7 +87,7 @@ def cost_record(costs: Costs, model: str, shape: Shape, cluster: Cluster) -> dic
 
 def costs_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
     """What placements cost a model."""
-    made = table("GPUs x machines x racks", "tier", "compute us", "iteration us", "exposed us", "slowdown")
+    made = table(" x ".join(rows[0]["units"]), "tier", "compute us", "iteration us", "exposed us", "slowdown")
     for row in rows:
         times = (number(row[key]) for key in ("compute_us", "iteration_us", "exposed_us"))
         made.add_row(_written(row["shape"]), row["tier"], *times, f"{row['slowdown']:.3f}")

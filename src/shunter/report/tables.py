@@ -15,6 +15,7 @@ _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
 _FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster file sets what it does"
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
+_TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
@@ -56,7 +57,28 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
     ]
     _fill(rest, rows, columns)
     recorded = _recorded(rows[0])
-    return Group(times, *([recorded] if recorded else []), rest, Text(f" {_LEGEND}", style="dim"), *_notes(rows))
+    return Group(
+        times,
+        *([recorded] if recorded else []),
+        rest,
+        Text(f" {_LEGEND}", style="dim"),
+        *(_network(rows) if rows[0]["communication_s"] else ()),
+        *_notes(rows),
+    )
+
+
+def _network(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """What communication took, and how far jobs were spread."""
+    points, tiers = ("mean", "p95"), list(rows[0]["tiers"])
+    made = table("policy", *(f"comm.\n{point}" for point in points), *tiers)
+    times = [_best([row["communication_s"][point] for row in rows], duration, min) for point in points]
+    shares = [[Text(_spread(row["tiers"][tier])) for row in rows] for tier in tiers]
+    _fill(made, rows, [*times, *shares])
+    return made, Text(f" {_TIERS}", style="dim")
+
+
+def _spread(tier: dict[str, float]) -> str:
+    return f"{100 * tier['jobs']:.0f} / {100 * tier['gpu_time']:.0f} %"
 
 
 def summary_view(summary: dict[str, Any]) -> RenderableType:
@@ -66,6 +88,7 @@ def summary_view(summary: dict[str, Any]) -> RenderableType:
         ("JCT", "jct_s", duration),
         ("wait", "wait_s", duration),
         ("bounded slowdown", "bsld", number),
+        *([("communication", "communication_s", duration)] if summary["communication_s"] else []),
     ):
         times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
     sizes = table("GPUs", "jobs", "JCT mean", "JCT p95", "wait mean", "wait p95", "bsld mean")
@@ -85,6 +108,9 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "jobs finished", f"{summary['finished']:,} of {summary['jobs']:,} in {duration(summary['makespan_s'])}"
     yield "GPUs in use", f"{share(summary['utilization'])} ({number(summary['gpu_hours'])} GPU-hours)"
     yield "fragmentation", f"{share(summary['fragmentation'])} of free GPUs are on partly used nodes while jobs wait"
+    if summary["communication_s"]:
+        shares = (f"{name} {_spread(tier)}" for name, tier in summary["tiers"].items())
+        yield "widest tier", f"{', '.join(shares)} (of jobs / of GPU time)"
     yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
     recorded = _recorded(summary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.spread import shape
+from shunter.sim.spread import reach, shape_key
 from shunter.sim.state import State
 
 
@@ -38,13 +38,17 @@ def spread_speed(state: State, job: int) -> float:
     The network's table has no row for a job that was resized: nobody knows what it costs.
     """
     network, jobs, found = state.network, state.world.jobs, 1.0
-    per_machine, per_rack = shape(state.world, job, network.racked[0] == 1)
+    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.key) == 0:
+        return found
+    widest = reach(state.world, job, len(network.radix))
     if len(state.tier_speed) > 0:
-        workers = jobs[w.WORKERS, job]
-        tier = 0 if per_machine == workers else 1 if per_machine * per_rack == workers else 2
-        found = state.tier_speed[jobs[w.MODEL, job], tier]
-    if network.row[job] >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
-        found *= network.speed[network.row[job], network.column[per_machine, per_rack]]
+        found = state.tier_speed[jobs[w.MODEL, job], min(widest, 2)]
+    row = network.row[job]
+    if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
+        key, place = shape_key(state.world, network.radix, job, widest), 0
+        while network.key[row, place] != key and place + 1 < network.key.shape[1]:
+            place += 1
+        found *= 1.0 / network.slowdown[row, place]
     return float(found)
 
 
@@ -60,8 +64,7 @@ def speed(state: State, job: int) -> float:
         here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]
-    if world.jobs[w.WORKERS, job] > 1 and len(state.tier_speed) + len(state.network.speed) > 0:
-        slowest *= spread_speed(state, job)
+    slowest *= float(world.progress[w.SPREAD, job])
     if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
         slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
     return slowest

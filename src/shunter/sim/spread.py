@@ -1,4 +1,4 @@
-"""How a job is spread over nodes and racks, and what the network makes of that."""
+"""How a job is spread over machines, racks and what is above, and what the network makes of that."""
 
 from __future__ import annotations
 
@@ -9,68 +9,103 @@ from shunter.arrays import F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.model import GPU, Trace
-from shunter.network.placing import Costs, possible_shapes, room
-from shunter.world import World
+from shunter.network.placing import Costs, Shape, possible_shapes, room, top
+from shunter.world import I64, World
 
 
 class Network(Arrays):
-    """Speeds by model, number of GPUs and shape of the placement; of no size where the network has no effect."""
+    """What communication costs the jobs of a trace, by model, number of GPUs and shape; no rows: it costs nothing."""
 
-    row: I1  # (jobs,) of `speed`; -1: the job's model is not known, or it has one GPU
-    column: I2  # (GPUs per machine + 1, machines per rack + 1) of `speed`
-    speed: F2  # (rows, columns) compute time over iteration time
-    racked: I1  # (1,) whether it matters in which rack a machine is
+    row: I1  # (jobs,) of the tables; -1: the job's model is not known, or it has one GPU
+    key: I2  # (rows, shapes) of the shapes that a row knows, as `shape_key` gives them; 0: none
+    slowdown: F2  # (rows, shapes) iteration time over compute time
+    radix: I1  # (tiers,) with which the units of each tier enter a key
 
 
 def network(trace: Trace, cluster: Cluster, costs: Costs | None) -> Network:
     """The tables for the jobs of a trace; every shape that one of them can have is worked out beforehand."""
-    gpus = np.maximum(trace.gpus // GPU, 1)
-    concerned = (gpus > 1) & (trace.model >= 0)
-    row, column = np.full(len(trace), -1, np.int64), np.full((1, 1), -1, np.int64)
-    if costs is None or not concerned.any():
-        return Network(row, column, np.ones((0, 1)), np.ones(1, np.int64))
     most = room(cluster)
+    radix = np.cumprod([1, *(units + 1 for units in most[:-1])])
+    gpus = np.maximum(trace.gpus // GPU, 1)
+    concerned = (gpus > 1) & (trace.model >= 0) & (gpus <= np.prod(most))  # who never fits is told elsewhere
+    row = np.full(len(trace), -1, np.int64)
+    if costs is None or not concerned.any():
+        return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), radix)
     pairs, inverse = np.unique(np.stack((trace.model[concerned], gpus[concerned]), axis=1), axis=0, return_inverse=True)
     row[concerned] = inverse
-    shapes = {int(count): possible_shapes(int(count), most) for count in np.unique(pairs[:, 1])}
-    kinds = sorted({(shape[0], shape[1]) for found in shapes.values() for shape in found})
-    column = np.full((max(kind[0] for kind in kinds) + 1, max(kind[1] for kind in kinds) + 1), -1, np.int64)
-    for index, kind in enumerate(kinds):
-        column[kind] = index
-    speed = np.ones((len(pairs), len(kinds)))
+    shapes = {int(count): _keys(int(count), most, radix) for count in np.unique(pairs[:, 1])}
+    width = max(map(len, shapes.values()))
+    key, slowdown = np.zeros((len(pairs), width), np.int64), np.ones((len(pairs), width))
     for index, (model, count) in enumerate(pairs.tolist()):
-        for shape in shapes[count]:
-            speed[index, column[shape[0], shape[1]]] = 1 / costs.iteration(trace.models[model], shape).slowdown
-    return Network(row, column, speed, np.array([len(most) > 2], np.int64))
+        for place, (number, shape) in enumerate(shapes[count].items()):
+            key[index, place] = number
+            slowdown[index, place] = costs.iteration(trace.models[model], shape).slowdown
+    return Network(row, key, slowdown, radix)
+
+
+def _keys(gpus: int, most: Shape, radix: I64) -> dict[int, Shape]:
+    """The shapes that so many GPUs can have, by key: even ones, and flat rings by their tier, below 0."""
+    found = {}
+    for shape in possible_shapes(gpus, most):
+        if all(units <= there for units, there in zip(shape, most, strict=True)):
+            found[int(np.dot(shape, radix))] = shape
+        if gpus > 1 and shape[top(shape)] == gpus:
+            found[-top(shape)] = shape
+    return found
 
 
 @kernel
-def shape(world: World, job: int, racked: bool) -> tuple[int, int]:
-    """The shape of a job's placement: GPUs per machine and machines per rack; as in ``shunter.network.placing``.
+def domain(world: World, tier: int, tiers: int, node: int) -> int:
+    """Which domain of a tier a node is in: itself, its rack and so on outwards; the last tier joins all."""
+    if tier == 0:
+        return node
+    return 0 if tier == tiers - 1 else int(world.domains[tier - 1, node])
 
-    The rest follows from the number of GPUs; the GPUs of a job are listed node by node, and nodes rack by rack.
-    """
-    node, rack, here, machines, gpus, racks = -1, -1, 0, 0, 0, 0
-    per_machine, per_rack, even = -1, -1, True
+
+@kernel
+def reach(world: World, job: int, tiers: int) -> int:
+    """The widest tier that a job spans.  Its GPUs are listed in order, and so are the nodes of a domain."""
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    slot = last = world.jobs[w.HEAD, job]
+    while world.slots[w.SLOT_NEXT, last] >= 0:
+        last = world.slots[w.SLOT_NEXT, last]
+    one, other = world.gpus[w.NODE, slot // per_gpu], world.gpus[w.NODE, last // per_gpu]
+    tier = 0
+    while domain(world, tier, tiers, one) != domain(world, tier, tiers, other):
+        tier += 1
+    return tier
+
+
+@kernel
+def units(world: World, job: int, tier: int, tiers: int) -> int:
+    """How many units (GPUs, machines, racks ...) a job has in each domain of a tier; 0: not everywhere as many."""
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    before, here, inner, outer = -1, 0, -1, -1
     slot = world.jobs[w.HEAD, job]
     while slot >= 0:
-        at = world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]
-        if at != node:
-            if node >= 0:
-                even = even and per_machine in (-1, here)
-                per_machine = here
-            if racks == 0 or (racked and world.domains[0, at] != rack):
-                if racks > 0:
-                    even = even and per_rack in (-1, machines)
-                    per_rack = machines
-                rack, machines = world.domains[0, at], 0
-                racks += 1
-            node, here = at, 0
-            machines += 1
-        here += 1
-        gpus += 1
+        gpu = slot // per_gpu
+        node = world.gpus[w.NODE, gpu]
+        around = domain(world, tier, tiers, node)
+        within = gpu if tier == 0 else domain(world, tier - 1, tiers, node)
+        if around != outer:
+            if outer >= 0 and before not in (-1, here):
+                return 0
+            before = here if outer >= 0 else -1
+            outer, here, inner = around, 0, -1
+        if within != inner:
+            here += 1
+            inner = within
         slot = world.slots[w.SLOT_NEXT, slot]
-    even = even and per_machine in (-1, here) and per_rack in (-1, machines)
-    if even:
-        return here, machines
-    return (1, gpus) if racks == 1 else (1, 1)
+    return here if before in (-1, here) else 0
+
+
+@kernel
+def shape_key(world: World, radix: I64, job: int, widest: int) -> int:
+    """The shape of a job's placement as a number, as in ``shunter.network.placing``; below 0: a ring on that tier."""
+    key = 0
+    for tier in range(len(radix)):
+        count = units(world, job, tier, len(radix)) if tier <= widest else 1
+        if count == 0:
+            return -widest
+        key += count * radix[tier]
+    return key

@@ -6,7 +6,7 @@ import math
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.dynamics import speed
+from shunter.sim.dynamics import speed, spread_speed
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
 from shunter.sim.state import (
     BASE,
@@ -69,11 +69,12 @@ def strike(world: World, row: int, length: int, job: int) -> None:
 
 @kernel
 def settle(state: State, job: int) -> None:
-    """Count the work done up to now at the speed so far."""
-    now = state.world.clock[w.NOW]
+    """Count the work done up to now at the speed so far, and the time that went into communication."""
+    now, progress = state.world.clock[w.NOW], state.world.progress
     if now > state.world.jobs[w.SINCE, job]:
         elapsed = now - state.world.jobs[w.SINCE, job]
-        state.world.progress[w.WORK, job] += elapsed * state.world.progress[w.RATE, job]
+        progress[w.WORK, job] += elapsed * progress[w.RATE, job]
+        progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
         state.world.jobs[w.SINCE, job] = now
 
 
@@ -137,6 +138,7 @@ def take(state: State, job: int, gpu_ids: I64) -> None:
         count += 1
     record(state, w.START, job, here, count * share)
     jobs[w.WORKERS, job] = len(gpu_ids)
+    world.progress[w.SPREAD, job] = spread_speed(state, job)
 
 
 @kernel
@@ -277,6 +279,7 @@ def end(state: State, job: int, outcome: int) -> None:
 @kernel
 def finish(state: State, job: int) -> None:
     """A job has done all its work."""
+    settle(state, job)
     state.world.progress[w.WORK, job] = state.truth[DURATION, job]
     record(state, w.FINISH, job, 0, 0)
     end(state, job, w.DONE)
