@@ -178,7 +178,8 @@ def run(
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication)
+    timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -240,6 +241,17 @@ def _told(simulator: Any, policy: Any, memory: Any) -> Told:
     return Told(pl.DataFrame(frame), *groups)
 
 
+def _timers(cluster: Cluster, rows: I64) -> pl.DataFrame | None:
+    """Changes of timers, times in seconds; None if there are none."""
+    import polars as pl
+
+    if not len(rows):
+        return None
+    names = cluster.tier_names
+    columns = {"time": rows[:, 0] / 1000, "tier": [names[min(tier, len(names) - 1)] for tier in rows[:, 1].tolist()]}
+    return pl.DataFrame({**columns, "gpus": rows[:, 2], "timer": rows[:, 3] / 1000, "waits": rows[:, 4]})
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What came out of one run; tables are made when they are first asked for."""
@@ -255,6 +267,7 @@ class Result:
     told: Told | None = None
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
 
     @cached_property
     def replay(self) -> Replay:
@@ -346,7 +359,7 @@ class Result:
             jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
             decisions = self.told.decisions
         record = (self.experiment, self.summary, folders.versions(), self.cluster)
-        return Run(*record, jobs, self.series, self.events, decisions)
+        return Run(*record, jobs, self.series, self.events, decisions, self.timers)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""

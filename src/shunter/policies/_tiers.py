@@ -250,6 +250,49 @@ def choose_by_tiers(world: World, queue: Queue, place: Any, paper: Paper, job: i
 
 
 @kernel
+def reach_of(world: World, tier: int, nodes: I64, counts: I64, used: int) -> int:
+    """How many units of its tier a placement joins; one that is not even is a ring of all its GPUs.
+
+    Nodes are those of one placement, rack by rack.  What a job pays for its placement grows with this number.
+    """
+    if tier == 0:
+        return 1
+    gpus, racks, rack, machines, per_rack, domains, even = 0, 0, -1, 0, -1, 0, True
+    domain = -1
+    for i in range(used):
+        gpus += counts[i]
+        even = even and counts[i] == counts[0]
+        if world.domains[0, nodes[i]] != rack:
+            even = even and (racks < 2 or per_rack == machines)
+            per_rack = machines if racks > 0 else -1
+            rack, machines = world.domains[0, nodes[i]], 0
+            racks += 1
+        machines += 1
+        if tier > 1 and world.domains[tier - 2, nodes[i]] != domain:
+            domain = world.domains[tier - 2, nodes[i]]
+            domains += 1
+    even = even and (racks < 2 or per_rack == machines)
+    if not even:
+        return int(gpus)
+    return used if tier == 1 else domains
+
+
+@kernel
+def list_nodes(world: World, job: int, nodes: I64, counts: I64) -> int:
+    """Fill in on which nodes a running job is, with how many GPUs; returns how many nodes."""
+    slot, used = world.jobs[w.HEAD, job], 0
+    while slot >= 0:
+        node = world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]
+        if used > 0 and nodes[used - 1] == node:
+            counts[used - 1] += 1
+        else:
+            nodes[used], counts[used] = node, 1
+            used += 1
+        slot = world.slots[w.SLOT_NEXT, slot]
+    return used
+
+
+@kernel
 def tier_of(world: World, job: int) -> int:
     """The tier that a running job spans: 0 on one machine, 1 in one rack ..., the number of levels + 1 anywhere."""
     slot, per_gpu = world.jobs[w.HEAD, job], world.clock[w.SLOTS_PER_GPU]
