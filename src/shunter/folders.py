@@ -41,6 +41,7 @@ class Run:
     series: pl.DataFrame  # running and waiting jobs, busy GPUs and fragmentation at every change
     events: I64  # (rows, 5) the event log, ms
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
@@ -55,8 +56,9 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         run.jobs.write_parquet(made / "jobs.parquet")
         run.series.write_parquet(made / "series.parquet")
         pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
-        if run.decisions is not None:
-            run.decisions.write_parquet(made / "decisions.parquet")
+        for name, table in (("decisions", run.decisions), ("timers", run.timers)):
+            if table is not None:
+                table.write_parquet(made / f"{name}.parquet")
 
 
 def load(folder: str | Path) -> Run:
@@ -77,13 +79,13 @@ def load(folder: str | Path) -> Run:
         if not {"policy", "digest"} <= set(summary):
             raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
-        kept = folder / "decisions.parquet"
-        decisions = pl.read_parquet(kept) if kept.exists() else None
+        optional = [folder / f"{name}.parquet" for name in ("decisions", "timers")]
+        kept = [pl.read_parquet(path) if path.exists() else None for path in optional]
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
         raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
     machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
-    return Run(record, summary, versions, machines, jobs, series, log, decisions)
+    return Run(record, summary, versions, machines, jobs, series, log, *kept)
 
 
 def versions() -> dict[str, str]:

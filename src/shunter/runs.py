@@ -56,6 +56,7 @@ class Scene:
     must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
     dropped: int = 0  # how many those were
     network: str = ""  # one of NETWORKS; "": placements cost nothing
+    contention: bool = False  # jobs share the links of that network
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -63,7 +64,8 @@ class Scene:
         jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
-        return tuple(filter(None, (dropped, slowed if self.network else "")))
+        shared = "; jobs share its links" if self.contention else ""
+        return tuple(filter(None, (dropped, slowed + shared if self.network else "")))
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -87,6 +89,7 @@ class Scene:
             repeat,
             drop_unfit=bool(self.must_fit),
             network=self.network,
+            contention=self.contention,
             version=__version__,
             trace=self.trace_source,
             cluster=self.cluster_source,
@@ -95,6 +98,8 @@ class Scene:
     def costs(self) -> Costs | None:
         """What placements cost on the cluster's network, if that is to matter."""
         if not self.network:
+            if self.contention:
+                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
             return None
         from shunter.network.paper import TableFabric
         from shunter.network.placing import Tiers
@@ -113,6 +118,7 @@ def scene(
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
     network: str = "",
+    contention: bool = False,
 ) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
     read, trace_source = _trace(trace, format, on_bad_row)
@@ -121,7 +127,7 @@ def scene(
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
-    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network)
+    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network, contention)
     found.costs()  # refused before anything is run
     return found
 
@@ -161,7 +167,7 @@ def run(
     if costs is not None:
         trace = with_models(trace, seed)
     try:
-        scenario = Scenario(network=costs)
+        scenario = Scenario(network=costs, contention=scene.contention)
         simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
         check_fit(trace, scene.cluster, chosen)
     except InputError as error:
@@ -172,7 +178,8 @@ def run(
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication)
+    timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -201,7 +208,8 @@ def recorded_scene(record: Experiment) -> Scene:
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
     source = record.trace
-    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, record.network)
+    network = (record.network, record.contention)
+    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, *network)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
@@ -233,6 +241,17 @@ def _told(simulator: Any, policy: Any, memory: Any) -> Told:
     return Told(pl.DataFrame(frame), *groups)
 
 
+def _timers(cluster: Cluster, rows: I64) -> pl.DataFrame | None:
+    """Changes of timers, times in seconds; None if there are none."""
+    import polars as pl
+
+    if not len(rows):
+        return None
+    names = cluster.tier_names
+    columns = {"time": rows[:, 0] / 1000, "tier": [names[min(tier, len(names) - 1)] for tier in rows[:, 1].tolist()]}
+    return pl.DataFrame({**columns, "gpus": rows[:, 2], "timer": rows[:, 3] / 1000, "waits": rows[:, 4]})
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What came out of one run; tables are made when they are first asked for."""
@@ -248,6 +267,7 @@ class Result:
     told: Told | None = None
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
 
     @cached_property
     def replay(self) -> Replay:
@@ -339,7 +359,7 @@ class Result:
             jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
             decisions = self.told.decisions
         record = (self.experiment, self.summary, folders.versions(), self.cluster)
-        return Run(*record, jobs, self.series, self.events, decisions)
+        return Run(*record, jobs, self.series, self.events, decisions, self.timers)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""

@@ -90,6 +90,7 @@ class Job(NamedTuple):
     executed: float  # run time so far
     remaining: float  # of the estimate, at speed 1
     attained: float  # GPU time so far
+    declared: float  # run time at speed 1 that follows from the iterations that its user declared; 0: not declared
     work: float  # done so far: what this would have taken at speed 1
     started: float  # its first start, since the first submission of the trace; -1: not yet
     size: float  # gpus / GPUs of the cluster

@@ -141,6 +141,9 @@ NetworkOption: TypeAlias = Annotated[
         help="Let placements cost time: profiled or paper, on the cluster's tiers; dally, on those of Dally's paper.",
     ),
 ]  # fmt: skip
+ContentionOption: TypeAlias = Annotated[
+    bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 

@@ -39,14 +39,17 @@ from shunter.policies._queue import (
     take_in,
     top,
 )
-from shunter.policies._tiers import lay_out, room_for
+from shunter.policies._tiers import lay_out, list_nodes, reach_of, room_for, sort_nodes, tier_of
 from shunter.world import Decision, World
 
 # -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
-LEASE, KEEP, GATED = range(3)
+LEASE, RENEWAL, GATED = range(3)
 # ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
-SEEN, OPENING, WAKE, TOLD, HISTORY_ROWS = range(3, 8)
-SETTINGS_SIZE = 8
+# (REACH: of the placement that is being thought about, see `reach_of`;
+# EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
+SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE = range(3, 9)
+SETTINGS_SIZE = 9
+AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
 
 # -- columns of `history`: what a policy learned when, for people to look at
 HISTORY_COLUMNS = 5
@@ -59,6 +62,7 @@ class Offers(Arrays):
     settings: I1
     candidate: I1  # (classes,) the next one of each class that may take something, -1: none
     offered: I1  # (classes,) the tier that it would take, -1: not looked yet
+    gate: I2  # (3, classes) of one that does not take what is free: the tier, its timer (ms), EVIDENCE
     aside: I1  # (jobs,) taken out of the queue while planning on paper
     size_of: I1  # (classes,) classes of the same number of GPUs have the same
     gpus_of: I1  # (sizes,)
@@ -73,6 +77,8 @@ class OfferTools(NamedTuple):
     parts: Parts
     opens: Any  # from when on a waiting job accepts a tier
     took: Any  # called when a job takes an offer
+    lasts: Any  # for how long it takes it
+    ended: Any  # called when a lease ends, before anybody knows whether it is renewed
     tell: Any  # saying why jobs wait
 
 
@@ -106,17 +112,33 @@ def room_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: 
 
 
 @kernel
+def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, place: int) -> int:
+    """Choose nodes for a job where there is room and note their reach; returns how many nodes."""
+    queue, scratch = offers.queue, offers.queue.scratch
+    used = lay_out(world, queue, paper, job, tier, place)
+    sort_nodes(scratch.nodes, scratch.counts, used)
+    offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
+    return used
+
+
+@kernel
 def look_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: int) -> None:
     """See what is free for a class and who of it takes that."""
     queue = offers.queue
     job = offers.candidate[cls]
-    tier, _ = room_at(world, offers, tools, paper, job)
+    tier, place = room_at(world, offers, tools, paper, job)
     offers.offered[cls] = tier
     if tier < 0:
         queue.blocked[cls] = 1
         job = -1
-    elif offers.settings[GATED] == 1 and tools.opens(world, offers, job, tier) > world.clock[w.NOW]:
-        job = first_open(world, offers, tools, cls, tier)
+    elif offers.settings[GATED] == 1 and tier > 0:
+        choose(world, offers, paper, job, tier, place)
+        offers.settings[EVIDENCE] = -1
+        opening = tools.opens(world, offers, job, tier)
+        if opening > world.clock[w.NOW]:
+            offers.gate[0, cls], offers.gate[1, cls] = tier, opening - world.jobs[w.WAITING_SINCE, job]
+            offers.gate[2, cls] = offers.settings[EVIDENCE]
+            job = first_open(world, offers, tools, cls, tier)
     offers.candidate[cls] = job
 
 
@@ -144,19 +166,20 @@ def next_taker(world: World, offers: Offers, tools: OfferTools, paper: Paper) ->
 @kernel
 def gpus_for(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int) -> tuple[int, int]:
     """Fill ``scratch.gpu_ids`` with GPUs for a job that takes what is free; returns how many, and their tier."""
-    queue, scratch = offers.queue, offers.queue.scratch
+    scratch = offers.queue.scratch
     tier, place = room_at(world, offers, tools, paper, job)
     if world.jobs[w.SHARE, job] < 1000:
         scratch.gpu_ids[0] = place
         return 1, tier
-    return collect(world, scratch, paper, lay_out(world, queue, paper, job, tier, place)), tier
+    return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place)), tier
 
 
 @kernel
-def lease_end(world: World, offers: Offers) -> int:
-    """When a lease that is given now ends."""
-    lease = offers.settings[LEASE]
-    return int(w.NEVER if lease == w.NEVER else world.clock[w.NOW] + lease)
+def lease_end(world: World, offers: Offers, tools: OfferTools, job: int, tier: int) -> int:
+    """When a lease that a job gets now ends."""
+    if offers.settings[LEASE] == w.NEVER:
+        return int(w.NEVER)
+    return int(world.clock[w.NOW] + max(tools.lasts(world, offers, job, tier), 1))
 
 
 @kernel
@@ -167,8 +190,9 @@ def start_next(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
     if job < 0:
         return False
     gpus, tier = gpus_for(world, offers, tools, paper, job)
+    until = lease_end(world, offers, tools, job, tier)
     tools.took(world, offers, job, tier)
-    add_start(plan, job, offers.queue.scratch.gpu_ids[:gpus], lease_end(world, offers))
+    add_start(plan, job, offers.queue.scratch.gpu_ids[:gpus], until)
     return True
 
 
@@ -228,6 +252,37 @@ def let_earlier_ones_take(world: World, offers: Offers, tools: OfferTools, job: 
 
 
 @kernel
+def note_reach(world: World, offers: Offers, job: int, tier: int) -> int:
+    """Note and return the reach of a running job's placement."""
+    scratch = offers.queue.scratch
+    used = list_nodes(world, job, scratch.nodes, scratch.counts)
+    offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
+    return int(offers.settings[REACH])
+
+
+@kernel
+def note_end(world: World, offers: Offers, tools: OfferTools, job: int) -> None:
+    """Tell the policy that the lease of a job is over."""
+    tier = tier_of(world, job)
+    note_reach(world, offers, job, tier)
+    tools.ended(world, offers, job, tier)
+
+
+@kernel
+def should_go(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, tier: int) -> bool:
+    """Whether a job gives up its GPUs: there is a better place for it now, or it would not take this one again."""
+    if tier == 0:
+        return False
+    reach = note_reach(world, offers, job, tier)
+    if offers.settings[GATED] == 1 and tools.opens(world, offers, job, tier) > world.clock[w.NOW]:
+        return True
+    better, place = room_at(world, offers, tools, paper, job)
+    if 0 <= better <= tier:
+        choose(world, offers, paper, job, better, place)
+    return bool(0 <= better < tier or (better == tier and offers.settings[REACH] < reach))
+
+
+@kernel
 def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Decision) -> None:
     """Prolong the leases that end now of those whose GPUs nobody takes who comes before them."""
     queue, scratch, aside = offers.queue, offers.queue.scratch, 0
@@ -240,10 +295,13 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
         job = scratch.jobs[i]
         if world.clock[w.N_PENDING] > aside:
             aside = let_earlier_ones_take(world, offers, tools, job, aside)
+        tier = tier_of(world, job)
+        if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier):
+            continue
         ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
         if still_free(paper, ids):
             put_on_paper(world, paper, job, ids, +1)
-            add_start(plan, job, ids, lease_end(world, offers))
+            add_start(plan, job, ids, lease_end(world, offers, tools, job, tier))
     for i in range(aside):
         insert(queue, offers.aside[i])
     queue.blocked[:] = 0  # they were on paper
@@ -275,7 +333,9 @@ def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> N
     if settings[LEASE] < w.NEVER:
         ended = collect_ended(world, queue)
         if ended > 0:  # what isn't renewed is free in a moment
-            if settings[KEEP] == 1:
+            for i in range(ended):
+                note_end(world, offers, tools, queue.scratch.jobs[i])
+            if settings[RENEWAL] != AGAIN:
                 renew(world, offers, tools, ended, plan)
             return
     settings[OPENING] = w.NEVER

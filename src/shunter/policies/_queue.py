@@ -351,6 +351,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         executed / 1000.0,
         (queue.estimate[job] - work) / 1000.0,
         attained / 1000.0,
+        jobs[w.DECLARED, job] / 1000.0,
         work / 1000.0,
         (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
         gpus / world.gpus.shape[1],

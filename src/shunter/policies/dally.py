@@ -12,7 +12,7 @@ from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, Leasing, first_only
-from shunter.policies._offers import HISTORY_ROWS, LEASE, Offers
+from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, LEASE, Offers
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
@@ -62,7 +62,7 @@ class Dally(Leasing):
         takes = first_only(holds) if self.timers == "infinite" else holds
         return Placing(FITS.index(self.fit), SPREADS.index(self.spread), takes)
 
-    def knowledge(self, sizes: I64, tiers: int) -> tuple[F64, F64, int]:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """Timers of all tiers but the last, by number of GPUs; without history a timer is one lease."""
         rows = (tiers - 1) * len(sizes)
         own = np.zeros((rows + 1, 4))
@@ -80,13 +80,15 @@ class Dally(Leasing):
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """When the timers of all lower tiers that could hold the job have run out since it began to wait."""
         cls, longest = offers.queue.class_of[job], 0.0
-        sizes = len(offers.gpus_of)
+        sizes, tuned = len(offers.gpus_of), offers.own[len(offers.own) - 1, MODE] == AUTO
         for lower in range(tier):
             if offers.queue.tiers.takes[lower, cls] == 1:
                 row = lower * sizes + offers.size_of[cls]
-                if offers.own[len(offers.own) - 1, MODE] == AUTO and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
+                if tuned and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
                     tune(world, offers, row)
-                longest = max(longest, offers.own[row, TIMER])
+                if offers.own[row, TIMER] >= longest:
+                    longest = offers.own[row, TIMER]
+                    offers.settings[EVIDENCE] = int(offers.own[row, LAST] - offers.own[row, FIRST]) if tuned else -1
         return int(world.jobs[w.WAITING_SINCE, job] + math.ceil(longest))
 
     @staticmethod

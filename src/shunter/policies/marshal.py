@@ -1,0 +1,130 @@
+"""Marshal, our own: even, tight placements, and waiting for a better tier only as long as that pays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.model import View
+from shunter.params import param
+from shunter.policies._leasing import HOUR, RENEWALS, Leasing
+from shunter.policies._offers import LEASE, REACH, Offers
+from shunter.policies._queued import Mask, Placing
+from shunter.policies._tiers import FITS, SPREADS
+from shunter.world import F64, I64, Job, World
+
+# -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is
+WAIT, WAITS = range(2)
+PATIENCE, LONGEST, PROBE = range(3)  # settings, in the last row of `own`
+MEMORY = 20.0  # a mean counts as that of so many at most, so that it follows the times
+UNKNOWN = -1.0
+
+
+@dataclass(frozen=True)
+class Marshal(Leasing):
+    """Short work first, evenly on few machines; a job waits for a better place while that saves more than it costs."""
+
+    order: str = param(
+        "declared",
+        "who comes first: the least GPU time left where iterations were declared, else the least GPU time so far "
+        "(declared), or always the latter (attained)",
+        choices=("declared", "attained"),
+    )
+    patience: float = param(
+        10.0,
+        "for how many leases a better place should be kept: it is waited for while it saves more",
+        low=0,
+        high=1000,
+    )
+    longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
+    probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
+    renewal: str = param("better", "as for all that lease GPUs", choices=RENEWALS)
+    fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
+    spread: str = param("even", "which GPUs of a rack or of the cluster", choices=SPREADS)
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """GPU time left, or so far."""
+        if p[0] == 1 and job.declared > 0:
+            return (job.declared - job.work) * job.gpus
+        return job.attained
+
+    def key_params(self) -> F64:
+        """Which."""
+        return np.array([float(self.order == "declared")])
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """As configured."""
+        return Placing(FITS.index(self.fit), SPREADS.index(self.spread))
+
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
+        """Waits by number of GPUs; by tier and job, what each unit that it is joined with costs it."""
+        own = np.ones((len(sizes) + 1, 3))
+        own[:, WAIT] = self.lease * 1000  # while nothing is known
+        own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000)
+        return own, np.full((tiers, jobs), UNKNOWN), 0
+
+    @staticmethod
+    def opens(world: World, offers: Offers, job: int, tier: int) -> int:
+        """At once, if the best place is not worth waiting for; else when waiting would no longer pay."""
+        here = slowdown(offers, job, tier, offers.settings[REACH])
+        lowest, reach = best_place(world, offers, job)
+        if here == UNKNOWN or (tier == lowest and offers.settings[REACH] <= reach):
+            return 0
+        there = max(slowdown(offers, job, lowest, reach), 1.0)
+        settings = offers.own[len(offers.own) - 1]
+        worth = settings[PATIENCE] * offers.settings[LEASE] * (here / there - 1.0)
+        if worth <= offers.own[offers.size_of[offers.queue.class_of[job]], WAIT]:
+            return 0
+        return int(world.jobs[w.WAITING_SINCE, job] + min(worth, settings[LONGEST]))
+
+    @staticmethod
+    def took(world: World, offers: Offers, job: int, tier: int) -> None:
+        """Remember how long it waited for the best place."""
+        lowest, reach = best_place(world, offers, job)
+        if tier == lowest and offers.settings[REACH] <= reach:
+            known = offers.own[offers.size_of[offers.queue.class_of[job]]]
+            waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
+            known[WAITS] = min(known[WAITS] + 1, MEMORY)
+            known[WAIT] += (waited - known[WAIT]) / known[WAITS]
+
+    @staticmethod
+    def lasts(world: World, offers: Offers, job: int, tier: int) -> int:
+        """Only shortly, where nobody knows yet how fast the job is there."""
+        lowest, _ = best_place(world, offers, job)
+        probe = offers.own[len(offers.own) - 1, PROBE]
+        if tier > lowest and offers.kept[tier, job] == UNKNOWN and probe > 0:
+            return int(probe)
+        return int(offers.settings[LEASE])
+
+    @staticmethod
+    def ended(world: World, offers: Offers, job: int, tier: int) -> None:
+        """See what this place cost the job, for each unit that it was joined with."""
+        rate, reach = world.progress[w.RATE, job], offers.settings[REACH]
+        if rate > 0:
+            offers.kept[tier, job] = max(1.0 / rate - 1.0, 0.0) / max(reach - 1, 1)
+
+
+@kernel
+def slowdown(offers: Offers, job: int, tier: int, reach: int) -> float:
+    """How much slower than alone a job should be at a tier, joined with so many units; -1: not known."""
+    cost = offers.kept[tier, job]
+    return float(cost if cost == UNKNOWN else 1.0 + cost * max(reach - 1, 1))
+
+
+@kernel
+def best_place(world: World, offers: Offers, job: int) -> tuple[int, int]:
+    """The lowest tier that could hold a job, and the least reach that it could have there."""
+    takes, cls, gpus, lowest = offers.queue.tiers.takes, offers.queue.class_of[job], world.jobs[w.GPUS, job], 0
+    while takes[lowest, cls] == 0:
+        lowest += 1
+    if lowest == 0:
+        return 0, 1
+    reach = 2
+    largest = world.nodes[w.TOTAL, world.nodes[w.RANK, 0]]
+    while lowest == 1 and reach < gpus and (gpus % reach > 0 or gpus // reach > largest):
+        reach += 1
+    return lowest, reach
