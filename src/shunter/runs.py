@@ -65,7 +65,16 @@ class Scene:
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
         shared = "; jobs share its links" if self.contention else ""
-        return tuple(filter(None, (dropped, slowed + shared if self.network else "")))
+        bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
+        return tuple(filter(None, (dropped, slowed + shared + bare if self.network else "")))
+
+    def _lacks_layers(self) -> bool:
+        """Whether the paper's compute times are wanted and the files with them are not there."""
+        from shunter.files import data_folder
+        from shunter.network.models import LAYER_FILES
+
+        folder = data_folder()
+        return self.network in ("paper", "dally") and (folder is None or not (folder / LAYER_FILES).is_dir())
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
