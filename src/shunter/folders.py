@@ -25,6 +25,7 @@ from shunter.world import I64
 if TYPE_CHECKING:
     import polars as pl
 
+MARKS = ("experiment.toml", "comparison.json", "reproduction.json")  # files by which we know our folders
 EVENTS = ("time", "kind", "job", "a", "b")
 
 
@@ -94,12 +95,12 @@ def versions() -> dict[str, str]:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write where something is; with ``force`` only a run or a comparison may be replaced."""
+    """Refuse to write where something is; with ``force`` only what shunter wrote may be replaced."""
     if not folder.exists():
         return
     if not force:
         raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
-    if not any((folder / name).is_file() for name in ("experiment.toml", "comparison.json")):
+    if not any((folder / name).is_file() for name in MARKS):
         raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
 
 

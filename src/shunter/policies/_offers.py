@@ -39,7 +39,7 @@ from shunter.policies._queue import (
     take_in,
     top,
 )
-from shunter.policies._tiers import lay_out, list_nodes, reach_of, room_for, tier_of
+from shunter.policies._tiers import lay_out, list_nodes, reach_of, room_for, sort_nodes, tier_of
 from shunter.world import Decision, World
 
 # -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
@@ -116,6 +116,7 @@ def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, plac
     """Choose nodes for a job where there is room and note their reach; returns how many nodes."""
     queue, scratch = offers.queue, offers.queue.scratch
     used = lay_out(world, queue, paper, job, tier, place)
+    sort_nodes(scratch.nodes, scratch.counts, used)
     offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
     return used
 
