@@ -25,7 +25,7 @@ from shunter.errors import RunError
 from shunter.folders import Run, check_folder, load, new_folder
 from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import ClusterLike, Scene, TraceLike, describe, run, scene
+from shunter.runs import ClusterLike, Scene, TraceLike, check, describe, run, scene
 from shunter.seeding import check_seed
 from shunter.world import F64
 
@@ -115,6 +115,8 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
     labels = _labels(scene, policies)
+    for policy in policies:
+        check(scene, policy)
     if out is not None:
         check_folder(out, force)
     with _stash(scene, out) as stash:

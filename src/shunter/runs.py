@@ -15,7 +15,7 @@ import numpy as np
 from shunter import __version__, clusters, folders, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import InputError, RunError, TraceError, did_you_mean
+from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.folders import Run
 from shunter.model import GPU, Trace
@@ -66,7 +66,16 @@ class Scene:
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
         shared = "; jobs share its links" if self.contention else ""
-        return tuple(filter(None, (dropped, slowed + shared if self.network else "")))
+        bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
+        return tuple(filter(None, (dropped, slowed + shared + bare if self.network else "")))
+
+    def _lacks_layers(self) -> bool:
+        """Whether the paper's compute times are wanted and the files with them are not there."""
+        from shunter.files import data_folder
+        from shunter.network.models import LAYER_FILES
+
+        folder = data_folder()
+        return self.network in ("paper", "dally") and (folder is None or not (folder / LAYER_FILES).is_dir())
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -129,8 +138,23 @@ def scene(
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
     found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network, contention)
-    found.costs()  # refused before anything is run
+    _check_models(found)  # refused before anything is run
     return found
+
+
+def _check_models(scene: Scene) -> None:
+    """Refuse a network that can't be, and models that it does not know, of jobs for which it matters."""
+    costs, trace = scene.costs(), scene.trace
+    if costs is None:
+        return
+    named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
+    for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
+        try:
+            costs.profile(trace.models[model])
+        except NetworkError as error:
+            job_id = trace.job_id[named[first]]
+            where = f"{_where(scene.trace_source, job_id)}job '{job_id}': model: "
+            raise NetworkError(f"{where}{error}; correct it, or leave it empty: one is drawn then") from None
 
 
 @cache
@@ -140,6 +164,16 @@ def _costs(fabric: Fabric, calibration: str, uneven: str = "ring") -> Costs:
 
     # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
     return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None, uneven=uneven)
+
+
+def check(scene: Scene, policy: Any) -> None:
+    """Refuse a scene in which some job can never run under this policy."""
+    from shunter.sim.fitting import check_fit
+
+    try:
+        check_fit(scene.trace, scene.cluster, registry.policy(policy))
+    except InputError as error:
+        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -161,18 +195,14 @@ def run(
     """
     from shunter.network.drawing import with_models
     from shunter.sim import Scenario, Simulator
-    from shunter.sim.fitting import check_fit
 
     chosen, seed = registry.policy(policy), check_seed(seed)
     trace, costs = scene.repeat(seed, repeat), scene.costs()
     if costs is not None:
         trace = with_models(trace, seed)
-    try:
-        scenario = Scenario(network=costs, contention=scene.contention)
-        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-        check_fit(trace, scene.cluster, chosen)
-    except InputError as error:
-        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
+    check(dataclasses.replace(scene, trace=trace), chosen)
+    scenario = Scenario(network=costs, contention=scene.contention)
+    simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)

@@ -164,7 +164,8 @@ def placed(text: str, cluster: Cluster) -> Shape:
     for wanted, there, unit, name in zip(shape, room(cluster), units, names, strict=False):
         if wanted > there:
             raise NetworkError(
-                f"placement '{text}': has {wanted} {unit} in a {name}, but cluster '{cluster.name}' has at most {there}"
+                f"placement '{text}': has {wanted} {unit} in a {name}, but cluster '{cluster.name}' has at most "
+                f"{there}; place it otherwise, or choose another cluster"
             )
     return shape_of(gpus, *(domain.tolist() for domain in domains))
 

@@ -117,7 +117,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     n = len(trace)
-    vc, kind = _known_to(cluster, trace)
+    vc, kind = known_to(cluster, trace)
     jobs = np.zeros((w.JOB_COLUMNS, n), np.int64)
     jobs[w.SUBMIT] = trace.submit
     jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
@@ -160,7 +160,7 @@ def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
     return np.array([index.get(name, -2) for name in names] + [-1], np.int64)[values]
 
 
-def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
+def known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
     """The jobs' virtual clusters and GPU types as codes of the cluster; refuses what the cluster lacks."""
     vc = codes(trace.vc, trace.vcs, cluster.vcs)
     kind = codes(trace.gpu_type, trace.gpu_types, cluster.named_types)
