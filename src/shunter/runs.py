@@ -38,6 +38,7 @@ NETWORKS = {  # what --network takes: in words
     "profiled": "calibration profiled",
     "paper": "calibration paper",
     "dally": "the one fitted to Dally's Table I, calibration paper",
+    "dally-even": "the one fitted to Dally's Table I, calibration paper, uneven placements charged as even ones",
 }
 
 TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
@@ -115,8 +116,8 @@ class Scene:
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
-        if self.network == "dally":
-            return _costs(TableFabric.of(self.cluster), "paper")
+        if self.network.startswith("dally"):
+            return _costs(TableFabric.of(self.cluster), "paper", "even" if self.network == "dally-even" else "ring")
         return _costs(Tiers.of(self.cluster), self.network)
 
 
@@ -157,12 +158,12 @@ def _check_models(scene: Scene) -> None:
 
 
 @cache
-def _costs(fabric: Fabric, calibration: str) -> Costs:
+def _costs(fabric: Fabric, calibration: str, uneven: str = "ring") -> Costs:
     from shunter.files import data_folder
     from shunter.network.placing import Costs
 
     # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None)
+    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None, uneven=uneven)
 
 
 def check(scene: Scene, policy: Any) -> None:

@@ -118,7 +118,7 @@ def cluster_names(incomplete: str) -> list[str]:
 
 
 def _network_names(incomplete: str) -> list[str]:
-    return [name for name in ("profiled", "paper", "dally") if name.startswith(incomplete)]
+    return [name for name in ("profiled", "paper", "dally", "dally-even") if name.startswith(incomplete)]
 
 
 _CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."

@@ -9,7 +9,7 @@ from shunter.arrays import F1, F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.model import GPU, Trace
-from shunter.network.placing import Costs, Shape, possible_shapes, room, top
+from shunter.network.placing import Costs, Shape, possible_shapes, room, tightest, top
 from shunter.world import F64, I64, World
 
 
@@ -38,7 +38,7 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
         return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), stretch, radix)
     pairs, inverse = np.unique(np.stack((trace.model[concerned], gpus[concerned]), axis=1), axis=0, return_inverse=True)
     row[concerned] = inverse
-    shapes = {int(count): _keys(int(count), most, radix) for count in np.unique(pairs[:, 1])}
+    shapes = {int(count): _keys(int(count), most, radix, costs.uneven) for count in np.unique(pairs[:, 1])}
     width = max(map(len, shapes.values()))
     key, slowdown = np.zeros((len(pairs), width), np.int64), np.ones((len(pairs), width, len(stretch)))
     for index, (model, count) in enumerate(pairs.tolist()):
@@ -50,14 +50,14 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
     return Network(row, key, slowdown.reshape(len(pairs), -1), stretch, radix)
 
 
-def _keys(gpus: int, most: Shape, radix: I64) -> dict[int, Shape]:
-    """The shapes that so many GPUs can have, by key: even ones, and flat rings by their tier, below 0."""
+def _keys(gpus: int, most: Shape, radix: I64, uneven: str) -> dict[int, Shape]:
+    """The shapes that so many GPUs can have, by key: even ones, and below 0, by their tier, what uneven ones cost."""
     found = {}
     for shape in possible_shapes(gpus, most):
         if all(units <= there for units, there in zip(shape, most, strict=True)):
             found[int(np.dot(shape, radix))] = shape
         if top(shape) and shape[top(shape)] == gpus:
-            found[-top(shape)] = shape
+            found[-top(shape)] = shape if uneven == "ring" else tightest(gpus, most, top(shape))
     return found
 
 
