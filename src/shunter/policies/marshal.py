@@ -48,7 +48,7 @@ class Marshal(Leasing):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """GPU time left, or so far; before them, the longest first, who will still run when all others could be done."""
+        """GPU time left, or so far; before all, the longest first, who will still run when the others could be done."""
         if p[0] == 0 or job.declared == 0:
             return job.attained
         left = (job.declared - job.work) * pace(job.executed, job.work)
