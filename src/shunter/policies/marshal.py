@@ -33,7 +33,12 @@ class Marshal(Leasing):
         "(declared), or always the latter (attained)",
         choices=("declared", "attained"),
     )
-    patience: float = param(1.0, "how long to wait for a better tier, in units of what is saved by it", low=0, high=100)
+    patience: float = param(
+        10.0,
+        "for how many leases a better place should be kept: it is waited for while it saves more",
+        low=0,
+        high=1000,
+    )
     longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
     probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
     renewal: str = param("better", "as for all that lease GPUs", choices=RENEWALS)
@@ -57,7 +62,8 @@ class Marshal(Leasing):
 
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """Waits by number of GPUs; by tier and job, what each unit that it is joined with costs it."""
-        own = np.zeros((len(sizes) + 1, 3))
+        own = np.ones((len(sizes) + 1, 3))
+        own[:, WAIT] = self.lease * 1000  # while nothing is known
         own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000)
         return own, np.full((tiers, jobs), UNKNOWN), 0
 
@@ -88,8 +94,10 @@ class Marshal(Leasing):
     @staticmethod
     def lasts(world: World, offers: Offers, job: int, tier: int) -> int:
         """Only shortly, where nobody knows yet how fast the job is there."""
-        if tier > 0 and offers.kept[tier, job] == UNKNOWN and offers.own[len(offers.own) - 1, PROBE] > 0:
-            return int(offers.own[len(offers.own) - 1, PROBE])
+        lowest, _ = best_place(world, offers, job)
+        probe = offers.own[len(offers.own) - 1, PROBE]
+        if tier > lowest and offers.kept[tier, job] == UNKNOWN and probe > 0:
+            return int(probe)
         return int(offers.settings[LEASE])
 
     @staticmethod

@@ -1,0 +1,72 @@
+"""The main tables for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from shunter.report.tables import duration, table
+from shunter.reproduce.dally import paper
+from shunter.reproduce.dally.design import SHOWN, WORDS, Scheduler
+from shunter.reproduce.dally.study import Study
+from shunter.reproduce.writing import interval, percent
+
+COLUMNS = (
+    ("makespan", "makespan_s"),
+    ("JCT mean", "jct_mean_s"),
+    ("JCT median", "jct_p50_s"),
+    ("JCT P95", "jct_p95_s"),
+    ("JCT P99", "jct_p99_s"),
+    ("communication", "communication_mean_s"),
+)
+LEGEND = "small: 95 % intervals of the mean over repeats; direction: yes where all of it is on the printed side"
+
+
+def view(study: Study) -> RenderableType:
+    """Tables II and III, ours and theirs, and the claims."""
+    parts = [part for w in study.design.workloads for part in (_table(study, w), *_claims(study, w))]
+    return Group(*parts, Text(f" {LEGEND}", style="dim"))
+
+
+def _table(study: Study, workload: str) -> RenderableType:
+    made = table(f"{WORDS[workload]},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
+    for scheduler in study.design.schedulers:
+        cells = (_cell(study, workload, scheduler, measure) for _, measure in COLUMNS)
+        made.add_row(scheduler.label.replace("-", "-\n") if len(scheduler.label) > 16 else scheduler.label, *cells)
+    return made
+
+
+def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Text:
+    """Ours, its interval and what is printed, one below the other."""
+    ours = study.trials.of(study.case(workload, scheduler), measure)
+    printed = paper.printed(workload, scheduler, measure) if study.design.shown == SHOWN else None
+    ends = [(f"\n{interval(ours)}", "dim")] if interval(ours) else []
+    theirs = [(f"\npaper {duration(printed)}", "cyan")] if printed else []
+    return Text.assemble((duration(ours.value), "bold"), *ends, *theirs)
+
+
+def _claims(study: Study, workload: str) -> list[RenderableType]:
+    found = [one for one in paper.findings(study.design, study.trials) if one.claim.workload == workload]
+    if not found:
+        return []
+    made = table(f"{WORDS[workload]}: claim", "printed", "ours", "direction", "size")
+    for one in found:
+        made.add_row(
+            one.claim.text,
+            one.claim.printed.replace(" below", "\nbelow"),
+            _ours(one),
+            _broken(one.direction),
+            _broken(one.size),
+        )
+    return [made]
+
+
+def _ours(found: paper.Finding) -> str:
+    """By cluster size, or of all sizes in one number."""
+    if found.claim.over != "each":
+        return percent(found.judged[found.claim.over].value)
+    return "\n".join(f"{racks} racks {percent(change.value):>7}" for racks, change in found.ours.items())
+
+
+def _broken(words: str) -> str:
+    return words.replace(" at ", " at\n").replace(" racks", "")
