@@ -20,7 +20,9 @@ from shunter import world as w
 from shunter.arrays import type_of
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
+from shunter.errors import NetworkError
 from shunter.model import View
+from shunter.network.models import find
 from shunter.params import param
 from shunter.policies import _offers as o
 from shunter.policies import _queue as q
@@ -120,6 +122,14 @@ def first_only(holds: Mask) -> Mask:
     """Of the tiers that could hold each class only the first."""
     first: Mask = np.arange(len(holds))[:, None] == np.argmax(holds, axis=0)
     return first
+
+
+def skew_of(model: str) -> float:
+    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
+    try:
+        return find(model).skew
+    except NetworkError:
+        return 1.0
 
 
 @kernel
