@@ -172,7 +172,7 @@ def _timers(name: str, run: Run, edges: F64) -> str:
         found = run.timers.filter((run.timers["tier"] == tier) & (run.timers["gpus"] == gpus))
         time, timer = (found[column].to_numpy() for column in ("time", "timer"))
         label = f"{tier}, {counted(gpus, 'GPU')}"
-        series[label] = binned(np.append(time, edges[-1]), np.append(timer, timer[-1]), edges)
+        series[label] = binned(np.append(time, run.events[-1, 0] / 1000), np.append(timer, timer[-1]), edges)
         longest = max(longest, (float(timer.max()), label))
     told = f"{name} has its jobs wait for a better tier up to {duration(longest[0])} ({longest[1]})."
     left = f"The {MOST_TIMERS} that changed most often, of {len(tuned)}." if len(tuned) > MOST_TIMERS else ""
