@@ -373,14 +373,12 @@ def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) 
     take_in(world, queue, tools.parts)
     count_jobs(world, auctions.fair)
     greet(world, auctions, fresh)
-    if offers.settings[LEASE] < w.NEVER:
-        ended = collect_ended(world, queue)
-        if ended > 0:  # what isn't renewed is free in a moment
-            if offers.settings[RENEWAL] == KEEP:
-                hold(world, auctions, tools, ended, plan)
-            return
     news = offers.settings[SEEN] != world.clock[w.RELEASES]  # else all who fit have been started
     if news and world.clock[w.N_PENDING] > 0 and (queue.settings[SHARES] == 1 or any_gpu_free(world)):
         hold(world, auctions, tools, 0, plan)
+    if plan.counts[0] == 0 and offers.settings[LEASE] < w.NEVER and offers.settings[RENEWAL] == KEEP:
+        ended = collect_ended(world, queue)
+        if ended > 0:  # what isn't renewed is free in a moment
+            hold(world, auctions, tools, ended, plan)
     if plan.counts[0] == 0:
         tools.tell(world, offers, tools.parts, plan)
