@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeAlias
 
@@ -43,7 +43,7 @@ def run_tasks(
         futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
         pending = set(futures)
         while pending:
-            ready, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+            ready, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
             for future in ready:
                 future.result()
             progress(sum(done[:-1]), total)

@@ -26,12 +26,14 @@ from shunter.policies._preempting import lift
 from shunter.policies._queue import (
     KEYED_AT,
     SHARES,
+    STALE,
     Paper,
     Parts,
     Queue,
     ahead,
     any_gpu_free,
     insert,
+    key_all,
     key_at,
     precedes,
     rekey,
@@ -335,6 +337,9 @@ def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> N
         if ended > 0:  # what isn't renewed is free in a moment
             for i in range(ended):
                 note_end(world, offers, tools, queue.scratch.jobs[i])
+            if queue.settings[STALE] == 1:
+                queue.settings[STALE] = 0
+                key_all(world, queue, tools.parts, now)
             if settings[RENEWAL] != AGAIN:
                 renew(world, offers, tools, ended, plan)
             return

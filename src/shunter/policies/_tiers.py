@@ -137,9 +137,10 @@ def even_in_racks(world: World, usable: I64, mine: I64, shape: tuple[int, int, i
             nodes[used], counts[used] = node, each
             used += 1
             continue
-        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better
+        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better, and of equal ones the first
         for i in range(rack_begins + 1, used):
-            if usable[nodes[i]] > usable[nodes[emptiest]]:
+            a, b = nodes[i], nodes[emptiest]
+            if usable[a] > usable[b] or (usable[a] == usable[b] and a > b):
                 emptiest = i
         if usable[node] < usable[nodes[emptiest]]:
             nodes[emptiest] = node

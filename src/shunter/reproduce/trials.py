@@ -35,6 +35,7 @@ class Case:
     cluster: str
     policy: str
     network: str
+    contention: bool = False
 
     @property
     def place(self) -> Case:
@@ -132,7 +133,10 @@ def run_cases(
 ) -> Trials:
     """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
     cases = list(dict.fromkeys(cases))
-    scenes = {c.place: runs.scene(workloads[c.workload], c.cluster, network=c.network) for c in cases}
+    scenes = {
+        case.place: runs.scene(workloads[case.workload], case.cluster, network=case.network, contention=case.contention)
+        for case in cases
+    }
     trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
     workers = workers or usable_cores()
     if min(workers, len(trials)) > 1:
@@ -172,7 +176,7 @@ def _course(result: Result) -> Course:
     series, begin = result.series, result.trace.submit[0] / 1000
     remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
     busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
-    return Course(series["time"].to_numpy() - begin, busy, remaining, getattr(result, "timers", None))
+    return Course(series["time"].to_numpy() - begin, busy, remaining, result.timers)
 
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:

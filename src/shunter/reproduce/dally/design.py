@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from shunter import registry, traces
 from shunter.errors import RunError, did_you_mean
@@ -20,7 +21,6 @@ FILES = {
 RACKS = (2, 4, 8, 16)
 REPEATS = 10
 SHOWN = 8  # racks of Tables II and III, and of the figures over time
-NETWORK = "dally"
 HOUR = 3600
 WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
 
@@ -42,8 +42,27 @@ GANDIVA = Scheduler("Gandiva", "gandiva", 6)
 MANUAL = Scheduler("Dally-manual", "dally:timers=manual", 2)
 NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
 CONSOLIDATED = Scheduler("Dally-fullyConsolidated", "dally:timers=infinite", 5)
-SCHEDULERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
-FREE_STYLES = (3, 7, 8, 9)  # of schedulers that the paper does not have
+PAPERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
+OURS = Scheduler("Marshal (ours)", "marshal", 3)
+SCHEDULERS = (*PAPERS, OURS)
+FREE_STYLES = (7, 8, 9)  # of any other
+
+
+@dataclass(frozen=True)
+class World:
+    """How the network is modelled."""
+
+    title: str
+    network: str
+    contention: bool
+    told: str
+
+
+TABLE_I = World("Table I", "dally", False, "the network that was fitted to Table I")
+WORLDS = (
+    World("Profiled network", "profiled", False, "compute as measured and links as specified, instead of Table I"),
+    World("Contention", "profiled", True, "the profiled network, and jobs that share its links"),
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +96,17 @@ READINGS = (
     Reading("timers are mean waits", {"deviations": 0}),
     Reading("timers within the bounds of the authors' simulator", {"clamps": "true"}),
 )
-WORLDS = {"profiled": "compute as measured on one GPU, links as specified"}
 TIMERS_H = (0, 1, 3, 6, 12, 24, 48)  # of a machine; that of a rack is twice as long, as with 12 and 24 hours
 LEASES_S = (1200, 1800, 3600, 7200, 14400)
+ABLATIONS = (  # what our own policy is without its parts
+    Reading("never waits for a better place", {"patience": 0}, "marshal"),
+    Reading("does not try out places", {"probe": 0}, "marshal"),
+    Reading("least GPU time so far first", {"order": "attained"}, "marshal"),
+    Reading("every lease is given anew", {"renewal": "again"}, "marshal"),
+    Reading("uneven placements", {"spread": "pack"}, "marshal"),
+    Reading("first machine that has room", {"fit": "first"}, "marshal"),
+)
+HELD_OUT = " (held out)"  # every other job: the settings of our own policy were chosen on the rest
 
 
 @dataclass(frozen=True)
@@ -106,9 +133,10 @@ class Design:
         """Whether all these take part."""
         return set(wanted) <= set(self.schedulers)
 
-    def case(self, workload: str, racks: int, policy: str, network: str = NETWORK) -> Case:
+    def case(self, workload: str, racks: int, policy: str, world: World = TABLE_I) -> Case:
         """One cell."""
-        return Case(workload, f"dally-{racks}rack", with_settings(policy, {}), network)
+        text = with_settings(policy, {})
+        return Case(workload, f"dally-{racks}rack", text, world.network, world.contention)
 
     def read(self, reading: Reading, workload: str, scheduler: Scheduler) -> Case:
         """A cell of the shown size under another reading; the same as without where that changes nothing."""
@@ -128,8 +156,8 @@ class Design:
         return self.case(workload, self.shown, with_settings(scheduler.policy, {"lease": seconds}))
 
     def with_leases(self) -> list[Scheduler]:
-        """The schedulers that give GPUs for a time."""
-        wanted = [s for s in self.schedulers if s in (GANDIVA, TIRESIAS, DALLY) or s not in SCHEDULERS]
+        """Schedulers whose lease is varied: Gandiva takes too long, and Dally's variants differ in other things."""
+        wanted = [s for s in self.schedulers if s in (TIRESIAS, DALLY) or s not in PAPERS]
         return [s for s in wanted if with_settings(s.policy, {"lease": LEASES_S[0]}) != with_settings(s.policy, {})]
 
     def cases(self) -> Iterator[Case]:
@@ -137,17 +165,23 @@ class Design:
         for workload in self.workloads:
             for scheduler in self.schedulers:
                 for racks in self.racks:
-                    yield self.case(workload, racks, scheduler.policy)
-                    for network in WORLDS:
-                        yield self.case(workload, racks, scheduler.policy, network)
+                    for world in (TABLE_I, *WORLDS):
+                        yield self.case(workload, racks, scheduler.policy, world)
                 for reading in self.readings():
                     yield self.read(reading, workload, scheduler)
-            if self.has(MANUAL):
-                for hours in TIMERS_H:
-                    yield self.timed(workload, hours)
-            for scheduler in self.with_leases():
-                for seconds in LEASES_S:
-                    yield self.leased(workload, scheduler, seconds)
+            yield from self._varied(workload)
+
+    def _varied(self, workload: str) -> Iterator[Case]:
+        """Other lengths of timers and leases, and our own policy in parts and on jobs that it was not made with."""
+        if self.has(MANUAL):
+            yield from (self.timed(workload, hours) for hours in TIMERS_H)
+        for scheduler in self.with_leases():
+            yield from (self.leased(workload, scheduler, seconds) for seconds in LEASES_S)
+        if self.has(OURS, DALLY, TIRESIAS):
+            for racks in self.racks:
+                yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
+                for scheduler in (OURS, DALLY, TIRESIAS):
+                    yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 
     def keeps_course(self, case: Case) -> bool:
         """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""
@@ -156,8 +190,9 @@ class Design:
 
 
 def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:
-    """The schedulers by the paper's names, or by the texts of any policies; all of the paper's if none is given."""
-    known = {name.lower(): s for s in SCHEDULERS for name in (s.label, s.policy)}
+    """Schedulers by the paper's names, or any policies by their texts; if none is given the paper's and ours."""
+    known = {name.lower(): s for s in reversed(SCHEDULERS) for name in (s.label, s.policy)}
+    known |= {"tiresias": TIRESIAS, "marshal": OURS}
     styles = iter(FREE_STYLES * len(policies))
     found = [known.get(text.lower()) or Scheduler(text, _known(text), next(styles)) for text in policies]
     for scheduler in found:
@@ -190,9 +225,12 @@ def check_workloads(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def workloads(names: Sequence[str]) -> tuple[dict[str, Trace], bool]:
-    """The published workloads; or, where their folder is missing, stand-ins, and True."""
+    """The published workloads, whole and their held-out half; or, where files are missing, stand-ins, and True."""
     folder = data_folder()
-    if folder is None or not all((folder / "dally" / FILES[name]).is_file() for name in names):
-        return {name: standin(name) for name in names}, True
-    read = {name: traces.read(folder / "dally" / FILES[name], "dally") for name in names}
-    return {name: dataclasses.replace(trace, name=name) for name, trace in read.items()}, False
+    missing = folder is None or not all((folder / "dally" / FILES[name]).is_file() for name in names)
+    found = {
+        name: standin(name) if missing or folder is None else traces.read(folder / "dally" / FILES[name], "dally")
+        for name in names
+    }
+    halves = {name + HELD_OUT: trace.select(np.arange(len(trace)) % 2 == 1) for name, trace in found.items()}
+    return found | halves, missing

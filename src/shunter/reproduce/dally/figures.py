@@ -12,7 +12,7 @@ from shunter.report.html.course import binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
 from shunter.report.tables import duration, share
-from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, NETWORK, TIMERS_H, WORDS, Scheduler
+from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, Scheduler, World
 from shunter.reproduce.trials import Course
 from shunter.world import F64
 
@@ -35,24 +35,24 @@ SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally 
 )
 
 
-def by_size(study: Study, network: str, titles: Sequence[str] = ()) -> str:
+def by_size(study: Study, world: World, titles: Sequence[str] = ()) -> str:
     """Measures by cluster size, one workload after the other."""
     shown = [row for row in SIZES if not titles or row[1] in titles]
     return choice(
         "Workload",
         {
-            WORDS[workload]: [grid(_by_size(study, network, workload, *row) for row in shown)]
+            WORDS[workload]: [grid(_by_size(study, world, workload, *row) for row in shown)]
             for workload in study.design.workloads
         },
     )
 
 
-def _by_size(study: Study, network: str, workload: str, title: str, measure: str, label: str, below: str) -> str:
+def _by_size(study: Study, world: World, workload: str, title: str, measure: str, label: str, below: str) -> str:
     design = study.design
     unit: Unit = "share" if measure == "utilization" else "duration"
     series = {
         scheduler.label: [
-            study.trials.of(study.case(workload, scheduler, racks, network), measure) for racks in design.racks
+            study.trials.of(study.case(workload, scheduler, racks, world), measure) for racks in design.racks
         ]
         for scheduler in design.schedulers
     }
@@ -64,7 +64,7 @@ def _by_size(study: Study, network: str, workload: str, title: str, measure: str
     chart = intervals(
         names, series, "cluster size", Axis(label, unit, top=1 if unit == "share" else None), styles=styles
     )
-    compared = below and workload == "batch" and network == NETWORK
+    compared = below and workload == "batch" and world is TABLE_I
     note = f"Printed: Dally {below} below Tiresias." if compared else ""
     return figure(title, finding, chart, note)
 
@@ -120,7 +120,7 @@ def _completion(study: Study, workload: str) -> str:
     )
 
 
-def _course(study: Study, workload: str, scheduler: Scheduler, racks: int | None = None) -> Course:
+def _course(study: Study, workload: str, scheduler: Scheduler, racks: int = 0) -> Course:
     found = study.trials.outcomes[study.case(workload, scheduler, racks)][0].course
     assert found is not None  # the design keeps those that are drawn
     return found

@@ -10,8 +10,19 @@ from shunter.folders import versions
 from shunter.report.html.page import Cell, Section, choice, code, facts, note, paragraph, points, render, table
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
-from shunter.reproduce.dally import figures, paper
-from shunter.reproduce.dally.design import DALLY, NETWORK, SHOWN, TIRESIAS, WORDS, WORLDS, Reading, Scheduler
+from shunter.reproduce.dally import figures, ours, paper
+from shunter.reproduce.dally.design import (
+    DALLY,
+    OURS,
+    SHOWN,
+    TABLE_I,
+    TIRESIAS,
+    WORDS,
+    WORLDS,
+    Reading,
+    Scheduler,
+    World,
+)
 from shunter.reproduce.dally.study import STAND_IN, TITLE, Study
 from shunter.reproduce.trials import Case
 from shunter.reproduce.writing import cell, interval, percent
@@ -37,12 +48,13 @@ def dally_page(study: Study, command: str) -> str:
         Section("Summary", _overview(study)),
         Section("Tables II and III", [_tables(study, study.case), *_distance(study)]),
         Section("Claims", _claims(study)),
-        Section("By cluster size", [figures.by_size(study, NETWORK)]),
+        Section("By cluster size", [figures.by_size(study, TABLE_I)]),
         Section("Over time", [figures.over_time(study)]),
         *_optional("Timers", [figures.timers(study)] if design.has(DALLY) else []),
         *_optional("Readings", _readings(study)),
-        *(Section(f"Network: {network}", _world(study, network, told)) for network, told in WORLDS.items()),
+        *(Section(world.title, _world(study, world)) for world in WORLDS),
         *_optional("Timer and lease length", figures.sensitivity(study)),
+        *_optional("Marshal", ours.section(study) if design.has(OURS, DALLY, TIRESIAS) else []),
         Section("What was run", _provenance(study, command)),
     ]
     lead = f"{TITLE}: its evaluation, run again, beside what is printed."
@@ -75,10 +87,10 @@ def _against_tiresias(study: Study) -> list[str]:
         return []
     told = []
     for workload in study.design.workloads:
-        ours, base = study.case(workload, DALLY), study.case(workload, TIRESIAS)
+        case, base = study.case(workload, DALLY), study.case(workload, TIRESIAS)
         parts = []
         for name, measure in CHANGES:
-            change = study.trials.change(ours, base, measure)
+            change = study.trials.change(case, base, measure)
             ends = f" (95 %: {interval(change, percent)})" if interval(change) else ""
             parts.append(f"{name} {percent(change.value)}{ends}")
         told.append(f"{WORDS[workload]}, {study.design.shown} racks, Dally against Tiresias: {', '.join(parts)}.")
@@ -212,8 +224,8 @@ def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
     for workload in study.design.workloads:
         for _, measure in CHANGES:
             if study.design.has(DALLY, TIRESIAS):
-                ours, base = (study.read(reading, workload, s) for s in (DALLY, TIRESIAS))
-                cells.append(cell(study.trials.change(ours, base, measure), percent))
+                case, base = (study.read(reading, workload, s) for s in (DALLY, TIRESIAS))
+                cells.append(cell(study.trials.change(case, base, measure), percent))
             else:
                 cells.append("–")
     factor = study.distance(reading)
@@ -234,11 +246,11 @@ def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
     ]
 
 
-def _world(study: Study, network: str, told: str) -> list[str]:
+def _world(study: Study, world: World) -> list[str]:
     return [
-        paragraph(f"The same with {told}."),
-        _tables(study, lambda workload, scheduler: study.case(workload, scheduler, None, network), beside=False),
-        figures.by_size(study, network, ("makespan_s", "jct_mean_s")),
+        paragraph(f"The same with {world.told}."),
+        _tables(study, lambda workload, scheduler: study.case(workload, scheduler, 0, world), beside=False),
+        figures.by_size(study, world, ("makespan_s", "jct_mean_s")),
     ]
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import NETWORK, SHOWN, WORLDS, Design, Reading, Scheduler, workloads
+from shunter.reproduce.dally.design import SHOWN, TABLE_I, WORLDS, Design, Reading, Scheduler, World, workloads
 from shunter.reproduce.trials import Case, Trials, run_cases
 from shunter.reproduce.writing import record
 
 TITLE = "Dally: A network-placement sensitive cluster scheduler for deep learning"
 STAND_IN = (
     "The published workloads were not found: these are made-up stand-ins with as many jobs of each model and size."
-    " The figures can't be held against the paper's."
+    " What comes out is not to be compared with the paper."
 )
 MEASURES = (
     "makespan_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "wait_mean_s", "wait_p95_s", "wait_p99_s",
@@ -35,9 +35,9 @@ class Study:
     jobs: dict[str, int]  # by workload
     stands_in: bool
 
-    def case(self, workload: str, scheduler: Scheduler, racks: int | None = None, network: str = NETWORK) -> Case:
-        """A cell of the experiment, by default on the shown size."""
-        return self.design.case(workload, racks or self.design.shown, scheduler.policy, network)
+    def case(self, workload: str, scheduler: Scheduler, racks: int = 0, world: World = TABLE_I) -> Case:
+        """A cell of the experiment; 0 racks: the shown size."""
+        return self.design.case(workload, racks or self.design.shown, scheduler.policy, world)
 
     def distance(self, reading: Reading | None = None) -> float:
         """By which factor, in the geometric mean, figures are off those of Tables II and III; NaN without any."""
@@ -61,7 +61,7 @@ def run(design: Design, workers: int | None = None, progress: Progress = lambda 
     traces, stands_in = workloads(design.workloads)
     cases = list(design.cases())
     trials = run_cases(traces, cases, design.repeats, design.seed, design.keeps_course, workers, progress)
-    return Study(design, trials, {name: len(trace) for name, trace in traces.items()}, stands_in)
+    return Study(design, trials, {name: len(traces[name]) for name in design.workloads}, stands_in)
 
 
 def summary(study: Study) -> dict[str, Any]:
@@ -76,26 +76,22 @@ def summary(study: Study) -> dict[str, Any]:
         "repeats": design.repeats,
         "racks": list(design.racks),
         "schedulers": {scheduler.label: scheduler.policy for scheduler in design.schedulers},
-        "results": [_row(study, *where) for where in _places(design)],
+        "results": [
+            _row(study, world, workload, racks, scheduler)
+            for world in (TABLE_I, *WORLDS)
+            for workload in design.workloads
+            for racks in design.racks
+            for scheduler in design.schedulers
+        ],
         "claims": [_claim(found) for found in paper.findings(design, study.trials)],
         "readings": [_reading(study, reading) for reading in (None, *design.readings())],
         "versions": versions(),
     }
 
 
-def _places(design: Design) -> list[tuple[str, str, int, Scheduler]]:
-    return [
-        (network, workload, racks, scheduler)
-        for network in (NETWORK, *WORLDS)
-        for workload in design.workloads
-        for racks in design.racks
-        for scheduler in design.schedulers
-    ]
-
-
-def _row(study: Study, network: str, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:
-    case = study.case(workload, scheduler, racks, network)
-    where = {"network": network, "workload": workload, "racks": racks, "scheduler": scheduler.label}
+def _row(study: Study, world: World, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:
+    case = study.case(workload, scheduler, racks, world)
+    where = {"world": world.title, "workload": workload, "racks": racks, "scheduler": scheduler.label}
     return {**where, "policy": case.policy, **{name: record(study.trials.of(case, name)) for name in MEASURES}}
 
 

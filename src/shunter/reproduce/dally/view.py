@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -17,9 +19,9 @@ COLUMNS = (
     ("JCT median", "jct_p50_s"),
     ("JCT P95", "jct_p95_s"),
     ("JCT P99", "jct_p99_s"),
-    ("communication", "communication_mean_s"),
+    ("comm.", "communication_mean_s"),
 )
-LEGEND = "small: 95 % intervals of the mean over repeats; direction: yes where all of it is on the printed side"
+LEGEND = "claims: change by racks; direction: yes where the whole 95 % interval is on the printed side"
 
 
 def view(study: Study) -> RenderableType:
@@ -32,7 +34,7 @@ def _table(study: Study, workload: str) -> RenderableType:
     made = table(f"{WORDS[workload]},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
     for scheduler in study.design.schedulers:
         cells = (_cell(study, workload, scheduler, measure) for _, measure in COLUMNS)
-        made.add_row(scheduler.label.replace("-", "-\n") if len(scheduler.label) > 16 else scheduler.label, *cells)
+        made.add_row(re.sub(r"(?<=[a-z])(?=[A-Z])", "\n", scheduler.label), *cells)
     return made
 
 
@@ -49,24 +51,11 @@ def _claims(study: Study, workload: str) -> list[RenderableType]:
     found = [one for one in paper.findings(study.design, study.trials) if one.claim.workload == workload]
     if not found:
         return []
-    made = table(f"{WORDS[workload]}: claim", "printed", "ours", "direction", "size")
+    racks = study.design.racks
+    made = table(f"{WORDS[workload]}: claim", "printed", *map(str, racks), "all", "direction", "size")
     for one in found:
-        made.add_row(
-            one.claim.text,
-            one.claim.printed.replace(" below", "\nbelow"),
-            _ours(one),
-            _broken(one.direction),
-            _broken(one.size),
-        )
+        sizes = [percent(one.ours[n].value) if n in one.ours else "" for n in racks]
+        total = "" if one.claim.over == "each" else percent(one.judged[one.claim.over].value)
+        words = (text.replace(" racks", "") for text in (one.direction, one.size))
+        made.add_row(one.claim.text, one.claim.printed.replace(" % ", " %\n"), *sizes, total, *words)
     return [made]
-
-
-def _ours(found: paper.Finding) -> str:
-    """By cluster size, or of all sizes in one number."""
-    if found.claim.over != "each":
-        return percent(found.judged[found.claim.over].value)
-    return "\n".join(f"{racks} racks {percent(change.value):>7}" for racks, change in found.ours.items())
-
-
-def _broken(words: str) -> str:
-    return words.replace(" at ", " at\n").replace(" racks", "")
