@@ -76,7 +76,7 @@ class Scene:
         from shunter.network.models import LAYER_FILES
 
         folder = data_folder()
-        return self.network in ("paper", "dally") and (folder is None or not (folder / LAYER_FILES).is_dir())
+        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
