@@ -26,6 +26,7 @@ SUMMARY_KEYS = [
     "wait_s",
     "recorded_wait_s",
     "bsld",
+    "rho",
     "communication_s",
     "makespan_s",
     "utilization",

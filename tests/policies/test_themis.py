@@ -114,7 +114,7 @@ def test_the_fraction_decides_who_is_offered_gpus(fraction, expected):
 
 
 def test_a_part_is_the_floor_but_never_nobody():
-    """Of ten who never ran, (1 - 0.8) x 10 = 2 are offered both GPUs; one who wants two gets them, whoever the other is."""
+    """Of ten who never ran, (1 - 0.8) x 10 = 2 are offered two GPUs; who wants both gets them, if among those two."""
     trace = jobs_of(*[(0, 50, 2)] * 2, *[(0, 50, 1)] * 8)
     large = [
         bool(started(simulated("themis:lease=0,objective=value", trace, machines(2), 0, seed)[0], at=0) & {0, 1})
@@ -134,7 +134,7 @@ def test_equals_are_drawn_by_seed_at_the_cut():
 
 
 def test_what_is_left_is_offered_to_the_rest():
-    """The first in the order needs three of two GPUs free; the others get them although they were not among the first."""
+    """The first in the order needs three GPUs, two are free; the others get them although they were not the first."""
     trace = jobs_of((0, 100, 2), (1, 100, 3), (2, 100, 1), (3, 100, 1))
     simulator, _ = simulated("themis:lease=0,fraction=1", trace, machines(4), until=3_000)
     assert started(simulator, at=2) | started(simulator, at=3) == {2, 3}
@@ -195,7 +195,7 @@ def test_nobody_bids_for_less_than_one_gpu_is_worth():
 
 
 def test_an_auction_is_more_than_one_after_the_other():
-    """log 3 for three GPUs is most per GPU, but 2 log 2 for two jobs of two is more."""
+    """Three GPUs, log 3, are most per GPU, but 2 log 2 for two jobs of two is more."""
     trace = jobs_of((0, 50, 3), (0, 50, 2), (0, 50, 2))
     outcomes = {}
     for auction in ("exact", "auto", "greedy"):

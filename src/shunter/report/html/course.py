@@ -13,6 +13,7 @@ from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
 from shunter.report.html.words import counted, span_of
+from shunter.report.rho import is_told
 from shunter.report.tables import duration, number, share
 from shunter.world import F64
 
@@ -36,6 +37,7 @@ def distributions(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]
     found.append(_by_size(names, rows))
     found += _by_user(names, runs)
     found += _by_vc(names, rows)
+    found += [_rho(names, runs, rows)] if is_told(rows) else []
     return [grid(found)]
 
 
@@ -52,6 +54,13 @@ def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> 
     return figure(
         title, finding, cdf(samples, Axis("completion time" if column == "jct" else "wait", "duration", log=True))
     )
+
+
+def _rho(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> str:
+    samples = {name: _finished(run)["rho"].to_numpy() for name, run in zip(names, runs, strict=True)}
+    fair = {name: float(row["fairness"]["rho_at_most_1"]) for name, row in zip(names, rows, strict=True)}
+    finding = f"{span_of(fair, share)} of the jobs are complete as soon as in a fair share of the cluster, or sooner."
+    return figure("Finish-time fairness (rho)", finding, cdf(samples, Axis("rho", log=True)))
 
 
 def _finished(run: Run) -> pl.DataFrame:
