@@ -222,7 +222,7 @@ def _readings(study: Study) -> list[str]:
 
 
 def _printed(study: Study) -> list[list[str | Cell]]:
-    """What the paper has in the place of a reading's changes; figures without a number for 8 racks are over all sizes."""
+    """What the paper has in the place of a reading's changes; where it has no number for 8 racks, over all sizes."""
     if study.design.shown != SHOWN:
         return []
     ranges = {"batch": {"makespan_s": "up to −69 %", "communication_mean_s": "−83 to −53 %"}, "poisson": {}}
