@@ -23,10 +23,11 @@ from benchmarks.plain_policy import PlainFifo
 from shunter import clusters, registry
 from shunter import world as w
 from shunter.model import GPU, Trace
+from shunter.network.drawing import with_models
 from shunter.network.models import catalogue
 from shunter.network.placing import Costs, Tiers, shape_of
 from shunter.report.metrics import jct_ms
-from shunter.sim import Simulator
+from shunter.sim import Scenario, Simulator
 
 STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
@@ -303,6 +304,21 @@ def placements(size: Size) -> Iterator[Row]:
     what = f"network: one placement's iteration time, {longest}"
     yield Row(what, "us, asked again", again.wall / asked * 1e6, "us", 20, at_most=True, remark=again.remark)
     yield Row(what, "ms, asked first", first.wall * 1000, "ms", 50, at_most=True, remark=first.remark)
+
+
+def shared_links(trace: Trace, size: Size) -> Iterator[Row]:
+    """What a network costs the engine where jobs are spread: each on links of its own, and all on the same ones."""
+    jobs, cluster = with_models(trace.select(np.arange(min(2_000, len(trace)))), 0), clusters.load("dally-8rack")
+    costs, policy = Costs(Tiers.of(cluster)), registry.policy("fifo:placement=spread")
+    for contention, aim in ((False, 300_000), (True, 20_000)):
+        scenario, taken = Scenario(network=costs, contention=contention), []
+        for _ in range(1 + size.repeats):  # the first one has the kernels compiled
+            with one_core():
+                simulator = Simulator(jobs, cluster, scenario=scenario)
+                simulator.run(policy)
+            taken.append(simulator.elapsed_s)
+        what = f"network: fifo:placement=spread on dally-8rack, {'shared' if contention else 'own'} links"
+        yield Row(what, f"jobs/s of {len(jobs):,}", len(jobs) / min(taken), "jobs/s", aim)
 
 
 def correctness(size: Size) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,3 +21,43 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real traces at {folder}; set SHUNTER_DATA to run this")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = os.environ.get("SHUNTER_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("no Chromium; install it (apt-get install chromium), or name one with SHUNTER_CHROMIUM")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Opens a page without network; in the end, it must have asked for nothing and said nothing."""
+    said, asked, contexts = [], [], []
+
+    def open_page(text, **settings):
+        (tmp_path / "page.html").write_text(text, encoding="utf-8")
+        context = browser.new_context(offline=True, **settings)
+        contexts.append(context)
+        opened = context.new_page()
+        opened.on("console", lambda message: said.append(message.text))
+        opened.on("pageerror", lambda error: said.append(str(error)))
+        opened.on("request", lambda request: asked.append(request.url))
+        opened.goto((tmp_path / "page.html").as_uri())
+        if '<figure class="timeline"' in text:
+            opened.wait_for_selector("canvas[data-ready]")
+        return opened
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("file:")] == []
+    assert len(asked) == len(contexts)

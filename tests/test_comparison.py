@@ -182,5 +182,5 @@ def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_pa
     seen = []
     monkeypatch.setattr(comparison, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(comparison, "run", lambda scene, policy: seen.append(len(scene.trace)))
-    comparison._compile_once(runs.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
+    comparison.compile_once(runs.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
     assert seen == jobs

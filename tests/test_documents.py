@@ -17,6 +17,7 @@ from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
 from shunter.params import declared
+from shunter.policies._leasing import Leasing
 from shunter.policies._ordering import Ordering
 from shunter.reasons import CODES
 from shunter.traces.checks import REQUIRED
@@ -77,15 +78,25 @@ def parameter_rows(cls: type, but: set[str], *first: str) -> list[str]:
     ]
 
 
-def shared_parameter_rows() -> list[str]:
-    """What the table of the parameters of all policies must say."""
+def ordering_rows() -> list[str]:
+    """What the table of the parameters of all that order a queue must say."""
     return parameter_rows(Ordering, set())
 
 
+def leasing_rows() -> list[str]:
+    """What the table of the parameters of all that lease GPUs must say."""
+    return parameter_rows(Leasing, set())
+
+
 def own_parameter_rows() -> list[str]:
-    """What the table of the other parameters must say."""
-    shared = set(declared(Ordering))
-    return [line for name in ours() for line in parameter_rows(registry.policy_class(name), shared, f"`{name}`")]
+    """What the table of the other parameters must say; also of those that have another default."""
+    rows = []
+    for name in ours():
+        cls = registry.policy_class(name)
+        base = declared(Leasing if issubclass(cls, Leasing) else Ordering)
+        same = {key for key, about in declared(cls).items() if about[:2] == base.get(key, ())[:2]}
+        rows += parameter_rows(cls, same, f"`{name}`")
+    return rows
 
 
 @pytest.mark.parametrize(
@@ -93,7 +104,8 @@ def own_parameter_rows() -> list[str]:
     [
         ("trace.md", "## Columns", column_rows),
         ("policies.md", "# Policies", policy_rows),
-        ("policies.md", "## What can be set for all", shared_parameter_rows),
+        ("policies.md", "## What can be set for all that order a queue", ordering_rows),
+        ("policies.md", "## What can be set for all that lease GPUs", leasing_rows),
         ("policies.md", "## What can be set besides", own_parameter_rows),
     ],
 )

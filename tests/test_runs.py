@@ -255,6 +255,31 @@ def test_communication_is_what_a_run_takes_longer(network):
     assert result.experiment.network == network
 
 
+def test_contention_is_recorded_and_slows_spread_jobs(tmp_path):
+    found = [
+        runs.run(
+            runs.scene("synthetic:jobs=40,gpus=128", "dally-2rack", network="profiled", contention=on),
+            "fifo:placement=spread",
+        )
+        for on in (False, True)
+    ]
+    free, shared = (result.summary["communication_s"]["mean"] for result in found)
+    assert shared > free
+    assert "share its links" in " ".join(found[1].summary["remarks"])
+    found[1].save(tmp_path / "run")
+    again = runs.rerun(read(tmp_path / "run" / "experiment.toml"))
+    assert again.digest == found[1].digest != found[0].digest
+
+
+@pytest.mark.parametrize(
+    ("network", "told"), [("profiled", False), ("paper", True), ("dally", True), ("dally-even", True)]
+)
+def test_missing_layer_files_are_told_where_they_matter(network, told, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHUNTER_DATA", str(tmp_path))
+    remarks = runs.scene(a_trace(), "dally-2rack", network=network).remarks
+    assert ("no layer files" in " ".join(remarks)) == told
+
+
 def test_without_a_network_there_is_no_communication():
     result = shunter.simulate(a_trace(gpus=16), "dally-2rack", "fifo")
     assert result.summary["communication_s"] is None
@@ -264,5 +289,7 @@ def test_without_a_network_there_is_no_communication():
 def test_networks_that_cannot_be_are_told():
     with pytest.raises(RunError, match="no network 'daly'; did you mean 'dally'"):
         runs.scene(a_trace(), "dally-2rack", network="daly")
+    with pytest.raises(RunError, match="there is none; give --network"):
+        runs.scene(a_trace(), "dally-2rack", contention=True)
     with pytest.raises(NetworkError, match=r"three tiers.*got 0"):
         runs.scene(a_trace(), "4x8", network="dally")

@@ -36,6 +36,7 @@ class Tier:
     latency_us: float  # of one link; a message through a switch crosses two
     topology: str = "switch"  # switch | ring | full
     joins: int = 0  # of a tier above racks: how many domains of the tier below are in one of its own; 0: all of them
+    uplinks: int = 1  # ports that lead out of each of its domains to the tier above; matters where jobs share links
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,9 @@ class Cluster:
             if tier.joins and not between:
                 why = "the last tier joins all" if index > 1 else "gpus and racks of [[nodes]] say what it joins"
                 raise ClusterError(f"{where}: joins must not be given, got {tier.joins}: {why}; remove it")
+            if tier.uplinks < 1 or (index == len(self.tiers) - 1 and tier.uplinks != 1):
+                what = "be 1 or more" if tier.uplinks < 1 else "not be given, because nothing is above it"
+                raise ClusterError(f"{where}: uplinks must {what}, got {tier.uplinks}; correct it")
 
     @property
     def nodes(self) -> int:

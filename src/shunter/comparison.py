@@ -6,21 +6,16 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import multiprocessing
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +23,11 @@ from shunter import experiment, registry
 from shunter.compiled import cache_folder
 from shunter.errors import RunError
 from shunter.folders import Run, check_folder, load, new_folder
+from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import ClusterLike, Scene, TraceLike, describe, run, scene
+from shunter.runs import ClusterLike, Scene, TraceLike, check, describe, run, scene
 from shunter.seeding import check_seed
 from shunter.world import F64
-
-Progress: TypeAlias = Callable[[int, int], None]  # told how many jobs have ended, of how many in all
 
 
 @dataclass(frozen=True)
@@ -121,6 +115,8 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
     labels = _labels(scene, policies)
+    for policy in policies:
+        check(scene, policy)
     if out is not None:
         check_folder(out, force)
     with _stash(scene, out) as stash:
@@ -130,7 +126,11 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
         ]
         tasks = [task for row in rows for task in row]
         todo = [task for task in tasks if not Path(task.folder).exists()]
-        _run_all(scene, todo, workers or usable_cores(), progress or (lambda ended, total: None))
+        workers = workers or usable_cores()
+        if min(workers, len(todo)) > 1:
+            compile_once(scene, todo[0].policy)
+        steps = [len(scene.trace)] * len(todo)
+        run_tasks(_run_task, scene, todo, steps, workers, progress or (lambda ended, total: None))
         found = [[_read(task) for task in row] for row in rows]
         comparison = Comparison(
             scene.trace.name,
@@ -146,11 +146,6 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
             _save(comparison, tasks, out, force)
         shutil.rmtree(stash, ignore_errors=True)
     return comparison
-
-
-def usable_cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
@@ -239,69 +234,14 @@ def _average(repeats: Sequence[Any]) -> Any:
     return float(np.mean(repeats))
 
 
-# ------------------------------------------------------------------------------------------- processes
+# ------------------------------------------------------------------------------------------- runs
 
 
-def _run_all(scene: Scene, tasks: Sequence[Task], workers: int, progress: Progress) -> None:
-    total = len(tasks) * len(scene.trace)
-    if min(workers, len(tasks)) <= 1:
-        for number, task in enumerate(tasks):
-            before = number * len(scene.trace)
-            _run_task(scene, task, lambda ended, before=before: progress(before + ended, total))  # type: ignore[misc]
-        return
-    _compile_once(scene, tasks[0].policy)
-    processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
-    ended = processes.Array("q", len(tasks) + 1)  # jobs ended per task; the last entry says: stop
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (scene, ended))
-    try:
-        pending = {pool.submit(_work, number, task) for number, task in enumerate(tasks)}
-        while pending:
-            done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-            progress(sum(ended[:-1]), total)
-    except BrokenProcessPool:
-        ended[-1] = 1
-        raise RunError(
-            'a process of the comparison died (out of memory?), or a script called compare outside of "if __name__ =='
-            " '__main__':\"; repeat with fewer workers: what was done is kept"
-        ) from None
-    except BaseException:
-        ended[-1] = 1
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _compile_once(scene: Scene, policy: Any) -> None:
+def compile_once(scene: Scene, policy: Any) -> None:
     """Compile what all policies share, if nothing is compiled yet; else every worker would, at the same time."""
     if not any(cache_folder().rglob("*.nbi")):
         run(dataclasses.replace(scene, trace=scene.trace.select(np.arange(1))), policy)
 
 
-_scene: Scene
-_ended: Any
-
-
-def _begin(scene: Scene, ended: Any) -> None:
-    """Prepare a worker process: it leaves Ctrl-C to its parent, stops when told, and never outlives it."""
-    global _scene, _ended  # a worker is told once what all its tasks share
-    _scene, _ended = scene, ended
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_stop_when_told, daemon=True).start()
-
-
-def _stop_when_told() -> None:
-    parent = multiprocessing.parent_process()
-    while parent is not None and parent.is_alive() and not _ended[-1]:
-        parent.join(0.2)
-    os._exit(1)  # in the middle of a run: its folder appears whole or not at all
-
-
-def _work(number: int, task: Task) -> None:
-    _run_task(_scene, task, lambda ended: _ended.__setitem__(number, ended))
-    _ended[number] = len(_scene.trace)
-
-
-def _run_task(scene: Scene, task: Task, progress: Callable[[int], None]) -> None:
-    run(scene, task.policy, task.seed, task.repeat, progress, task.decisions).save(task.folder, force=True)
+def _run_task(scene: Scene, task: Task, tell: Callable[[int], None]) -> None:
+    run(scene, task.policy, task.seed, task.repeat, tell, task.decisions).save(task.folder, force=True)

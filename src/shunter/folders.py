@@ -25,6 +25,7 @@ from shunter.world import I64
 if TYPE_CHECKING:
     import polars as pl
 
+MARKS = ("experiment.toml", "comparison.json", "reproduction.json")  # files by which we know our folders
 EVENTS = ("time", "kind", "job", "a", "b")
 
 
@@ -40,6 +41,7 @@ class Run:
     series: pl.DataFrame  # running and waiting jobs, busy GPUs and fragmentation at every change
     events: I64  # (rows, 5) the event log, ms
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
@@ -54,8 +56,9 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         run.jobs.write_parquet(made / "jobs.parquet")
         run.series.write_parquet(made / "series.parquet")
         pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
-        if run.decisions is not None:
-            run.decisions.write_parquet(made / "decisions.parquet")
+        for name, table in (("decisions", run.decisions), ("timers", run.timers)):
+            if table is not None:
+                table.write_parquet(made / f"{name}.parquet")
 
 
 def load(folder: str | Path) -> Run:
@@ -76,13 +79,13 @@ def load(folder: str | Path) -> Run:
         if not {"policy", "digest"} <= set(summary):
             raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
-        kept = folder / "decisions.parquet"
-        decisions = pl.read_parquet(kept) if kept.exists() else None
+        optional = [folder / f"{name}.parquet" for name in ("decisions", "timers")]
+        kept = [pl.read_parquet(path) if path.exists() else None for path in optional]
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
         raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
     machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
-    return Run(record, summary, versions, machines, jobs, series, log, decisions)
+    return Run(record, summary, versions, machines, jobs, series, log, *kept)
 
 
 def versions() -> dict[str, str]:
@@ -92,12 +95,12 @@ def versions() -> dict[str, str]:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Refuse to write where something is; with ``force`` only a run or a comparison may be replaced."""
+    """Refuse to write where something is; with ``force`` only what shunter wrote may be replaced."""
     if not folder.exists():
         return
     if not force:
         raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
-    if not any((folder / name).is_file() for name in ("experiment.toml", "comparison.json")):
+    if not any((folder / name).is_file() for name in MARKS):
         raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
 
 

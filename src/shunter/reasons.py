@@ -10,7 +10,7 @@ from __future__ import annotations
 OF_JOB, OF_CLASS, OF_POOL, OF_ALL = range(4)
 SCOPES = ("job", "class", "pool", "all")
 
-NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED = range(10)
+NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED, OFFER = range(11)
 # with the numbers that go with each code, at most three
 CODES = {
     "none": "nothing holds it back",
@@ -23,4 +23,6 @@ CODES = {
     "reservation": "starting it would delay an earlier job (that job, when it should start in ms)",
     "planned": "its turn is planned (when it should start in ms)",
     "unplanned": "too many jobs are ahead of it to plan its turn (how many are planned)",
+    "offer": "GPUs are free, but closer ones are worth waiting for (the tier that it waits for, for how many ms from "
+    "when it began to wait, tuned from how many waits; -1: not tuned)",
 }

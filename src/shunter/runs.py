@@ -15,7 +15,7 @@ import numpy as np
 from shunter import __version__, clusters, folders, registry, traces
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import InputError, RunError, TraceError, did_you_mean
+from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.folders import Run
 from shunter.model import GPU, Trace
@@ -38,6 +38,7 @@ NETWORKS = {  # what --network takes: in words
     "profiled": "calibration profiled",
     "paper": "calibration paper",
     "dally": "the one fitted to Dally's Table I, calibration paper",
+    "dally-even": "the one fitted to Dally's Table I, calibration paper, uneven placements charged as even ones",
 }
 
 TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
@@ -56,6 +57,7 @@ class Scene:
     must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
     dropped: int = 0  # how many those were
     network: str = ""  # one of NETWORKS; "": placements cost nothing
+    contention: bool = False  # jobs share the links of that network
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -63,7 +65,17 @@ class Scene:
         jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
-        return tuple(filter(None, (dropped, slowed if self.network else "")))
+        shared = "; jobs share its links" if self.contention else ""
+        bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
+        return tuple(filter(None, (dropped, slowed + shared + bare if self.network else "")))
+
+    def _lacks_layers(self) -> bool:
+        """Whether the paper's compute times are wanted and the files with them are not there."""
+        from shunter.files import data_folder
+        from shunter.network.models import LAYER_FILES
+
+        folder = data_folder()
+        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -87,6 +99,7 @@ class Scene:
             repeat,
             drop_unfit=bool(self.must_fit),
             network=self.network,
+            contention=self.contention,
             version=__version__,
             trace=self.trace_source,
             cluster=self.cluster_source,
@@ -95,14 +108,16 @@ class Scene:
     def costs(self) -> Costs | None:
         """What placements cost on the cluster's network, if that is to matter."""
         if not self.network:
+            if self.contention:
+                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
             return None
         from shunter.network.paper import TableFabric
         from shunter.network.placing import Tiers
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
-        if self.network == "dally":
-            return _costs(TableFabric.of(self.cluster), "paper")
+        if self.network.startswith("dally"):
+            return _costs(TableFabric.of(self.cluster), "paper", "even" if self.network == "dally-even" else "ring")
         return _costs(Tiers.of(self.cluster), self.network)
 
 
@@ -113,6 +128,7 @@ def scene(
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
     network: str = "",
+    contention: bool = False,
 ) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
     read, trace_source = _trace(trace, format, on_bad_row)
@@ -121,18 +137,43 @@ def scene(
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
-    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network)
-    found.costs()  # refused before anything is run
+    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network, contention)
+    _check_models(found)  # refused before anything is run
     return found
 
 
+def _check_models(scene: Scene) -> None:
+    """Refuse a network that can't be, and models that it does not know, of jobs for which it matters."""
+    costs, trace = scene.costs(), scene.trace
+    if costs is None:
+        return
+    named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
+    for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
+        try:
+            costs.profile(trace.models[model])
+        except NetworkError as error:
+            job_id = trace.job_id[named[first]]
+            where = f"{_where(scene.trace_source, job_id)}job '{job_id}': model: "
+            raise NetworkError(f"{where}{error}; correct it, or leave it empty: one is drawn then") from None
+
+
 @cache
-def _costs(fabric: Fabric, calibration: str) -> Costs:
+def _costs(fabric: Fabric, calibration: str, uneven: str = "ring") -> Costs:
     from shunter.files import data_folder
     from shunter.network.placing import Costs
 
     # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None)
+    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None, uneven=uneven)
+
+
+def check(scene: Scene, policy: Any) -> None:
+    """Refuse a scene in which some job can never run under this policy."""
+    from shunter.sim.fitting import check_fit
+
+    try:
+        check_fit(scene.trace, scene.cluster, registry.policy(policy))
+    except InputError as error:
+        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -154,25 +195,22 @@ def run(
     """
     from shunter.network.drawing import with_models
     from shunter.sim import Scenario, Simulator
-    from shunter.sim.fitting import check_fit
 
     chosen, seed = registry.policy(policy), check_seed(seed)
     trace, costs = scene.repeat(seed, repeat), scene.costs()
     if costs is not None:
         trace = with_models(trace, seed)
-    try:
-        scenario = Scenario(network=costs)
-        simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-        check_fit(trace, scene.cluster, chosen)
-    except InputError as error:
-        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
+    check(dataclasses.replace(scene, trace=trace), chosen)
+    scenario = Scenario(network=costs, contention=scene.contention)
+    simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication)
+    timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -201,7 +239,8 @@ def recorded_scene(record: Experiment) -> Scene:
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
     source = record.trace
-    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, record.network)
+    network = (record.network, record.contention)
+    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, *network)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
@@ -233,6 +272,17 @@ def _told(simulator: Any, policy: Any, memory: Any) -> Told:
     return Told(pl.DataFrame(frame), *groups)
 
 
+def _timers(cluster: Cluster, rows: I64) -> pl.DataFrame | None:
+    """Changes of timers, times in seconds; None if there are none."""
+    import polars as pl
+
+    if not len(rows):
+        return None
+    names = cluster.tier_names
+    columns = {"time": rows[:, 0] / 1000, "tier": [names[min(tier, len(names) - 1)] for tier in rows[:, 1].tolist()]}
+    return pl.DataFrame({**columns, "gpus": rows[:, 2], "timer": rows[:, 3] / 1000, "waits": rows[:, 4]})
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """What came out of one run; tables are made when they are first asked for."""
@@ -248,6 +298,7 @@ class Result:
     told: Told | None = None
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
 
     @cached_property
     def replay(self) -> Replay:
@@ -339,7 +390,7 @@ class Result:
             jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
             decisions = self.told.decisions
         record = (self.experiment, self.summary, folders.versions(), self.cluster)
-        return Run(*record, jobs, self.series, self.events, decisions)
+        return Run(*record, jobs, self.series, self.events, decisions, self.timers)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""

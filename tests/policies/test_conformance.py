@@ -15,12 +15,19 @@ MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conserva
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
 LEASING = (
+    "marshal",
+    "marshal:order=attained,lease=60,probe=10",
+    "marshal:renewal=again,patience=0,lease=30",
     "dally",
     "dally:timers=none,renewal=keep,spread=even",
     "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",
     "dally:timers=infinite,lease=0,spread=scatter",
     "gandiva:lease=60",
     "gandiva:lease=45,draw=list,renewal=keep",
+    "themis:lease=20",
+    "themis:lease=60,lease_by=service,renewal=again,fraction=0.3,auction=exact,objective=value",
+    "themis:lease=15,fraction=1,ideal=alone,threshold=1,auction=greedy,spread=even,estimate=oracle",
+    "themis:lease=0,fraction=0,estimate=history",
     "tiresias",
     "tiresias:limits=50/200,promote=2,loose=scatter",
     "tiresias:order=gittins,limits=none,loose=list",

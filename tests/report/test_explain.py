@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -172,3 +173,25 @@ def test_a_run_without_decisions_says_how_to_get_them(tmp_path):
     assert "make it again with --decisions" in " ".join(done.output.split())
     with pytest.raises(RunError, match="--decisions"):
         longest(result.kept, 3)
+
+
+def test_an_offer_that_is_not_taken_is_told_with_its_timer():
+    """A and b leave one GPU on each machine free; c waits 3 h for two on one machine before it takes those."""
+    trace = trace_of(("a", 0, 9, 3), ("b", 0, 9, 3), ("c", 1, 1, 2))
+    policy = "dally:timers=manual,machine_timer=10800,rack_timer=21600,lease=0"
+    assert told(trace, "2x4", policy, "c") == [
+        (1, None, "submitted: 2 GPUs"),
+        (1, 4, "waited for a machine-level offer, until day 0 04:00:00 at most (timer 3.00 h)"),
+        (4, None, "started on node 0 (1 GPU), node 1 (1 GPU)"),
+        (5, None, "finished"),
+    ]
+
+
+def test_a_tuned_timer_says_from_how_many_waits_it_comes():
+    run = shunter.simulate("synthetic:jobs=300,gpus=16,load=1.2", "4x4", "dally:lease=600", decisions=True).kept
+    lines = [line.text for job in range(len(run.jobs)) for line in timeline(run, job) if line.code == "offer"]
+    assert lines
+    assert all(re.search(r"-level offer, until .* at most \(timer .*, tuned from \d+ waits?\)", line) for line in lines)
+    assert any("tuned from 0 waits" not in line for line in lines)
+    assert set(run.timers.columns) == {"time", "tier", "gpus", "timer", "waits"}
+    assert run.timers["timer"].min() >= 600

@@ -16,7 +16,7 @@ from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.errors import NetworkError
 from shunter.model import GPU, Preempt, Start, Timer, Trace
 from shunter.network.iteration import Iteration
-from shunter.network.placing import Costs, Tiers, shape_of
+from shunter.network.placing import Costs, Tiers, shape_of, tightest
 from shunter.sim import Scenario, Simulator
 
 TIERS = (Tier("machine", 100.0, 0.5), Tier("rack", 40.0, 2.0), Tier("network", 10.0, 20.0))
@@ -39,6 +39,7 @@ class Numbered(Costs):
 
     def __init__(self) -> None:
         self.shapes: dict[tuple[int, ...], int] = {}
+        self.uneven = "ring"
 
     def iteration(self, model: str, shape: tuple[int, ...], share: float = 1.0) -> Iteration:
         return Iteration(1000 + self.shapes.setdefault(shape, len(self.shapes)), 1000)
@@ -149,3 +150,16 @@ def test_neither_slow_gpus_nor_neighbours_nor_restarts_are_communication() -> No
     exposed = [1 - 1 / COSTS.iteration("mobilenetv3", shape).slowdown for shape in shapes]
     rest = simulator.now - 34_000  # it began again at 30 s, after a restart of 4 s
     assert simulator.world.progress[w.COMMUNICATION, 0] == pytest.approx(20_000 * exposed[0] + rest * exposed[1])
+
+
+def test_an_uneven_placement_can_be_charged_as_the_tightest_even_one() -> None:
+    """A reading of Dally's paper: 5 + 3 GPUs cost as much as 4 + 4, and what has no even shape stays a ring."""
+    assert tightest(8, (8, 8, 4), 1) == (4, 2, 1)
+    assert tightest(8, (8, 8, 4), 2) == (4, 1, 2)
+    assert tightest(5, (4, 8, 4), 1) == (1, 5, 1)
+    charged = [
+        placed([0, 1, 2, 4], one_job(4), Costs(COSTS.fabric, uneven=uneven)).world.progress[w.SPREAD, 0]
+        for uneven in ("ring", "even")
+    ]
+    even = placed([0, 1, 4, 5], one_job(4)).world.progress[w.SPREAD, 0]
+    assert charged[1] == even > charged[0]

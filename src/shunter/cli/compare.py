@@ -9,6 +9,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ContentionOption,
     DecisionsOption,
     DropOption,
     ForceOption,
@@ -59,6 +60,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     json: JsonOption = False,
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
+    contention: ContentionOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
@@ -87,7 +89,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         folders.check_folder(out, force)
     if report is not None:
         check_file(report, force)
-    scene = runs.scene(trace, cluster, policy if drop_unfit else (), format, on_bad_row or "fail", network or "")
+    must_fit, links = policy if drop_unfit else (), (network or "", contention)
+    scene = runs.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *links)
     say_about(scene, cluster, policy)
     kept: list[folders.Run] = []
     try:

@@ -118,7 +118,7 @@ def cluster_names(incomplete: str) -> list[str]:
 
 
 def _network_names(incomplete: str) -> list[str]:
-    return [name for name in ("profiled", "paper", "dally") if name.startswith(incomplete)]
+    return [name for name in ("profiled", "paper", "dally", "dally-even") if name.startswith(incomplete)]
 
 
 _CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."
@@ -141,6 +141,9 @@ NetworkOption: TypeAlias = Annotated[
         help="Let placements cost time: profiled or paper, on the cluster's tiers; dally, on those of Dally's paper.",
     ),
 ]  # fmt: skip
+ContentionOption: TypeAlias = Annotated[
+    bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 

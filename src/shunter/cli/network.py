@@ -209,6 +209,10 @@ def slowdown(
         if gpus not in (None, prod(shapes[0])):
             raise NetworkError(f"--placement {placement} has {prod(shapes[0])} GPUs, but --gpus says {gpus}")
     elif gpus is not None:
+        if gpus > found.gpus:
+            raise NetworkError(
+                f"--gpus {gpus}: must be at most {found.gpus:,}, the GPUs of cluster '{found.name}'; choose another"
+            )
         shapes = possible_shapes(gpus, room(found))
     else:
         raise NetworkError("say where: --gpus 8 for every way to place them, or --placement 4+4 for one")

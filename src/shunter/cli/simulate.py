@@ -10,6 +10,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ContentionOption,
     DecisionsOption,
     DropOption,
     ForceOption,
@@ -72,6 +73,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     json: JsonOption = False,
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
+    contention: ContentionOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     settings: Annotated[
@@ -85,6 +87,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     policy = policies[0] if policies else None
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
+    given |= {"contention": contention or None}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")

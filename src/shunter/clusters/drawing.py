@@ -99,13 +99,15 @@ def _tiers(cluster: Cluster) -> Table:
     for title in ("GB/s per GPU", "latency us"):
         table.add_column(title, justify="right")
     table.add_column("topology")
-    joined = any(tier.joins for tier in cluster.tiers)
-    if joined:
-        table.add_column("joins")
+    joined, linked = any(tier.joins for tier in cluster.tiers), any(tier.uplinks > 1 for tier in cluster.tiers)
+    for title, wanted in (("joins", joined), ("uplinks", linked)):
+        if wanted:
+            table.add_column(title)
     below = [f"{tier.joins or 'all'} {escape(under.name)}s" for under, tier in pairwise(cluster.tiers)]
     for tier, joins in zip(cluster.tiers, ("GPUs", "machines", *below[1:]), strict=False):
         cells = [escape(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
-        table.add_row(*cells, *([joins] if joined else []))
+        uplinks = str(tier.uplinks) if tier is not cluster.tiers[-1] else ""
+        table.add_row(*cells, *([joins] if joined else []), *([uplinks] if linked else []))
     return table
 
 

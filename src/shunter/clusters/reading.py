@@ -67,6 +67,7 @@ class TierForm(Form):
     latency_us: Amount
     topology: Literal["switch", "ring", "full"] = "switch"
     joins: int = Field(0, ge=2)
+    uplinks: int = Field(1, ge=1, le=MOST_GPUS_PER_NODE)
 
 
 class OverheadsForm(Form):
@@ -96,7 +97,7 @@ def parse(text: str, source: str) -> Cluster:
             name=form.name or Path(source).stem,
             groups=tuple(nodes.group() for nodes in form.nodes),
             speeds=form.speeds,
-            tiers=tuple(Tier(t.name, t.bandwidth_gbps, t.latency_us, t.topology, t.joins) for t in form.tier),
+            tiers=tuple(Tier(**tier.model_dump()) for tier in form.tier),
             vc_priority=form.vc_priority,
             overheads=Overheads(form.overheads.checkpoint, form.overheads.restart, form.overheads.wake),
         )

@@ -31,8 +31,9 @@ def _group(group: NodeGroup) -> dict[str, Any]:
 
 
 def _tier(tier: Tier) -> dict[str, Any]:
-    fields = dataclasses.asdict(tier)
-    return fields if tier.joins else {key: value for key, value in fields.items() if key != "joins"}
+    """What differs from the defaults, and the topology."""
+    usual = {"joins": 0, "uplinks": 1}
+    return {key: value for key, value in dataclasses.asdict(tier).items() if usual.get(key) != value}
 
 
 def _table(title: str, fields: Mapping[str, Any]) -> str:

@@ -48,12 +48,11 @@ class Uplinks:
             raise NetworkError(f"every domain needs 1 or more ports, got {', '.join(map(str, self.ports))}")
 
     @classmethod
-    def of(cls, cluster: Cluster, ports: Sequence[int]) -> Uplinks:
-        """Those of a cluster's machines, and of its racks where it has a tier above them."""
-        if len(cluster.tiers) > 3:
-            raise NetworkError(f"cluster '{cluster.name}': only machines and racks are known, but it has more tiers")
-        inside = (tuple(cluster.node_rack.tolist()),) if len(cluster.tiers) == 3 else ()
-        return cls(cluster.tiers, inside, cluster.nodes, tuple(ports))
+    def of(cls, cluster: Cluster, ports: Sequence[int] | None = None) -> Uplinks:
+        """Those of a cluster, with as many ports as its tiers say."""
+        inside = tuple(tuple(domains.tolist()) for domains in cluster.tier_domains)
+        given = [tier.uplinks for tier in cluster.tiers[:-1]] if ports is None else ports
+        return cls(cluster.tiers, inside, cluster.nodes, tuple(given))
 
     @cached_property
     def _domains(self) -> tuple[tuple[int, ...], ...]:
@@ -68,10 +67,15 @@ class Uplinks:
     def capacity(self) -> tuple[float, ...]:
         """GB/s of every link."""
         counts = [self.machines, *(max(domain) + 1 for domain in self.inside)]
-        widest = [max(tier.bandwidth_gbps for tier in self.tiers[level + 1 :]) for level in range(len(self.ports))]
-        return tuple(
-            ports * width for count, ports, width in zip(counts, self.ports, widest, strict=False) for _ in range(count)
-        )
+        return tuple(self.port(level) for level in range(len(self.ports)) for _ in range(counts[level]))
+
+    def port(self, level: int) -> float:
+        """GB/s of all ports of a machine (0), of a rack (1), and so on."""
+        return self.ports[level] * max(tier.bandwidth_gbps for tier in self.tiers[level + 1 :])
+
+    def wanted(self, level: int, high: int) -> float:
+        """GB/s that a GPU sends out of a machine, a rack, ... at full speed, for a job that reaches so high."""
+        return max((tier.bandwidth_gbps for tier in self.tiers[level + 1 : high + 1]), default=0.0)
 
     def flows(self, machines: Sequence[int], gpus: Sequence[int]) -> list[Flows]:
         """What a job on these machines sends over links that it may share.
@@ -83,7 +87,7 @@ class Uplinks:
         ring = shape[high] == sum(gpus)  # each GPU is a unit of the highest tier
         found: dict[int, Flows] = {}
         for level in range(high):  # the job leaves domains of the tiers below its highest
-            wanted = max(tier.bandwidth_gbps for tier in self.tiers[level + 1 : high + 1])
+            wanted = self.wanted(level, high)
             for machine, count in zip(machines, gpus, strict=True):
                 link = self._domains[level][machine]
                 before = found[link].senders if link in found else 0

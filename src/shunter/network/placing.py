@@ -122,6 +122,12 @@ def _even_shapes(gpus: int, most: Sequence[int]) -> list[Shape]:
     return [(*inner, units) for units in outer for inner in _even_shapes(gpus // units, most[:-1])]
 
 
+def tightest(gpus: int, most: Sequence[int], tier: int) -> Shape:
+    """The even shape over a tier with the fewest units there; a flat ring is even too, if there is no other."""
+    spanning = [shape for shape in possible_shapes(gpus, most) if top(shape) == tier]
+    return min(spanning, key=lambda shape: (*reversed(shape[1:]),))
+
+
 def room(cluster: Cluster) -> Shape:
     """The most units of each tier: GPUs of a machine, machines of a rack, racks of what is above, and so on."""
     return (int(cluster.node_gpus.max()), *_most(cluster.nodes, cluster.tier_domains))
@@ -158,7 +164,8 @@ def placed(text: str, cluster: Cluster) -> Shape:
     for wanted, there, unit, name in zip(shape, room(cluster), units, names, strict=False):
         if wanted > there:
             raise NetworkError(
-                f"placement '{text}': has {wanted} {unit} in a {name}, but cluster '{cluster.name}' has at most {there}"
+                f"placement '{text}': has {wanted} {unit} in a {name}, but cluster '{cluster.name}' has at most "
+                f"{there}; place it otherwise, or choose another cluster"
             )
     return shape_of(gpus, *(domain.tolist() for domain in domains))
 
@@ -172,8 +179,10 @@ class Costs:
         calibration: str = "profiled",
         models: Mapping[str, Model] | None = None,
         data: Path | None = None,
+        uneven: str = "ring",
     ) -> None:
         self.fabric = fabric
+        self.uneven = uneven  # what an uneven placement costs: a flat ring, or as much as the tightest even one
         self.calibration = calibration
         self._models = models
         self._data = data

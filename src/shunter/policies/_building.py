@@ -79,7 +79,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
-    sources["auto"] = q.S_LIMIT
+    sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
     settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
     settings[q.FRESH] = 1
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)

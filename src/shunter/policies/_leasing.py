@@ -15,17 +15,21 @@ import numpy as np
 from numba import typeof, types
 
 from shunter import placers
+from shunter import reasons as r
 from shunter import world as w
 from shunter.arrays import type_of
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
+from shunter.errors import NetworkError
 from shunter.model import View
+from shunter.network.models import find
 from shunter.params import param
 from shunter.policies import _offers as o
 from shunter.policies import _queue as q
 from shunter.policies._building import queue_for
 from shunter.policies._pass import parts_for
-from shunter.policies._queued import Mask, Queued, key_pointer
+from shunter.policies._queued import Mask, Queued, QueueMemory, key_pointer
+from shunter.policies._telling import say, tell_class, tell_everything
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, World
 
@@ -75,6 +79,14 @@ class Leasing(Queued):
         """The kernel that decides; one serves every policy that does nothing but lease."""
         return o.decide
 
+    def timer_changes(self, memory: QueueMemory) -> I64:
+        """How the policy's timers changed: rows of time (ms), tier, GPUs, timer (ms), from how many waits it comes."""
+        if memory.form is None or not isinstance(memory.form.memory, o.Offers):
+            return np.zeros((0, o.HISTORY_COLUMNS), np.int64)
+        offers = memory.form.memory
+        rows: I64 = offers.history[: offers.settings[o.HISTORY_ROWS]]
+        return rows
+
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form."""
         queue = queue_for(self, view, cluster, previous)
@@ -100,6 +112,7 @@ class Leasing(Queued):
             settings=settings,
             candidate=nothing,
             offered=nothing.copy(),
+            gate=np.zeros((3, len(nothing)), np.int64),
             aside=np.zeros(world.jobs.shape[1], np.int64),
             size_of=size_of,
             gpus_of=sizes,
@@ -115,9 +128,42 @@ def first_only(holds: Mask) -> Mask:
     return first
 
 
+def skew_of(model: str) -> float:
+    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
+    try:
+        return find(model).skew
+    except NetworkError:
+        return 1.0
+
+
 @kernel
 def silent(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None:
     """What a policy uses that needn't say why jobs wait."""
+
+
+@kernel
+def tell_offer(offers: o.Offers, plan: Decision, cls: int) -> None:
+    """Say that a class waits for a lower tier although GPUs are free, and for how long."""
+    told, timer, lowest = offers.queue.told, offers.gate[1, cls], 0
+    while offers.queue.tiers.takes[lowest, cls] == 0:
+        lowest += 1
+    news = told.code[cls] != r.OFFER or abs(told.free[cls] - timer) * 10 > timer
+    if news and say(plan, r.OF_CLASS, cls, r.OFFER, lowest, timer, offers.gate[2, cls]):
+        told.code[cls], told.free[cls] = r.OFFER, timer
+
+
+@kernel
+def tell(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None:
+    """Say what has changed in why jobs wait."""
+    queue = offers.queue
+    if world.clock[w.N_PENDING] == 0 or tell_everything(world, queue, plan) != r.NONE:
+        return
+    for cls in range(len(queue.size)):
+        if queue.size[cls] > 0:
+            if queue.blocked[cls] == 0 and offers.offered[cls] > 0 and offers.candidate[cls] < 0:
+                tell_offer(offers, plan, cls)
+            else:
+                tell_class(world, queue, plan, cls)
 
 
 @functools.cache
@@ -125,10 +171,10 @@ def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bo
     """The pointers that a policy needs, compiled."""
     world, offers = type_of(World), type_of(o.Offers)
     number, nothing = (kind(world, offers, types.int64, types.int64) for kind in (types.int64, types.void))
-    pointers = [_pointer(*each) for each in zip(hooks, (number, nothing, number, nothing), strict=True)]
-    tell = silent
-    tell_pointer = _pointer(tell, types.void(world, offers, typeof(parts), type_of(Decision)))
-    return o.OfferTools(parts, *pointers, tell_pointer)
+    telling = types.void(world, offers, typeof(parts), type_of(Decision))
+    signatures = (number, nothing, number, nothing, telling)
+    functions = (*hooks, tell if reasons else silent)
+    return o.OfferTools(parts, *[_pointer(*each) for each in zip(functions, signatures, strict=True)])
 
 
 @functools.cache

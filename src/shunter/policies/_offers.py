@@ -26,12 +26,14 @@ from shunter.policies._preempting import lift
 from shunter.policies._queue import (
     KEYED_AT,
     SHARES,
+    STALE,
     Paper,
     Parts,
     Queue,
     ahead,
     any_gpu_free,
     insert,
+    key_all,
     key_at,
     precedes,
     rekey,
@@ -39,14 +41,15 @@ from shunter.policies._queue import (
     take_in,
     top,
 )
-from shunter.policies._tiers import lay_out, list_nodes, reach_of, room_for, tier_of
+from shunter.policies._tiers import lay_out, list_nodes, reach_of, room_for, sort_nodes, tier_of
 from shunter.world import Decision, World
 
 # -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
 LEASE, RENEWAL, GATED = range(3)
 # ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
-# (REACH: of the placement that is being thought about, see `reach_of`)
-SEEN, OPENING, WAKE, TOLD, HISTORY_ROWS, REACH = range(3, 9)
+# (REACH: of the placement that is being thought about, see `reach_of`;
+# EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
+SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE = range(3, 9)
 SETTINGS_SIZE = 9
 AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
 
@@ -61,6 +64,7 @@ class Offers(Arrays):
     settings: I1
     candidate: I1  # (classes,) the next one of each class that may take something, -1: none
     offered: I1  # (classes,) the tier that it would take, -1: not looked yet
+    gate: I2  # (3, classes) of one that does not take what is free: the tier, its timer (ms), EVIDENCE
     aside: I1  # (jobs,) taken out of the queue while planning on paper
     size_of: I1  # (classes,) classes of the same number of GPUs have the same
     gpus_of: I1  # (sizes,)
@@ -114,6 +118,7 @@ def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, plac
     """Choose nodes for a job where there is room and note their reach; returns how many nodes."""
     queue, scratch = offers.queue, offers.queue.scratch
     used = lay_out(world, queue, paper, job, tier, place)
+    sort_nodes(scratch.nodes, scratch.counts, used)
     offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
     return used
 
@@ -130,7 +135,11 @@ def look_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: 
         job = -1
     elif offers.settings[GATED] == 1 and tier > 0:
         choose(world, offers, paper, job, tier, place)
-        if tools.opens(world, offers, job, tier) > world.clock[w.NOW]:
+        offers.settings[EVIDENCE] = -1
+        opening = tools.opens(world, offers, job, tier)
+        if opening > world.clock[w.NOW]:
+            offers.gate[0, cls], offers.gate[1, cls] = tier, opening - world.jobs[w.WAITING_SINCE, job]
+            offers.gate[2, cls] = offers.settings[EVIDENCE]
             job = first_open(world, offers, tools, cls, tier)
     offers.candidate[cls] = job
 
@@ -337,12 +346,18 @@ def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
     """Whether leases end now; plans the renewals. What isn't renewed is free in a moment."""
     if offers.settings[LEASE] == w.NEVER:
         return False
-    ended = collect_ended(world, offers.queue)
+    queue = offers.queue
+    ended = collect_ended(world, queue)
+    if ended == 0:
+        return False
     for i in range(ended):
-        note_end(world, offers, tools, offers.queue.scratch.jobs[i])
-    if ended > 0 and offers.settings[RENEWAL] != AGAIN:
+        note_end(world, offers, tools, queue.scratch.jobs[i])
+    if queue.settings[STALE] == 1:
+        queue.settings[STALE] = 0
+        key_all(world, queue, tools.parts, world.clock[w.NOW])
+    if offers.settings[RENEWAL] != AGAIN:
         renew(world, offers, tools, ended, plan)
-    return ended > 0
+    return True
 
 
 @kernel

@@ -64,6 +64,7 @@ class Queued:
     ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
     preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
     learns: ClassVar[bool] = False  # ``p`` ends with the histogram of the ended jobs' GPU time, see ``_queue.BINS``
+    declared_first: ClassVar[bool] = False  # estimate=auto begins with declared iterations
     by_tiers: ClassVar[bool] = False  # jobs are placed by network tier, not by a placement rule
 
     @staticmethod
@@ -113,7 +114,8 @@ class Queued:
             return "none"
         if self.estimate in ("oracle", "history"):
             return self.estimate
-        declared = trace.iterations > 0 if self.estimate == "declared" else np.zeros(len(trace), np.bool_)
+        first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
+        declared = (trace.iterations > 0) & first
         limited = (trace.limit > 0) & ~declared
         if self.estimate in ("limit", "declared") and not (declared | limited).any():
             column = {"limit": "limit", "declared": "iterations"}[self.estimate]

@@ -159,19 +159,26 @@ def tell_planned(world: World, queue: Queue, plan: Decision) -> None:
 
 
 @kernel
+def tell_everything(world: World, queue: Queue, plan: Decision) -> int:
+    """Say what holds for all: there is nothing free at all, or not."""
+    settings, told, code = queue.settings, queue.told, r.NONE
+    if settings[PREEMPTIVE] == 0 and settings[SHARES] == 0 and not any_gpu_free(world):
+        code = r.FULL  # then nobody was tried
+    if code != told.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
+        told.everything[0] = code
+    return code
+
+
+@kernel
 def tell(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
     """Say what has changed in why jobs wait."""
-    told, settings = queue.told, queue.settings
+    settings = queue.settings
     if world.clock[w.N_PENDING] == 0:
         return False
     if settings[BACKFILL] == B_CONSERVATIVE:
         tell_planned(world, queue, plan)
         return False
-    code = r.NONE
-    if settings[PREEMPTIVE] == 0 and settings[SHARES] == 0 and not any_gpu_free(world):
-        code = r.FULL  # then nobody was tried
-    if code != told.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
-        told.everything[0] = code
+    code = tell_everything(world, queue, plan)
     for pool in range(len(queue.head)):
         tell_pool(world, queue, plan, pool)
     for cls in range(len(queue.size)):

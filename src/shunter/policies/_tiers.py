@@ -137,9 +137,10 @@ def even_in_racks(world: World, usable: I64, mine: I64, shape: tuple[int, int, i
             nodes[used], counts[used] = node, each
             used += 1
             continue
-        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better
+        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better, and of equal ones the first
         for i in range(rack_begins + 1, used):
-            if usable[nodes[i]] > usable[nodes[emptiest]]:
+            a, b = nodes[i], nodes[emptiest]
+            if usable[a] > usable[b] or (usable[a] == usable[b] and a > b):
                 emptiest = i
         if usable[node] < usable[nodes[emptiest]]:
             nodes[emptiest] = node
@@ -262,31 +263,50 @@ def choose_by_tiers(world: World, queue: Queue, place: Any, paper: Paper, job: i
 
 
 @kernel
+def units_in(world: World, level: int, nodes: I64, used: int) -> int:
+    """How many machines each rack has (level 0), or racks each domain above, and so on; 0: not all as many."""
+    parent, child, here, before = -1, -1, 0, 0
+    for i in range(used):
+        if world.domains[level, nodes[i]] != parent:
+            if before > 0 and here != before:
+                return 0
+            before, here, child = here, 0, -1
+            parent = world.domains[level, nodes[i]]
+        inner = nodes[i] if level == 0 else world.domains[level - 1, nodes[i]]
+        here += 1 if inner != child else 0
+        child = inner
+    return here if before in (0, here) else 0
+
+
+@kernel
 def reach_of(world: World, tier: int, nodes: I64, counts: I64, used: int) -> int:
     """How many units of its tier a placement joins; one that is not even is a ring of all its GPUs.
 
-    Nodes are those of one placement, rack by rack.  What a job pays for its placement grows with this number.
+    Nodes come rack by rack.  What a job pays for its placement grows with this number.
     """
     if tier == 0:
         return 1
-    gpus, racks, rack, machines, per_rack, domains, even = 0, 0, -1, 0, -1, 0, True
-    domain = -1
+    gpus, even, joined, last = 0, True, 0, -1
     for i in range(used):
         gpus += counts[i]
         even = even and counts[i] == counts[0]
-        if world.domains[0, nodes[i]] != rack:
-            even = even and (racks < 2 or per_rack == machines)
-            per_rack = machines if racks > 0 else -1
-            rack, machines = world.domains[0, nodes[i]], 0
-            racks += 1
-        machines += 1
-        if tier > 1 and world.domains[tier - 2, nodes[i]] != domain:
-            domain = world.domains[tier - 2, nodes[i]]
-            domains += 1
-    even = even and (racks < 2 or per_rack == machines)
-    if not even:
-        return int(gpus)
-    return used if tier == 1 else domains
+        unit = nodes[i] if tier == 1 else world.domains[tier - 2, nodes[i]]
+        joined += 1 if unit != last else 0
+        last = unit
+    for level in range(tier - 1):
+        even = even and units_in(world, level, nodes, used) > 0
+    return int(joined if even else gpus)
+
+
+@kernel
+def sort_nodes(nodes: I64, counts: I64, used: int) -> None:
+    """Put chosen nodes in the order of their numbers, and so rack by rack."""
+    for i in range(1, used):
+        node, count, at = nodes[i], counts[i], i
+        while at > 0 and nodes[at - 1] > node:
+            nodes[at], counts[at] = nodes[at - 1], counts[at - 1]
+            at -= 1
+        nodes[at], counts[at] = node, count
 
 
 @kernel

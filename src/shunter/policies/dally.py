@@ -12,7 +12,7 @@ from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, Leasing, first_only
-from shunter.policies._offers import HISTORY_ROWS, LEASE, Offers
+from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
@@ -21,7 +21,7 @@ from shunter.world import F64, I64, Job, World
 # the one after the last of its waits in `kept`, a ring that holds them (ms) with their times
 TIMER, TUNED_AT, FIRST, LAST = range(4)
 # -- entries of the row after those: how timers come about
-MODE, WINDOW, DEVIATIONS, CLAMPS = range(4)
+MODE, WINDOW, DEVIATIONS, CLAMPS, UNIT = range(5)  # UNIT: the shortest wait that counts, and a timer without any
 AUTO, MANUAL = range(2)
 MODES = ("auto", "manual", "none", "infinite")
 MOST_WAITS = 512  # that a timer is tuned from: the latest ones
@@ -65,9 +65,9 @@ class Dally(Leasing):
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """Timers of all tiers but the last, by number of GPUs; without history a timer is one lease."""
         rows = (tiers - 1) * len(sizes)
-        own = np.zeros((rows + 1, 4))
+        own = np.zeros((rows + 1, 5))
         own[:, TUNED_AT] = -1
-        own[rows] = (MANUAL, self.history * HOUR * 1000, self.deviations, self.clamps)
+        own[rows] = (MANUAL, self.history * HOUR * 1000, self.deviations, self.clamps, (self.lease or HOUR) * 1000)
         if self.timers == "auto":
             own[rows, MODE] = AUTO
         elif self.timers == "manual":
@@ -80,13 +80,17 @@ class Dally(Leasing):
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """When the timers of all lower tiers that could hold the job have run out since it began to wait."""
         cls, longest = offers.queue.class_of[job], 0.0
-        sizes = len(offers.gpus_of)
+        sizes, tuned = len(offers.gpus_of), offers.own[len(offers.own) - 1, MODE] == AUTO
         for lower in range(tier):
             if offers.queue.tiers.takes[lower, cls] == 1:
                 row = lower * sizes + offers.size_of[cls]
-                if offers.own[len(offers.own) - 1, MODE] == AUTO and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
+                if tuned and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
                     tune(world, offers, row)
-                longest = max(longest, offers.own[row, TIMER])
+                if tuned:  # its timer changes without anything else happening when a wait is too old to count
+                    offers.settings[OPENING] = min(offers.settings[OPENING], forgets_at(offers, row))
+                if offers.own[row, TIMER] >= longest:
+                    longest = offers.own[row, TIMER]
+                    offers.settings[EVIDENCE] = int(offers.own[row, LAST] - offers.own[row, FIRST]) if tuned else -1
         return int(world.jobs[w.WAITING_SINCE, job] + math.ceil(longest))
 
     @staticmethod
@@ -94,8 +98,8 @@ class Dally(Leasing):
         """Remember how long it waited for this tier; waits of less than a lease say nothing."""
         waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
         row = tier * len(offers.gpus_of) + offers.size_of[offers.queue.class_of[job]]
-        tuned = offers.own[len(offers.own) - 1, MODE] == AUTO and row < len(offers.own) - 1
-        if tuned and waited >= offers.settings[LEASE]:
+        settings = offers.own[len(offers.own) - 1]
+        if settings[MODE] == AUTO and row < len(offers.own) - 1 and waited >= settings[UNIT]:
             at = int(offers.own[row, LAST]) % MOST_WAITS
             offers.kept[row, at] = waited
             offers.kept[row, MOST_WAITS + at] = world.clock[w.NOW]
@@ -104,12 +108,21 @@ class Dally(Leasing):
 
 
 @kernel
+def forgets_at(offers: Offers, row: int) -> int:
+    """When the oldest wait that a timer was tuned from no longer counts."""
+    first, window = int(offers.own[row, FIRST]), int(offers.own[len(offers.own) - 1, WINDOW])
+    if first == offers.own[row, LAST]:
+        return int(w.NEVER)
+    return int(offers.kept[row, MOST_WAITS + first % MOST_WAITS]) + window + 1
+
+
+@kernel
 def tune(world: World, offers: Offers, row: int) -> None:
     """Set a timer to the mean of its recent waits and some standard deviations; one lease without any."""
     own, waits, now = offers.own[row], offers.kept[row], world.clock[w.NOW]
-    window, deviations = offers.own[len(offers.own) - 1, WINDOW], offers.own[len(offers.own) - 1, DEVIATIONS]
+    settings = offers.own[len(offers.own) - 1]
     own[FIRST] = max(own[FIRST], own[LAST] - MOST_WAITS)
-    while own[FIRST] < own[LAST] and waits[MOST_WAITS + int(own[FIRST]) % MOST_WAITS] < now - window:
+    while own[FIRST] < own[LAST] and waits[MOST_WAITS + int(own[FIRST]) % MOST_WAITS] < now - settings[WINDOW]:
         own[FIRST] += 1
     count, total, squares = own[LAST] - own[FIRST], 0.0, 0.0
     for at in range(int(own[FIRST]), int(own[LAST])):
@@ -117,9 +130,11 @@ def tune(world: World, offers: Offers, row: int) -> None:
     mean = total / max(count, 1)
     for at in range(int(own[FIRST]), int(own[LAST])):
         squares += (waits[at % MOST_WAITS] - mean) ** 2
-    timer = mean + deviations * math.sqrt(squares / max(count - 1, 1)) if count > 0 else float(offers.settings[LEASE])
-    if offers.own[len(offers.own) - 1, CLAMPS] == 1:
-        timer = clamped(offers, row, timer, window)
+    timer = settings[UNIT]
+    if count > 0:
+        timer = mean + settings[DEVIATIONS] * math.sqrt(squares / max(count - 1, 1))
+    if settings[CLAMPS] == 1:
+        timer = clamped(settings, timer, row < len(offers.gpus_of))
     own[TUNED_AT] = now
     if timer != own[TIMER]:
         own[TIMER] = timer
@@ -127,9 +142,9 @@ def tune(world: World, offers: Offers, row: int) -> None:
 
 
 @kernel
-def clamped(offers: Offers, row: int, timer: float, window: float) -> float:
+def clamped(settings: F64, timer: float, machine: bool) -> float:
     """The timer within the bounds of the authors' simulator, which the paper does not mention."""
-    lease, machine = offers.settings[LEASE], row < len(offers.gpus_of)
+    lease, window = settings[UNIT], settings[WINDOW]
     low = (6 if machine else 12) * lease
     high = math.ceil(0.8 * window / lease) * lease if machine else window
     return float(min(max(timer, low), max(high, low)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,14 @@ from shunter.seeding import rng
 from shunter.world import F64
 
 RESAMPLES = 1000
+
+
+class Estimate(NamedTuple):
+    """A number and its 95 % interval; NaN where there is none, as from a single repeat."""
+
+    value: float
+    low: float
+    high: float
 
 
 def mean_difference(first: Sequence[F64], other: Sequence[F64], seed: int = 0) -> dict[str, Any]:
@@ -44,3 +52,21 @@ def _resample(values: F64, generator: np.random.Generator) -> F64:
     weights = generator.multinomial(len(starts), np.full(len(starts), 1 / len(starts)), size=RESAMPLES)
     found: F64 = (weights @ sums) / (weights @ sizes)
     return found
+
+
+def means_of_repeats(values: F64, seed: int = 0) -> F64:
+    """The mean over repeats, and after it those of the repeats drawn again and again.
+
+    The draws are the same for all that have as many repeats, so that sums and quotients of several are of paired ones.
+    """
+    drawn = rng(seed, "bootstrap.repeats").integers(len(values), size=(RESAMPLES, len(values)))
+    found: F64 = np.concatenate([[values.mean()], values[drawn].mean(axis=1)])
+    return found
+
+
+def estimate(means: F64, repeats: int) -> Estimate:
+    """What ``means_of_repeats``, or arithmetic on it, says."""
+    if repeats < 2:
+        return Estimate(float(means[0]), float("nan"), float("nan"))
+    low, high = np.percentile(means[1:], (2.5, 97.5))
+    return Estimate(float(means[0]), float(low), float(high))

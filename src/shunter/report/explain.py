@@ -40,6 +40,7 @@ class Piece:
     others: dict[int, int] = field(default_factory=dict)  # the jobs in its way, and for how long (ms)
     besides: int = 0  # ms of it that were short stretches with other reasons
     fitting: int = 0  # ms of it in which enough GPUs were free for it
+    wait_began: int = 0  # ms; the wait that it is a part of
 
 
 def find(run: Run, job_id: str) -> int:
@@ -92,7 +93,7 @@ def _pieces_of(told: I64, codes: tuple[str, ...], job: int, begin: int, end: int
     now = begin
     for time, scope, _, code, *numbers in [*told[told[:, 0] < end].tolist(), (end, -1, 0, 0)]:
         if time > now:
-            _extend(found, _holding(said, codes, job, now, time))
+            _extend(found, replace(_holding(said, codes, job, now, time), wait_began=begin))
             now = time
         if scope != r.OF_JOB or time >= begin:  # what was said of the job in an earlier wait is over
             said[scope] = (code, *numbers)
@@ -239,9 +240,21 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
             return f"its turn was planned for {moment(piece.numbers[0])}"
         case "unplanned":
             return f"not planned yet: {free} jobs held a reservation before it"
+        case "offer":
+            return _offer(run, piece)
         case "none":
             return "nothing known held it back"
     return f"{piece.code} {' '.join(str(number) for number in piece.numbers)}".strip()
+
+
+def _offer(run: Run, piece: Piece) -> str:
+    """What a job that declines free GPUs waits for, and how long it does."""
+    tier, timer, waits = piece.numbers
+    names = run.cluster.tier_names
+    name = names[min(tier, len(names) - 1)]
+    tuned = f", tuned from {waits} wait{'' if waits == 1 else 's'}" if waits >= 0 else ""
+    until = moment(piece.wait_began + timer)
+    return f"waited for a {name}-level offer, until {until} at most (timer {duration(timer / 1000)}{tuned})"
 
 
 def _in_front(run: Run, piece: Piece) -> tuple[str, str]:
@@ -305,5 +318,6 @@ REASONS = {
     "reservation": "another job's reservation",
     "planned": "planned for later",
     "unplanned": "too far back to be planned",
+    "offer": "waiting for closer GPUs",
     "dependency": "waiting for another job",
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.spread import reach, shape_key
+from shunter.sim.spread import place_of, reach, shape_key, slowdown_at
 from shunter.sim.state import State
+from shunter.sim.traffic import PLACE, REACH, RING
 
 
 @kernel
@@ -32,23 +33,31 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 
 
 @kernel
-def spread_speed(state: State, job: int) -> float:
-    """What is left of a job's speed where its GPUs are spread so: by its tier, and by the network.
+def note_spread(state: State, job: int) -> None:
+    """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
 
-    The network's table has no row for a job that was resized: nobody knows what it costs.
+    The network's tables have no row for a job that was resized: nobody knows what it costs.
     """
-    network, jobs, found = state.network, state.world.jobs, 1.0
-    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.key) == 0:
-        return found
-    widest = reach(state.world, job, len(network.radix))
-    if len(state.tier_speed) > 0:
-        found = state.tier_speed[jobs[w.MODEL, job], min(widest, 2)]
-    row = network.row[job]
+    network, jobs, shared = state.network, state.world.jobs, len(state.traffic.capacity) > 0
+    widest, place, row = reach(state.world, job, len(network.radix)), -1, network.row[job]
     if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
-        key, place = shape_key(state.world, network.radix, job, widest), 0
-        while network.key[row, place] != key and place + 1 < network.key.shape[1]:
-            place += 1
-        found *= 1.0 / network.slowdown[row, place]
+        key = shape_key(state.world, network.radix, job, widest)
+        place = place_of(network, row, key)
+        if shared:
+            state.traffic.jobs[REACH, job] = widest
+            state.traffic.jobs[RING, job] = key < 0
+            state.traffic.jobs[PLACE, job] = place
+    state.world.progress[w.SPREAD, job] = spread_speed(state, job, widest, place, 1.0)
+
+
+@kernel
+def spread_speed(state: State, job: int, widest: int, place: int, stretch: float) -> float:
+    """What is left of a job's speed: by its tier, and by the network where it knows the job's shape."""
+    found = 1.0
+    if len(state.tier_speed) > 0:
+        found = state.tier_speed[state.world.jobs[w.MODEL, job], min(widest, 2)]
+    if place >= 0:
+        found *= 1.0 / slowdown_at(state.network, state.network.row[job], place, stretch)
     return float(found)
 
 

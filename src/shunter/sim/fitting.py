@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.sim.state import codes
+from shunter.sim.state import codes, known_to
 from shunter.world import I64
 
 
@@ -40,6 +40,7 @@ def _classes(demand: I64) -> tuple[I64, I64]:
 
 def check_fit(trace: Trace, cluster: Cluster, policy: Any) -> None:
     """Refuse a trace in which some job can never run."""
+    known_to(cluster, trace)
     misfits = np.flatnonzero(unfit(trace, cluster, policy))
     if len(misfits):
         job = misfits[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shunter.cluster import Cluster
-from shunter.errors import ClusterError
+from shunter.errors import ClusterError, NetworkError
 from shunter.network.placing import Costs
 from shunter.seeding import rng
 from shunter.world import F64, I64
@@ -43,8 +43,13 @@ class Scenario:
     tier_speed: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     # of a model: its speed on one node, in one rack, across racks; 1 where not given
     network: Costs | None = None  # what placements cost the models of the trace; None: nothing
+    contention: bool = False  # jobs share the links that lead out of machines, racks and so on; else each has its own
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
+
+    def __post_init__(self) -> None:
+        if self.contention and self.network is None:
+            raise NetworkError("contention is about the links of a network, and there is none; set network too")
 
     def fault_table(self, nodes: int, begin: int) -> I64:
         """The faults that are not over by ``begin`` as rows (time, node, end, known), in order of time."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
-from shunter.arrays import F2, I1, I2, Arrays
+from shunter.arrays import F1, F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.model import GPU, Trace
-from shunter.network.placing import Costs, Shape, possible_shapes, room, top
-from shunter.world import I64, World
+from shunter.network.placing import Costs, Shape, possible_shapes, room, tightest, top
+from shunter.world import F64, I64, World
 
 
 class Network(Arrays):
@@ -18,39 +18,46 @@ class Network(Arrays):
 
     row: I1  # (jobs,) of the tables; -1: the job's model is not known, or it has one GPU
     key: I2  # (rows, shapes) of the shapes that a row knows, as `shape_key` gives them; 0: none
-    slowdown: F2  # (rows, shapes) iteration time over compute time
+    slowdown: F2  # (rows, shapes x stretches) iteration time over compute time
+    stretch: F1  # (stretches,) of messages between machines, ascending from 1
     radix: I1  # (tiers,) with which the units of each tier enter a key
 
 
-def network(trace: Trace, cluster: Cluster, costs: Costs | None) -> Network:
-    """The tables for the jobs of a trace; every shape that one of them can have is worked out beforehand."""
+def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -> Network:
+    """The tables for the jobs of a trace; every shape that one of them can have is worked out beforehand.
+
+    An iteration may be shorter where messages take longer, because others come first then.  So that no job gains from a
+    neighbour, the longest up to each stretch counts.
+    """
     most = room(cluster)
     radix = np.cumprod([1, *(units + 1 for units in most[:-1])])
     gpus = np.maximum(trace.gpus // GPU, 1)
     concerned = (gpus > 1) & (trace.model >= 0) & (gpus <= np.prod(most))  # who never fits is told elsewhere
     row = np.full(len(trace), -1, np.int64)
     if costs is None or not concerned.any():
-        return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), radix)
+        return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), stretch, radix)
     pairs, inverse = np.unique(np.stack((trace.model[concerned], gpus[concerned]), axis=1), axis=0, return_inverse=True)
     row[concerned] = inverse
-    shapes = {int(count): _keys(int(count), most, radix) for count in np.unique(pairs[:, 1])}
+    shapes = {int(count): _keys(int(count), most, radix, costs.uneven) for count in np.unique(pairs[:, 1])}
     width = max(map(len, shapes.values()))
-    key, slowdown = np.zeros((len(pairs), width), np.int64), np.ones((len(pairs), width))
+    key, slowdown = np.zeros((len(pairs), width), np.int64), np.ones((len(pairs), width, len(stretch)))
     for index, (model, count) in enumerate(pairs.tolist()):
         for place, (number, shape) in enumerate(shapes[count].items()):
             key[index, place] = number
-            slowdown[index, place] = costs.iteration(trace.models[model], shape).slowdown
-    return Network(row, key, slowdown, radix)
+            shares = 1 / stretch if top(shape) else stretch[:1]
+            found = [costs.iteration(trace.models[model], shape, share).slowdown for share in shares.tolist()]
+            slowdown[index, place] = np.maximum.accumulate(found)
+    return Network(row, key, slowdown.reshape(len(pairs), -1), stretch, radix)
 
 
-def _keys(gpus: int, most: Shape, radix: I64) -> dict[int, Shape]:
-    """The shapes that so many GPUs can have, by key: even ones, and flat rings by their tier, below 0."""
+def _keys(gpus: int, most: Shape, radix: I64, uneven: str) -> dict[int, Shape]:
+    """The shapes that so many GPUs can have, by key: even ones, and below 0, by their tier, what uneven ones cost."""
     found = {}
     for shape in possible_shapes(gpus, most):
         if all(units <= there for units, there in zip(shape, most, strict=True)):
             found[int(np.dot(shape, radix))] = shape
-        if gpus > 1 and shape[top(shape)] == gpus:
-            found[-top(shape)] = shape
+        if top(shape) and shape[top(shape)] == gpus:
+            found[-top(shape)] = shape if uneven == "ring" else tightest(gpus, most, top(shape))
     return found
 
 
@@ -109,3 +116,26 @@ def shape_key(world: World, radix: I64, job: int, widest: int) -> int:
             return -widest
         key += count * radix[tier]
     return key
+
+
+@kernel
+def place_of(network: Network, row: int, key: int) -> int:
+    """Which of its shapes a row has under a key; it knows all that its jobs can have."""
+    place = 0
+    while network.key[row, place] != key and place + 1 < network.key.shape[1]:
+        place += 1
+    return place
+
+
+@kernel
+def slowdown_at(network: Network, row: int, place: int, stretch: float) -> float:
+    """The slowdown of a shape where messages between machines take so many times longer: linear between the known."""
+    points = len(network.stretch)
+    first, at = place * points, 1
+    if stretch <= 1.0 or points == 1:
+        return float(network.slowdown[row, first])
+    while at + 1 < points and stretch > network.stretch[at]:
+        at += 1
+    low, high = network.stretch[at - 1], network.stretch[at]
+    base, rise = network.slowdown[row, first + at - 1], network.slowdown[row, first + at]
+    return float(base + (rise - base) * (stretch - low) / (high - low))

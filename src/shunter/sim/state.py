@@ -11,6 +11,7 @@ from shunter.errors import ClusterError
 from shunter.model import GPU, Trace
 from shunter.sim.scenario import Scenario
 from shunter.sim.spread import Network, network
+from shunter.sim.traffic import Traffic, stretches, traffic
 from shunter.world import I64, World
 
 UNLIMITED = 2**60
@@ -47,7 +48,8 @@ class State(Arrays):
     told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
     faults: I2  # (faults, 4), never changed
     tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model; or nothing
-    network: Network
+    network: Network  # never changed
+    traffic: Traffic
     pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
     wake: I1  # (1,) ms that a sleeping node needs
     paper: World  # to try a plan on: nodes and gpus of its own
@@ -66,6 +68,7 @@ def copy(state: State) -> State:
         heap=state.heap.copy(),
         log=log,
         told=state.told.copy(),
+        traffic=state.traffic.copy(),
         paper=paper_for(world),
     )
 
@@ -106,13 +109,15 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
-    speeds = (tier_speed, network(trace, cluster, scenario.network), pair_speed)
+    costs, contention = scenario.network, scenario.contention
+    links = (network(trace, cluster, costs, stretches(cluster, contention)), traffic(cluster, n, contention))
+    speeds = (tier_speed, *links, pair_speed)
     return State(world, truth, counts, heap, log, told, faults, *speeds, wake, paper_for(world))
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     n = len(trace)
-    vc, kind = _known_to(cluster, trace)
+    vc, kind = known_to(cluster, trace)
     jobs = np.zeros((w.JOB_COLUMNS, n), np.int64)
     jobs[w.SUBMIT] = trace.submit
     jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
@@ -155,7 +160,7 @@ def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:
     return np.array([index.get(name, -2) for name in names] + [-1], np.int64)[values]
 
 
-def _known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
+def known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
     """The jobs' virtual clusters and GPU types as codes of the cluster; refuses what the cluster lacks."""
     vc = codes(trace.vc, trace.vcs, cluster.vcs)
     kind = codes(trace.gpu_type, trace.gpu_types, cluster.named_types)

@@ -6,7 +6,7 @@ import math
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.sim.dynamics import speed, spread_speed
+from shunter.sim.dynamics import note_spread, speed, spread_speed
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
 from shunter.sim.state import (
     BASE,
@@ -27,6 +27,8 @@ from shunter.sim.state import (
     WHERE,
     State,
 )
+from shunter.sim.traffic import PLACE, REACH, enter, may_meet, stretch_of
+from shunter.sim.traffic import leave as leave_links
 from shunter.world import I64, World
 
 SLACK = 1e-6  # ms; what sums of floats may be off without an end or a checkpoint moving by a whole step
@@ -74,7 +76,8 @@ def settle(state: State, job: int) -> None:
     if now > state.world.jobs[w.SINCE, job]:
         elapsed = now - state.world.jobs[w.SINCE, job]
         progress[w.WORK, job] += elapsed * progress[w.RATE, job]
-        progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
+        if progress[w.SPREAD, job] != 1.0:
+            progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
         state.world.jobs[w.SINCE, job] = now
 
 
@@ -103,6 +106,33 @@ def retime_neighbours(state: State, gpu: int, job: int) -> None:
         other = state.world.slots[w.SLOT_JOB, slot]
         if other >= 0 and other != job and state.world.jobs[w.STATE, other] == w.RUNNING:
             retime(state, other)
+
+
+@kernel
+def share_links(state: State, job: int) -> None:
+    """A job came to or left its links: it and those that share one with it get what is theirs now."""
+    world, traffic = state.world, state.traffic
+    for at in range(traffic.count[0]):
+        other = traffic.listed[at]
+        if not may_meet(world, traffic, job, other):
+            continue
+        stretch = stretch_of(world, traffic, other)
+        if stretch != traffic.stretch[other]:
+            settle(state, other)
+            traffic.stretch[other] = stretch
+            widest, place = traffic.jobs[REACH, other], traffic.jobs[PLACE, other]
+            world.progress[w.SPREAD, other] = spread_speed(state, other, widest, place, stretch)
+            if other != job and world.jobs[w.STATE, other] == w.RUNNING:
+                retime(state, other)
+
+
+@kernel
+def spread_out(state: State, job: int) -> None:
+    """A job was put on several GPUs: that may cost it speed, and others whose links it uses."""
+    note_spread(state, job)
+    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
+        enter(state.world, state.traffic, job)
+        share_links(state, job)
 
 
 # ------------------------------------------------------------------------------------------- taking and releasing GPUs
@@ -138,13 +168,19 @@ def take(state: State, job: int, gpu_ids: I64) -> None:
         count += 1
     record(state, w.START, job, here, count * share)
     jobs[w.WORKERS, job] = len(gpu_ids)
-    world.progress[w.SPREAD, job] = spread_speed(state, job)
+    world.progress[w.SPREAD, job] = 1.0
+    if len(gpu_ids) > 1 and len(state.tier_speed) + len(state.network.key) > 0:
+        spread_out(state, job)
 
 
 @kernel
 def release(state: State, job: int) -> None:
     """Take a job off its GPUs; those who stay behind run faster."""
     world = state.world
+    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
+        leave_links(world, state.traffic, job)
+        share_links(state, job)
+        state.traffic.jobs[REACH, job] = 0
     jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
     per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
     slot = jobs[w.HEAD, job]

@@ -1,9 +1,6 @@
-"""Runs to make reports of, and a browser to look at them."""
+"""Runs to make reports of."""
 
 from __future__ import annotations
-
-import os
-import shutil
 
 import numpy as np
 import pytest
@@ -53,17 +50,3 @@ def large():
     about = {"policy": "made-up", "oracle": False, "estimate": "none", "seed": 0}
     cluster = Cluster("1000x8", (NodeGroup(nodes, 8),))
     return Result(Experiment("made-up"), about, trace, cluster, table, events, "0" * 16, 1.0).kept
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """A Chromium without a window."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = os.environ.get("SHUNTER_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        pytest.skip("no Chromium; install it (apt-get install chromium), or name one with SHUNTER_CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()

@@ -17,32 +17,6 @@ LIMIT = 3_000_000  # bytes of a report
 HTML_OF_A_PAGE = page.render("Empty", "", [])
 
 
-@pytest.fixture
-def visit(browser, tmp_path):
-    """Opens a page without network; in the end, it must have asked for nothing and said nothing."""
-    said, asked, contexts = [], [], []
-
-    def open_page(text, **settings):
-        (tmp_path / "page.html").write_text(text, encoding="utf-8")
-        context = browser.new_context(offline=True, **settings)
-        contexts.append(context)
-        opened = context.new_page()
-        opened.on("console", lambda message: said.append(message.text))
-        opened.on("pageerror", lambda error: said.append(str(error)))
-        opened.on("request", lambda request: asked.append(request.url))
-        opened.goto((tmp_path / "page.html").as_uri())
-        if '<figure class="timeline"' in text:
-            opened.wait_for_selector("canvas[data-ready]")
-        return opened
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith("file:")] == []
-    assert len(asked) == len(contexts)
-
-
 @pytest.fixture(scope="session")
 def compared(kept):
     return report(kept)

@@ -50,6 +50,17 @@ def test_the_winner_is_named_with_its_lead_and_its_price():
     assert "fifo has the shortest p99 of wait, 6.67 m." in text
 
 
+def test_communication_and_tiers_have_a_table_where_a_network_costs_time():
+    tiers = {"machine": {"jobs": 0.75, "gpu_time": 0.25}, "rack": {"jobs": 0.25, "gpu_time": 0.75}}
+    rows = [row("fifo", 400, tiers=tiers, communication_s=None), row("las", 236, tiers=tiers, communication_s=None)]
+    assert "communication" not in plain("".join(findings.tables(rows)))
+    for each, mean in zip(rows, (60.0, 120.0), strict=True):
+        each["communication_s"] = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), mean)
+    (found,) = [each for each in findings.tables(rows) if "communication mean" in each]
+    assert re.findall(r"[A-Z a-z]+: rack", plain(found).replace("  ", "\n")) == ["jobs: rack", "GPU time: rack"]
+    assert all(text in plain(found) for text in ("1.00 m", "2.00 m", "75.0 %", "25.0 %"))
+
+
 def test_an_oracle_is_a_bound_and_no_winner():
     text = told(row("fifo", 400), row("sjf", 200, oracle=True))
     assert text.startswith("fifo has the shortest mean JCT") is False or "sjf* has the shortest" not in text

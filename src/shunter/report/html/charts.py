@@ -76,6 +76,23 @@ def bars(
     return _chart("stacked-bars" if stack else "bars", x, _axis(y_axis), series, styles)
 
 
+def intervals(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[tuple[float, float, float]]],
+    x_label: str,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+) -> Chart:
+    """One group of points per name, one point per series; each a value with the ends of its interval, or NaN."""
+    tables = {name: np.array(points, np.float64).reshape(-1, 3) for name, points in series.items()}
+    x = {"label": x_label, "names": list(names)}
+    chart = _chart("intervals", x, _axis(y_axis), {name: table[:, 0] for name, table in tables.items()}, styles)
+    for drawn in chart["series"]:
+        drawn["low"], drawn["high"] = (numbers(tables[drawn["name"]][:, column]) for column in (1, 2))
+    return chart
+
+
 def cdf(samples: Mapping[str, ArrayLike], x_axis: Axis, *, styles: Sequence[int] | None = None) -> Chart:
     """Which share of each sample is at most so large; NaN counts as larger than all."""
     shares = np.unique(np.concatenate([np.linspace(0, 1, CDF_POINTS + 1), [0.995, 0.998, 0.999]]))

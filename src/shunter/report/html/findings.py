@@ -267,7 +267,19 @@ def tables(rows: Sequence[Row]) -> list[str]:
         table("Times: completion (JCT, submission to end) and wait in the queue", ["policy", *(t[0] for t in times)],
               lines),
         table("Everything else", headings, _lines(rows, second)),
+        *([_network(rows)] if rows[0].get("communication_s") else []),
     ]  # fmt: skip
+
+
+def _network(rows: Sequence[Row]) -> str:
+    """What communication took of the jobs' time, and how far they were spread."""
+    title = "Network: communication that no computing hides, jobs by the widest tier of their runs, GPU time by tier"
+    times = [_column(rows, _point("communication_s", point), duration, min) for point in _POINTS]
+    tiers = [(tier, key) for key in ("jobs", "gpu_time") for tier in rows[0]["tiers"]]
+    shares = [[share(row["tiers"][tier][key]) for row in rows] for tier, key in tiers]
+    headings = [f"communication {point}" for point in _POINTS]
+    headings += [f"{'jobs' if key == 'jobs' else 'GPU time'}: {tier}" for tier, key in tiers]
+    return table(title, ["policy", *headings], _lines(rows, [*times, *shares]))
 
 
 def _column(

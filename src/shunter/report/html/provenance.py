@@ -88,4 +88,5 @@ def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
     words += ["--seed", str(record.seed)] if record.seed else []
     words += ["--drop-unfit"] if record.drop_unfit else []
     words += ["--network", record.network] if record.network else []
+    words += ["--contention"] if record.contention else []
     return shlex.join(words)

@@ -10,6 +10,7 @@
   const COLOURS = 10;
   const LONGEST_NAME = 32; // letters, slanting under a bar
   const MOST_ROWS = 200; // of the table behind a chart
+  const FILLED = /bars|stacked|intervals/; // kinds whose series are told apart by colour alone
 
   const colour = (style) => `var(--s${style % COLOURS})`;
   const dash = (style) => DASHES[(style + Math.floor(style / COLOURS)) % DASHES.length];
@@ -33,6 +34,8 @@
         }
     return low > high ? [0, 1] : [low, high];
   };
+  const between = (one, i, unit) =>
+    one.low && one.low[i] !== null ? ` (${written(unit, one.low[i])} to ${written(unit, one.high[i])})` : "";
   const sums = (lists) => lists[0].map((_, i) => lists.reduce((sum, list) => sum + (list[i] || 0), 0));
 
   class Figure {
@@ -56,7 +59,7 @@
     legend() {
       const list = make("ul", { class: "legend", "aria-label": "Shown in the charts" });
       if (this.spec.series.length < 2) return list;
-      const filled = /bars|stacked/.test(this.spec.kind);
+      const filled = FILLED.test(this.spec.kind);
       for (const { name, style } of this.spec.series) {
         const toggle = make("button", {
           type: "button",
@@ -141,19 +144,23 @@
     }
 
     names(names) {
+      const between = this.spec.kind === "intervals"; // points lie beside the middle of their group
       const label = {
         color: "var(--muted)",
         fontSize: 12,
         interval: 0,
         rotate: this.slant ? 40 : 0,
-        formatter: (name) => (this.slant && name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name),
+        formatter: (one) => {
+          const name = between ? names[one] : one;
+          return this.slant && name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+        },
       };
+      const groups = { min: -0.5, max: names.length - 0.5, splitLine: { show: false } };
       return {
-        type: "category",
-        data: names,
+        ...(between ? { type: "value", ...groups } : { type: "category", data: names }),
         axisLine: { lineStyle: { color: "var(--line)" } },
         axisTick: { show: false },
-        axisLabel: label,
+        axisLabel: between ? { ...label, customValues: names.map((_, i) => i) } : label,
       };
     }
 
@@ -181,7 +188,8 @@
       const { x, kind, series } = this.spec;
       if (kind !== "cdf") return scale(x, ...(this.zoom ? this.zoom.now : extent([x.values])), most);
       const [low, high] = extent(series.map((one) => one.values));
-      const floor = x.unit === "duration" ? 1 : x.log ? Math.max(low, 1e-3) : low;
+      const power = 10 ** Math.floor(Math.log10(Math.max(low, 1)));
+      const floor = x.unit === "duration" ? power : x.log ? Math.max(low, 1e-3) : low;
       this.floor = x.log ? floor : -Infinity;
       return scale({ ...x, floor: low < floor }, x.log ? floor : Math.min(low, 0), Math.max(high, floor * 10), most);
     }
@@ -191,6 +199,7 @@
         of = (one) => (this.points ? this.points.peaks.get(one.name) || this.points.values.get(one.name) : one.values),
         lists = this.shown().map(of);
       if (kind === "cdf") return scale(y, 0, 1, 5);
+      if (kind === "intervals") lists.push(...this.shown().map((one) => one.high));
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       return scale(y, Math.min(low, 0), high || 1, 5);
     }
@@ -236,10 +245,30 @@
       return points.filter(([value]) => value !== null).map(([value, share]) => [at(value), share]);
     }
 
-    drawn({ name, style, values, peaks }) {
-      const { kind } = this.spec;
+    // Points beside one another, each on the line of its interval.
+    withIntervals({ name, style, values, low, high }, common) {
+      const shown = this.shown(),
+        pitch = Math.min(0.85 / shown.length, 0.16),
+        aside = pitch * (shown.findIndex((one) => one.name === name) - (shown.length - 1) / 2);
+      const line = { type: "line", silent: true, lineStyle: { color: colour(style), width: 2.5, opacity: 0.6 } };
+      const ends = low.flatMap((_, i) => [
+        [i + aside, low[i]],
+        [i + aside, high[i]],
+        [i + aside, null],
+      ]);
+      const points = values.map((value, i) => [i + aside, value]);
+      return [
+        { ...common, type: "line", data: points, symbol: "circle", symbolSize: 9, lineStyle: { width: 0 }, z: 3 },
+        { ...common, ...line, data: ends, showSymbol: false, connectNulls: false },
+      ];
+    }
+
+    drawn(one) {
+      const { name, style, values, peaks } = one,
+        { kind } = this.spec;
       const stack = /stacked/.test(kind) ? "all" : undefined;
       const common = { name, stack, itemStyle: { color: colour(style) }, emphasis: { disabled: true } };
+      if (kind === "intervals") return this.withIntervals(one, common);
       if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
       const line = { color: colour(style), width: 2, type: dash(style) };
       const placed = (list) => list.map((y, i) => [this.points.x[i], y]);
@@ -268,19 +297,19 @@
       const head = x.names ? x.names[dataIndex] : told(x, this.points.x[dataIndex]);
       const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
       const most = (one) => (one.peaks ? `, up to ${written(y.unit, this.points.peaks.get(one.name)[dataIndex])}` : "");
-      return [head, (one) => written(y.unit, values(one)[dataIndex]) + most(one)];
+      return [head, (one) => written(y.unit, values(one)[dataIndex]) + most(one) + between(one, dataIndex, y.unit)];
     }
 
     tooltip() {
       const { kind } = this.spec;
       const formatter = ([point]) => {
         const [head, text] = this.told(point);
-        const mark = (one) => swatch(one.style, /bars|stacked/.test(kind)) + clean(one.name);
+        const mark = (one) => swatch(one.style, FILLED.test(kind)) + clean(one.name);
         const rows = this.shown().map((one) => `<tr><td>${mark(one)}</td><td>${text(one)}</td></tr>`);
         return `<div class="tip"><b>${clean(head)}</b><table>${rows.join("")}</table></div>`;
       };
       const line = { color: "var(--muted)", type: "solid" };
-      const pointer = { type: /bars/.test(kind) ? "none" : "line", animation: false, lineStyle: line };
+      const pointer = { type: /bars|intervals/.test(kind) ? "none" : "line", animation: false, lineStyle: line };
       return {
         trigger: "axis",
         confine: true,
@@ -301,7 +330,8 @@
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
       const heads = axis.names || axis.values.map((one) => told(axis, one));
       const most = (one, i) => (one.peaks && one.peaks[i] !== null ? `, up to ${written(unit, one.peaks[i])}` : "");
-      const body = heads.map((head, i) => [head, ...series.map((one) => written(unit, one.values[i]) + most(one, i))]);
+      const cell = (one, i) => written(unit, one.values[i]) + most(one, i) + between(one, i, unit);
+      const body = heads.map((head, i) => [head, ...series.map((one) => cell(one, i))]);
       const every = Math.ceil(heads.length / MOST_ROWS);
       const title = caption + (every > 1 ? `, one of ${every} values` : "");
       const headings = [axis.label, ...series.map((one) => one.name)];

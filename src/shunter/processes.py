@@ -1,0 +1,87 @@
+"""Tasks side by side in processes that leave Ctrl-C to their parent, stop when told, and never outlive it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeAlias
+
+from shunter.errors import RunError
+
+Progress: TypeAlias = Callable[[int, int], None]  # told how many steps are done, of how many in all
+Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, whom to tell
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run_tasks(
+    work: Work, shared: Any, tasks: Sequence[Any], steps: Sequence[int], workers: int, progress: Progress
+) -> list[Any]:
+    """What ``work(shared, task, tell)`` returns for each task; a task has so many steps, and tells how many are done.
+
+    With one worker, or for one task, all is done in this process.
+    """
+    total, found = sum(steps), []
+    if min(workers, len(tasks)) <= 1:
+        for number, task in enumerate(tasks):
+            before = sum(steps[:number])
+            found.append(work(shared, task, lambda done, before=before: progress(before + done, total)))  # type: ignore[misc]
+            progress(before + steps[number], total)
+        return found
+    processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
+    done = processes.Array("q", len(tasks) + 1)  # steps per task; the last entry says: stop
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (work, shared, done))
+    try:
+        futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
+        pending = set(futures)
+        while pending:
+            ready, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
+            for future in ready:
+                future.result()
+            progress(sum(done[:-1]), total)
+        return [future.result() for future in futures]
+    except BrokenProcessPool:
+        done[-1] = 1
+        raise RunError(
+            "a process died (out of memory?), or a script started processes outside of \"if __name__ == '__main__':\";"
+            " repeat with fewer workers"
+        ) from None
+    except BaseException:
+        done[-1] = 1
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_work: Work
+_shared: Any
+_done: Any
+
+
+def _begin(work: Work, shared: Any, done: Any) -> None:
+    """Prepare a worker process."""
+    global _work, _shared, _done  # a worker is told once what all its tasks share
+    _work, _shared, _done = work, shared, done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_stop_when_told, daemon=True).start()
+
+
+def _stop_when_told() -> None:
+    parent = multiprocessing.parent_process()
+    while parent is not None and parent.is_alive() and not _done[-1]:
+        parent.join(0.2)
+    os._exit(1)  # in the middle of a task: what it writes appears whole or not at all
+
+
+def _do(number: int, task: Any, steps: int) -> Any:
+    found = _work(_shared, task, lambda done: _done.__setitem__(number, done))
+    _done[number] = steps
+    return found

@@ -1,0 +1,1 @@
+"""Published experiments, run again: their figures and ours side by side."""

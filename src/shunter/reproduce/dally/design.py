@@ -1,0 +1,236 @@
+"""What is run: workloads x cluster sizes x schedulers, and the same under other readings, networks and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter import registry, traces
+from shunter.errors import RunError, did_you_mean
+from shunter.files import data_folder
+from shunter.model import Trace
+from shunter.reproduce.dally.standin import standin
+from shunter.reproduce.trials import Case, with_settings
+
+FILES = {
+    "batch": "sense_500jobs_0start0arrival-withBert.json.gz",
+    "poisson": "sense_500jobs_poisson_1proc-week.json.gz",
+}
+RACKS = (2, 4, 8, 16)
+REPEATS = 10
+SHOWN = 8  # racks of Tables II and III, and of the figures over time
+HOUR = 3600
+WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A policy under the name that the paper gives it."""
+
+    label: str
+    policy: str
+    style: int  # its colour
+
+
+DALLY = Scheduler("Dally", "dally", 0)
+TIRESIAS = Scheduler(
+    "Tiresias", "tiresias:lease=3600,limits=none,fit=first,spread=list", 1
+)  # as Dally's authors run it
+GANDIVA = Scheduler("Gandiva", "gandiva", 6)
+MANUAL = Scheduler("Dally-manual", "dally:timers=manual", 2)
+NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
+CONSOLIDATED = Scheduler("Dally-fullyConsolidated", "dally:timers=infinite", 5)
+PAPERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
+OURS = Scheduler("Marshal (ours)", "marshal", 3)
+SCHEDULERS = (*PAPERS, OURS)
+FREE_STYLES = (7, 8, 9)  # of any other
+
+
+@dataclass(frozen=True)
+class World:
+    """How the network is modelled."""
+
+    title: str
+    network: str
+    contention: bool
+    told: str
+
+
+TABLE_I = World("Table I", "dally", False, "the network that was fitted to Table I")
+WORLDS = (
+    World("Profiled network", "profiled", False, "compute as measured and links as specified, instead of Table I"),
+    World("Contention", "profiled", True, "the profiled network, and jobs that share its links"),
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to understand what the paper leaves open: settings for the policies that have them."""
+
+    title: str
+    settings: Mapping[str, object]
+    only: str = ""  # the policy that it is about; "": all
+
+    def of(self, policy: str) -> str:
+        """A policy's text under this reading; its own where that changes nothing."""
+        asked = self.settings if self.only in ("", policy.partition(":")[0]) else {}
+        return with_settings(policy, asked)
+
+
+READINGS = (
+    Reading("lease of 20 minutes", {"lease": 1200}),
+    Reading("lease of 2 hours", {"lease": 7200}),
+    Reading("who wins again keeps its GPUs", {"renewal": "keep"}),
+    Reading(
+        "Tiresias with queues and preemption, as its authors describe it",
+        {"lease": 0, "limits": "18000", "fit": "best", "spread": "pack"},
+        only="tiresias",
+    ),
+    Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
+    Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
+    Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
+    Reading("waits count for 12 hours", {"history": 12}),
+    Reading("waits count for 48 hours", {"history": 48}),
+    Reading("timers are mean waits", {"deviations": 0}),
+    Reading("timers within the bounds of the authors' simulator", {"clamps": "true"}),
+)
+TIMERS_H = (0, 1, 3, 6, 12, 24, 48)  # of a machine; that of a rack is twice as long, as with 12 and 24 hours
+LEASES_S = (1200, 1800, 3600, 7200, 14400)
+ABLATIONS = (  # what our own policy is without its parts
+    Reading("never waits for a better place", {"patience": 0}, "marshal"),
+    Reading("does not try out places", {"probe": 0}, "marshal"),
+    Reading("least GPU time so far first", {"order": "attained"}, "marshal"),
+    Reading("every lease is given anew", {"renewal": "again"}, "marshal"),
+    Reading("uneven placements", {"spread": "pack"}, "marshal"),
+    Reading("first machine that has room", {"fit": "first"}, "marshal"),
+)
+HELD_OUT = " (held out)"  # every other job: the settings of our own policy were chosen on the rest
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which part of the experiment is run."""
+
+    workloads: tuple[str, ...] = tuple(FILES)
+    racks: tuple[int, ...] = RACKS
+    schedulers: tuple[Scheduler, ...] = SCHEDULERS
+    repeats: int = REPEATS
+    seed: int = 0
+
+    @property
+    def shown(self) -> int:
+        """The cluster size that single figures show."""
+        return SHOWN if SHOWN in self.racks else max(self.racks)
+
+    @property
+    def styles(self) -> dict[str, int]:
+        """Colours by label."""
+        return {scheduler.label: scheduler.style for scheduler in self.schedulers}
+
+    def has(self, *wanted: Scheduler) -> bool:
+        """Whether all these take part."""
+        return set(wanted) <= set(self.schedulers)
+
+    def case(self, workload: str, racks: int, policy: str, world: World = TABLE_I) -> Case:
+        """One cell."""
+        text = with_settings(policy, {})
+        return Case(workload, f"dally-{racks}rack", text, world.network, world.contention)
+
+    def read(self, reading: Reading, workload: str, scheduler: Scheduler) -> Case:
+        """A cell of the shown size under another reading; the same as without where that changes nothing."""
+        return self.case(workload, self.shown, reading.of(scheduler.policy))
+
+    def readings(self) -> list[Reading]:
+        """Those that change anything for the schedulers that take part."""
+        return [r for r in READINGS if any(r.of(s.policy) != with_settings(s.policy, {}) for s in self.schedulers)]
+
+    def timed(self, workload: str, hours: float) -> Case:
+        """Dally with timers of a length set by hand, on the shown size."""
+        timers = {"machine_timer": hours * HOUR, "rack_timer": 2 * hours * HOUR}
+        return self.case(workload, self.shown, with_settings(MANUAL.policy, timers))
+
+    def leased(self, workload: str, scheduler: Scheduler, seconds: float) -> Case:
+        """A scheduler with another lease, on the shown size."""
+        return self.case(workload, self.shown, with_settings(scheduler.policy, {"lease": seconds}))
+
+    def with_leases(self) -> list[Scheduler]:
+        """Schedulers whose lease is varied: Gandiva takes too long, and Dally's variants differ in other things."""
+        wanted = [s for s in self.schedulers if s in (TIRESIAS, DALLY) or s not in PAPERS]
+        return [s for s in wanted if with_settings(s.policy, {"lease": LEASES_S[0]}) != with_settings(s.policy, {})]
+
+    def cases(self) -> Iterator[Case]:
+        """Everything that is run; some of it more than once on the list."""
+        for workload in self.workloads:
+            for scheduler in self.schedulers:
+                for racks in self.racks:
+                    for world in (TABLE_I, *WORLDS):
+                        yield self.case(workload, racks, scheduler.policy, world)
+                for reading in self.readings():
+                    yield self.read(reading, workload, scheduler)
+            yield from self._varied(workload)
+
+    def _varied(self, workload: str) -> Iterator[Case]:
+        """Other lengths of timers and leases, and our own policy in parts and on jobs that it was not made with."""
+        if self.has(MANUAL):
+            yield from (self.timed(workload, hours) for hours in TIMERS_H)
+        for scheduler in self.with_leases():
+            yield from (self.leased(workload, scheduler, seconds) for seconds in LEASES_S)
+        if self.has(OURS, DALLY, TIRESIAS):
+            for racks in self.racks:
+                yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
+                for scheduler in (OURS, DALLY, TIRESIAS):
+                    yield self.case(workload + HELD_OUT, racks, scheduler.policy)
+
+    def keeps_course(self, case: Case) -> bool:
+        """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""
+        sizes = {s.policy: (self.racks if s is DALLY else (self.shown,)) for s in self.schedulers}
+        return case in [self.case(case.workload, n, policy) for policy, racks in sizes.items() for n in racks]
+
+
+def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:
+    """Schedulers by the paper's names, or any policies by their texts; if none is given the paper's and ours."""
+    known = {name.lower(): s for s in reversed(SCHEDULERS) for name in (s.label, s.policy)}
+    known |= {"tiresias": TIRESIAS, "marshal": OURS}
+    styles = iter(FREE_STYLES * len(policies))
+    found = [known.get(text.lower()) or Scheduler(text, _known(text), next(styles)) for text in policies]
+    for scheduler in found:
+        if found.count(scheduler) > 1:
+            raise RunError(f"scheduler '{scheduler.label}' is given more than once; leave one out")
+    return tuple(found) or SCHEDULERS
+
+
+def _known(text: str) -> str:
+    registry.policy(text)
+    return text
+
+
+def check_racks(racks: Sequence[int]) -> tuple[int, ...]:
+    """The cluster sizes, in order; there is a ready-made cluster for each that the paper has."""
+    for size in racks:
+        if size not in RACKS:
+            raise RunError(
+                f"there is no cluster of {size} racks in the paper; choose from {', '.join(map(str, RACKS))}"
+            )
+    return tuple(sorted(set(racks))) or RACKS
+
+
+def check_workloads(names: Sequence[str]) -> tuple[str, ...]:
+    """The workloads, in the paper's order."""
+    for name in names:
+        if name not in FILES:
+            raise RunError(f"there is no workload '{name}'; {did_you_mean(name, FILES)}")
+    return tuple(name for name in FILES if name in names) or tuple(FILES)
+
+
+def workloads(names: Sequence[str]) -> tuple[dict[str, Trace], bool]:
+    """The published workloads, whole and their held-out half; or, where files are missing, stand-ins, and True."""
+    folder = data_folder()
+    missing = folder is None or not all((folder / "dally" / FILES[name]).is_file() for name in names)
+    found = {
+        name: standin(name) if missing or folder is None else traces.read(folder / "dally" / FILES[name], "dally")
+        for name in names
+    }
+    halves = {name + HELD_OUT: trace.select(np.arange(len(trace)) % 2 == 1) for name, trace in found.items()}
+    return found | halves, missing

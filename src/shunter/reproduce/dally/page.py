@@ -1,0 +1,275 @@
+"""The page that puts the paper's figures and ours side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from shunter.folders import versions
+from shunter.report.html.page import Cell, Section, choice, code, facts, note, paragraph, points, render, table
+from shunter.report.html.words import counted
+from shunter.report.tables import duration, number, share
+from shunter.reproduce.dally import figures, ours, paper
+from shunter.reproduce.dally.design import (
+    DALLY,
+    OURS,
+    SHOWN,
+    TABLE_I,
+    TIRESIAS,
+    WORDS,
+    WORLDS,
+    Reading,
+    Scheduler,
+    World,
+)
+from shunter.reproduce.dally.study import STAND_IN, TITLE, Study
+from shunter.reproduce.trials import Case
+from shunter.reproduce.writing import cell, interval, percent
+
+JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
+REST: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("makespan", "makespan_s", duration),
+    ("queueing delay mean", "wait_mean_s", duration),
+    ("P95", "wait_p95_s", duration),
+    ("P99", "wait_p99_s", duration),
+    ("communication", "communication_mean_s", duration),
+    ("GPUs in use", "utilization", share),
+    ("preemptions", "preemptions", "{:,.0f}".format),
+)
+CHANGES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communication", "communication_mean_s"))
+DEFAULT = "as above"
+
+
+def dally_page(study: Study, command: str) -> str:
+    """The whole page; ``command`` leads there again."""
+    design = study.design
+    sections = [
+        Section("Summary", _overview(study)),
+        Section("Tables II and III", [_tables(study, study.case), *_distance(study)]),
+        Section("Claims", _claims(study)),
+        Section("By cluster size", [figures.by_size(study, TABLE_I)]),
+        Section("Over time", [figures.over_time(study)]),
+        *_optional("Timers", [figures.timers(study)] if design.has(DALLY) else []),
+        *_optional("Readings", _readings(study)),
+        *(Section(world.title, _world(study, world)) for world in WORLDS),
+        *_optional("Timer and lease length", figures.sensitivity(study)),
+        *_optional("Marshal", ours.section(study) if design.has(OURS, DALLY, TIRESIAS) else []),
+        Section("What was run", _provenance(study, command)),
+    ]
+    lead = f"{TITLE}: its evaluation, run again, beside what is printed."
+    return render("Dally, reproduced" + (" with stand-in workloads" if study.stands_in else ""), lead, sections)
+
+
+def _optional(title: str, body: Sequence[str]) -> list[Section]:
+    return [Section(title, [part for part in body if part])] if any(body) else []
+
+
+# ------------------------------------------------------------------------------------------- summary
+
+
+def _overview(study: Study) -> list[str]:
+    design = study.design
+    jobs = " and ".join(f"{counted(count, 'job')} ({name})" for name, count in study.jobs.items())
+    racks = ", ".join(map(str, design.racks))
+    told = [
+        f"{jobs}; clusters of {racks} racks of 64 GPUs; {counted(len(design.schedulers), 'scheduler')};"
+        f" {counted(design.repeats, 'repeat')} of each, with arrivals moved by up to 30 s.",
+        *_against_tiresias(study),
+        *_luck(study),
+        *_verdicts(study),
+    ]
+    return [*([paragraph(STAND_IN)] if study.stands_in else []), points(told)]
+
+
+def _against_tiresias(study: Study) -> list[str]:
+    if not study.design.has(DALLY, TIRESIAS):
+        return []
+    told = []
+    for workload in study.design.workloads:
+        case, base = study.case(workload, DALLY), study.case(workload, TIRESIAS)
+        parts = []
+        for name, measure in CHANGES:
+            change = study.trials.change(case, base, measure)
+            ends = f" (95 %: {interval(change, percent)})" if interval(change) else ""
+            parts.append(f"{name} {percent(change.value)}{ends}")
+        told.append(f"{WORDS[workload]}, {study.design.shown} racks, Dally against Tiresias: {', '.join(parts)}.")
+    return told
+
+
+def _luck(study: Study) -> list[str]:
+    """How much a single run says."""
+    if study.design.repeats < 2:
+        return ["One run of each shows little: repeats that differ by seconds in arrivals can differ widely."]
+    told = []
+    for workload in study.design.workloads:
+        spans = {
+            s.label: [o.numbers["makespan_s"] for o in study.trials.outcomes[study.case(workload, s)]]
+            for s in study.design.schedulers
+        }
+        widest = max(spans, key=lambda name: max(spans[name]) / max(min(spans[name]), 1e-9))
+        low, high = min(spans[widest]), max(spans[widest])
+        told.append(
+            f"{WORDS[workload]}: under {widest} the makespan of single repeats is from {duration(low)} to"
+            f" {duration(high)}, though their arrivals differ by seconds. Intervals are of the mean over repeats."
+        )
+    return told
+
+
+def _verdicts(study: Study) -> list[str]:
+    found = paper.findings(study.design, study.trials)
+    if not found:
+        return []
+    whole, sides = sum(f.comes_out for f in found), sum(f.direction in ("yes", "-") for f in found)
+    return [
+        f"Of {counted(len(found), 'claim')} of the paper about what was run, {sides} come out in direction, and {whole}"
+        " of these in size too, or name no size. See Claims."
+    ]
+
+
+# ------------------------------------------------------------------------------------------- tables
+
+
+def _tables(study: Study, of: Callable[[str, Scheduler], Case], beside: bool = True) -> str:
+    """All numbers of all schedulers on the shown size; ``beside``: what is printed, too."""
+    beside = beside and study.design.shown == SHOWN
+    return "".join(
+        made for w in study.design.workloads for made in (_jct_table(study, w, of, beside), _rest_table(study, w, of))
+    )
+
+
+def _jct_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case], beside: bool) -> str:
+    rows = []
+    for scheduler in study.design.schedulers:
+        cells: list[str | Cell] = [scheduler.label]
+        for _, measure in JCT:
+            cells.append(cell(study.trials.of(of(workload, scheduler), measure)))
+            figure = paper.printed(workload, scheduler, measure)
+            cells += [duration(figure) if figure else "–"] if beside else []
+        rows.append(cells)
+    heads = [head for name, _ in JCT for head in ([f"JCT {name}", "printed"] if beside else [f"JCT {name}"])]
+    caption = f"{WORDS[workload]}, {study.design.shown} racks: completion times with 95 % intervals"
+    return table(caption + (f", beside {paper.TABLES[workload]}" if beside else ""), ["scheduler", *heads], rows)
+
+
+def _rest_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case]) -> str:
+    rows: list[list[str | Cell]] = [
+        [s.label, *(cell(study.trials.of(of(workload, s), measure), write) for _, measure, write in REST)]
+        for s in study.design.schedulers
+    ]
+    caption = f"{WORDS[workload]}, {study.design.shown} racks: everything else"
+    return table(caption, ["scheduler", *(name for name, *_ in REST)], rows)
+
+
+def _distance(study: Study) -> list[str]:
+    factor = study.distance()
+    told = "The paper prints only JCTs of four schedulers on 8 racks, in seconds."
+    off = f" Ours are off by a factor of {number(factor)} in the geometric mean." if math.isfinite(factor) else ""
+    return [note(told + off)]
+
+
+def _claims(study: Study) -> list[str]:
+    found = paper.findings(study.design, study.trials)
+    if not found:
+        return [paragraph("The claims of the paper are about schedulers or cluster sizes that were not run.")]
+    tables = [
+        _claims_table(study, workload, [f for f in found if f.claim.workload == workload])
+        for workload in study.design.workloads
+    ]
+    return [
+        *tables,
+        note(
+            "Ours: by how much the mean over repeats is above or below, with the 95 % interval of paired draws."
+            " Direction: yes where the whole interval is on the printed side. Size: yes where the interval has"
+            " something in common with the printed range."
+        ),
+    ]
+
+
+def _claims_table(study: Study, workload: str, found: Sequence[paper.Finding]) -> str:
+    rows = []
+    for one in found:
+        sizes = [cell(one.ours[n], percent) if n in one.ours else "" for n in study.design.racks]
+        total = "" if one.claim.over == "each" else cell(one.judged[one.claim.over], percent)
+        rows.append([one.claim.text, one.claim.printed, *sizes, total, one.direction, one.size])
+    heads = ["claim", "printed", *(counted(n, "rack") for n in study.design.racks), "of all sizes", "direction", "size"]
+    words = {1, len(heads) - 2, len(heads) - 1}
+    return table(f"{WORDS[workload]}: what section VI says, and what comes out", heads, rows, words)
+
+
+# ------------------------------------------------------------------------------------------- readings and networks
+
+
+def _readings(study: Study) -> list[str]:
+    design = study.design
+    readings = design.readings()
+    if not readings:
+        return []
+    rows = [[reading.title if reading else DEFAULT, *_reading(study, reading)] for reading in (None, *readings)]
+    heads = [f"{WORDS[w].split()[0]}: {name}" for w in design.workloads for name, _ in CHANGES]
+    parts = {reading.title: [_tables(study, partial(study.read, reading))] for reading in readings}
+    return [
+        paragraph(
+            "What the paper leaves open, one reading at a time on"
+            f" {design.shown} racks. Numbers are Dally's change against Tiresias."
+        ),
+        table("Readings", ["reading", *heads, "off the printed tables"], rows),
+        *_nearest(study, readings),
+        choice("Reading", parts),
+    ]
+
+
+def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
+    cells: list[str | Cell] = []
+    for workload in study.design.workloads:
+        for _, measure in CHANGES:
+            if study.design.has(DALLY, TIRESIAS):
+                case, base = (study.read(reading, workload, s) for s in (DALLY, TIRESIAS))
+                cells.append(cell(study.trials.change(case, base, measure), percent))
+            else:
+                cells.append("–")
+    factor = study.distance(reading)
+    return [*cells, f"{number(factor)} times" if math.isfinite(factor) else "–"]
+
+
+def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
+    factors = {reading.title if reading else DEFAULT: study.distance(reading) for reading in (None, *readings)}
+    if not all(map(math.isfinite, factors.values())):
+        return []
+    best = min(factors, key=factors.__getitem__)
+    return [
+        paragraph(
+            f"Nearest to Tables II and III is '{best}', off by a factor of {number(factors[best])} in the geometric"
+            f" mean ('{DEFAULT}': {number(factors[DEFAULT])}). That is known only after looking; no default was chosen"
+            " by it."
+        )
+    ]
+
+
+def _world(study: Study, world: World) -> list[str]:
+    return [
+        paragraph(f"The same with {world.told}."),
+        _tables(study, lambda workload, scheduler: study.case(workload, scheduler, 0, world), beside=False),
+        figures.by_size(study, world, ("makespan_s", "jct_mean_s")),
+    ]
+
+
+# ------------------------------------------------------------------------------------------- provenance
+
+
+def _provenance(study: Study, command: str) -> list[str]:
+    design, found = study.design, versions()
+    packages = ", ".join(f"{name} {version}" for name, version in found.items() if name not in ("shunter", "platform"))
+    about = [
+        ("workloads", "made-up stand-ins" if study.stands_in else "as published by the authors"),
+        ("runs", f"{sum(len(outcomes) for outcomes in study.trials.outcomes.values()):,}"),
+        ("seed", str(design.seed)),
+        ("shunter", found["shunter"]),
+        ("with", packages),
+        ("on", found["platform"]),
+    ]
+    rows = [[s.label, study.case(design.workloads[0], s).policy] for s in design.schedulers]
+    policies = table(
+        "Schedulers, with the settings that differ from their defaults", ["scheduler", "policy"], rows, (1,)
+    )
+    return [facts(about), policies, code(command)]

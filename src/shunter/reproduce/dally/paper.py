@@ -1,0 +1,236 @@
+"""What is printed: Tables II and III, and the claims of section VI; and whether they come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from shunter.report.bootstrap import Estimate
+from shunter.reproduce.dally.design import (
+    CONSOLIDATED,
+    DALLY,
+    GANDIVA,
+    MANUAL,
+    NO_WAIT,
+    PAPERS,
+    RACKS,
+    SHOWN,
+    TIRESIAS,
+    Design,
+    Scheduler,
+)
+from shunter.reproduce.trials import Trials
+from shunter.world import F64
+
+Over: TypeAlias = Literal["each", "most", "mean"]  # at each cluster size, at the one where it is most, in the mean
+
+MEASURES = ("jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s")
+PRINTED = {  # JCT in seconds on 8 racks: mean, median, P95, P99
+    "batch": {
+        GANDIVA: (5828719, 183717, 17485823, 39214710),
+        TIRESIAS: (4461998, 2547080, 17841606, 25696135),
+        MANUAL: (3128566, 2552189, 7097646, 8868401),
+        DALLY: (2828955, 2401390, 5983042, 8395214),
+    },
+    "poisson": {
+        GANDIVA: (17371514, 22722917, 71362014, 208939883),
+        TIRESIAS: (4329941, 4212795, 15059080, 15390860),
+        MANUAL: (4960727, 2787855, 39298828, 39817762),
+        DALLY: (2831880, 2595529, 16469069, 16681241),
+    },
+}
+TABLES = {"batch": "Table II", "poisson": "Table III"}
+WITHIN = "within 10 %"
+NAMES = {
+    "makespan_s": "makespan",
+    "jct_mean_s": "mean JCT",
+    "jct_p50_s": "median JCT",
+    "jct_p95_s": "P95 of JCT",
+    "jct_p99_s": "P99 of JCT",
+    "wait_mean_s": "mean queueing delay",
+    "wait_p95_s": "P95 of queueing delay",
+    "wait_p99_s": "P99 of queueing delay",
+    "communication_mean_s": "communication time",
+}
+
+
+def printed(workload: str, scheduler: Scheduler, measure: str) -> float | None:
+    """The figure of Table II or III, if there is one."""
+    found = PRINTED[workload].get(scheduler)
+    return float(found[MEASURES.index(measure)]) if found and measure in MEASURES else None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """By which part a measure of one scheduler is above (below: negative) that of others; of several, the best one."""
+
+    workload: str
+    measure: str
+    against: tuple[Scheduler, ...]
+    low: float  # the printed change, from .. to; of one number both are the same, without one infinite
+    high: float
+    told: str = ""  # what is printed; made of the numbers if empty
+    whose: Scheduler = DALLY
+    racks: tuple[int, ...] = RACKS
+    over: Over = "each"
+
+    @property
+    def text(self) -> str:
+        """What is compared, in words."""
+        others = self.against[0].label if len(self.against) == 1 else "the least of the others"
+        over = {"each": "", "most": ", where most", "mean": ", mean of sizes"}[self.over]
+        return f"{NAMES[self.measure]}, {self.whose.label} against {others}{over}"
+
+    @property
+    def below(self) -> bool:
+        """Whether it says: below."""
+        return self.low < 0
+
+    @property
+    def sized(self) -> bool:
+        """Whether it says by how much."""
+        return bool(np.isfinite(self.low + self.high))
+
+    @property
+    def printed(self) -> str:
+        """What is printed, in words."""
+        if self.told or not self.sized:
+            return self.told or ("below" if self.below else "above")
+        ends = sorted({f"{100 * abs(end):.0f}" for end in (self.low, self.high)}, key=float)
+        most = "up to " if self.over == "most" else ""
+        return f"{most}{' to '.join(ends)} % {'below' if self.below else 'above'}"
+
+
+def _claims() -> Iterator[Claim]:
+    below, above = (-np.inf, -np.inf), (np.inf, np.inf)
+    tiresias, gandiva, dally = (TIRESIAS,), (GANDIVA,), (DALLY,)
+    others = tuple(s for s in PAPERS if s is not DALLY)
+    larger = tuple(n for n in RACKS if n > 2)
+
+    m, c, j = "makespan_s", "communication_mean_s", "jct_mean_s"
+    yield Claim("batch", m, tiresias, -0.69, -0.69, over="most")
+    yield Claim("batch", m, tiresias, -0.68, -0.68, over="mean")
+    yield Claim("batch", m, gandiva, -0.92, -0.92, over="most")
+    yield Claim("batch", m, dally, *above, whose=MANUAL)
+    yield Claim("batch", m, tiresias, *below, whose=MANUAL)
+    yield Claim("batch", m, gandiva, *below, whose=MANUAL)
+    yield Claim("batch", m, tiresias, *above, whose=NO_WAIT, racks=larger)
+    yield Claim("batch", m, tiresias, *below, whose=NO_WAIT, racks=(2,))
+    yield Claim("batch", m, dally, *above, whose=CONSOLIDATED)
+    yield Claim("batch", m, tiresias, *below, whose=CONSOLIDATED)
+    yield Claim("batch", "wait_mean_s", tiresias, -0.31, -0.18)
+    yield Claim("batch", "wait_p95_s", tiresias, -0.71, -0.58)
+    yield Claim("batch", "wait_p99_s", tiresias, -0.78, -0.67)
+    yield Claim("batch", "wait_p95_s", gandiva, -0.81, -0.81, over="most")
+    yield Claim("batch", "wait_p99_s", gandiva, -0.81, -0.81, over="most")
+    yield Claim("batch", c, tiresias, -0.83, -0.53)
+    yield Claim("batch", c, tiresias, -0.66, -0.66, over="mean")
+    yield Claim("batch", c, others, *below)
+    yield Claim("batch", j, tiresias, -0.36, -0.19)
+    yield Claim("batch", j, tiresias, -0.26, -0.26, over="mean")
+    yield Claim("batch", j, gandiva, -0.51, -0.23, racks=larger)
+    yield Claim("batch", j, gandiva, 0.39, 0.39, racks=(2,))
+    yield Claim("batch", j, others, *below, racks=(SHOWN,))
+    yield Claim("poisson", j, tiresias, -0.34, -0.16, racks=(2, 8, 16))
+    yield Claim("poisson", j, tiresias, *above, racks=(4,))
+    yield Claim("poisson", j, gandiva, -0.51, -0.23)
+    yield from _read_off_table_iii()
+
+
+def _read_off_table_iii() -> Iterator[Claim]:
+    for against, changes in ((TIRESIAS, (-0.35, -0.38)), (GANDIVA, (-0.83, -0.88, -0.76, -0.92))):
+        for measure, change in zip(MEASURES, changes, strict=False):
+            yield Claim("poisson", measure, (against,), change, change, racks=(SHOWN,))
+    for measure in MEASURES[2:]:
+        yield Claim("poisson", measure, (TIRESIAS,), -0.1, 0.1, WITHIN, racks=(SHOWN,))
+
+
+CLAIMS = tuple(_claims())
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a claim."""
+
+    claim: Claim
+    ours: dict[int, Estimate]  # the change by cluster size
+    judged: dict[str, Estimate]  # what the claim is about: the same, or one number of all sizes
+
+    @property
+    def direction(self) -> str:
+        """Whether it is below or above as printed: yes, no, not clear, or where."""
+        right = -1 if self.claim.below else 1
+        sides = {name: _side(change) * right for name, change in self.judged.items()}
+        if self.claim.told == WITHIN:
+            return "-"
+        if set(sides.values()) <= {1} or set(sides.values()) <= {-1}:
+            return "yes" if 1 in sides.values() else "no"
+        holds, fails = ([name for name, side in sides.items() if side == wanted] for wanted in (1, -1))
+        return f"at {_racks(holds)}" if holds else f"not at {_racks(fails)}" if fails else "not clear"
+
+    @property
+    def size(self) -> str:
+        """Whether it is as large: our interval has something in common with the printed range."""
+        if not self.claim.sized:
+            return "-"
+        inside = [name for name, ours in self.judged.items() if _meets(ours, self.claim)]
+        if len(inside) == len(self.judged):
+            return "yes"
+        if inside:
+            return f"at {_racks(inside)}"
+        low, high = sorted((abs(self.claim.low), abs(self.claim.high)))
+        sizes = [ours.value * (-1 if self.claim.below else 1) for ours in self.judged.values()]
+        return "smaller" if min(sizes) > 0 and max(sizes) < low else "larger" if min(sizes) > high else "no"
+
+    @property
+    def comes_out(self) -> bool:
+        """Whether all of it does."""
+        return self.direction in ("yes", "-") and self.size in ("yes", "-")
+
+
+def _racks(names: Sequence[str]) -> str:
+    return f"{', '.join(names)} racks"
+
+
+def _ends(ours: Estimate) -> tuple[float, float]:
+    """The interval; of a single repeat the value."""
+    return (ours.low, ours.high) if np.isfinite(ours.low) else (ours.value, ours.value)
+
+
+def _side(ours: Estimate) -> int:
+    """1: all of the interval is above 0, -1: below, 0: neither."""
+    low, high = _ends(ours)
+    return int(low > 0) - int(high < 0)
+
+
+def _meets(ours: Estimate, claim: Claim) -> bool:
+    low, high = _ends(ours)
+    half = 0.005  # printed numbers are rounded
+    return low <= claim.high + half and high >= claim.low - half
+
+
+def findings(design: Design, trials: Trials) -> list[Finding]:
+    """What becomes of the claims about what was run."""
+    return [found for claim in CLAIMS if (found := _finding(claim, design, trials))]
+
+
+def _finding(claim: Claim, design: Design, trials: Trials) -> Finding | None:
+    racks = [size for size in claim.racks if size in design.racks]
+    if claim.workload not in design.workloads or not racks or not design.has(claim.whose, *claim.against):
+        return None
+    draws = {size: _changes(claim, design, trials, size) for size in racks}
+    ours = {size: trials.estimate(changes) for size, changes in draws.items()}
+    table = np.stack(list(draws.values()))
+    if claim.over == "each":
+        return Finding(claim, ours, {str(size): change for size, change in ours.items()})
+    one = table.mean(axis=0) if claim.over == "mean" else table.min(axis=0)
+    return Finding(claim, ours, {claim.over: trials.estimate(one)})
+
+
+def _changes(claim: Claim, design: Design, trials: Trials, racks: int) -> F64:
+    cases = [design.case(claim.workload, racks, s.policy) for s in (claim.whose, *claim.against)]
+    best = min(cases[1:], key=lambda case: trials.of(case, claim.measure).value)
+    return trials.changes(cases[0], best, claim.measure)

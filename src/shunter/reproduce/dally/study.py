@@ -1,0 +1,129 @@
+"""The experiment, run: all its numbers, and what they say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shunter.folders import versions
+from shunter.processes import Progress
+from shunter.reproduce.dally import paper
+from shunter.reproduce.dally.design import SHOWN, TABLE_I, WORLDS, Design, Reading, Scheduler, World, workloads
+from shunter.reproduce.trials import Case, Trials, run_cases
+from shunter.reproduce.writing import record
+
+TITLE = "Dally: A network-placement sensitive cluster scheduler for deep learning"
+STAND_IN = (
+    "The published workloads were not found: these are made-up stand-ins with as many jobs of each model and size."
+    " What comes out is not to be compared with the paper."
+)
+MEASURES = (
+    "makespan_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "wait_mean_s", "wait_p95_s", "wait_p99_s",
+    "communication_mean_s", "utilization", "preemptions",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What was run, and what came of it."""
+
+    design: Design
+    trials: Trials
+    jobs: dict[str, int]  # by workload
+    stands_in: bool
+
+    def case(self, workload: str, scheduler: Scheduler, racks: int = 0, world: World = TABLE_I) -> Case:
+        """A cell of the experiment; 0 racks: the shown size."""
+        return self.design.case(workload, racks or self.design.shown, scheduler.policy, world)
+
+    def distance(self, reading: Reading | None = None) -> float:
+        """By which factor, in the geometric mean, figures are off those of Tables II and III; NaN without any."""
+        found = [
+            abs(math.log(self.trials.of(case, measure).value / figure))
+            for workload in self.design.workloads
+            for scheduler in self.design.schedulers
+            for case in [self.read(reading, workload, scheduler)]
+            for measure in paper.MEASURES
+            if (figure := paper.printed(workload, scheduler, measure)) and self.design.shown == SHOWN
+        ]
+        return math.exp(float(np.mean(found))) if found else float("nan")
+
+    def read(self, reading: Reading | None, workload: str, scheduler: Scheduler) -> Case:
+        """A cell under a reading, or as it is."""
+        return self.design.read(reading, workload, scheduler) if reading else self.case(workload, scheduler)
+
+
+def run(design: Design, workers: int | None = None, progress: Progress = lambda done, total: None) -> Study:
+    """Run the whole experiment."""
+    traces, stands_in = workloads(design.workloads)
+    cases = list(design.cases())
+    trials = run_cases(traces, cases, design.repeats, design.seed, design.keeps_course, workers, progress)
+    return Study(design, trials, {name: len(traces[name]) for name in design.workloads}, stands_in)
+
+
+def summary(study: Study) -> dict[str, Any]:
+    """All of it for scripts."""
+    design = study.design
+    return {
+        "experiment": "dally",
+        "paper": TITLE,
+        "workloads": "stand-in" if study.stands_in else "published",
+        "jobs": study.jobs,
+        "seed": design.seed,
+        "repeats": design.repeats,
+        "racks": list(design.racks),
+        "schedulers": {scheduler.label: scheduler.policy for scheduler in design.schedulers},
+        "results": [
+            _row(study, world, workload, racks, scheduler)
+            for world in (TABLE_I, *WORLDS)
+            for workload in design.workloads
+            for racks in design.racks
+            for scheduler in design.schedulers
+        ],
+        "claims": [_claim(found) for found in paper.findings(design, study.trials)],
+        "readings": [_reading(study, reading) for reading in (None, *design.readings())],
+        "versions": versions(),
+    }
+
+
+def _row(study: Study, world: World, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:
+    case = study.case(workload, scheduler, racks, world)
+    where = {"world": world.title, "workload": workload, "racks": racks, "scheduler": scheduler.label}
+    return {**where, "policy": case.policy, **{name: record(study.trials.of(case, name)) for name in MEASURES}}
+
+
+def _claim(found: paper.Finding) -> dict[str, Any]:
+    claim = found.claim
+    return {
+        "claim": claim.text,
+        "workload": claim.workload,
+        "racks": list(claim.racks),
+        "printed": claim.printed,
+        "ours": {name: record(change) for name, change in found.judged.items()},
+        "by_racks": {str(racks): record(change) for racks, change in found.ours.items()},
+        "direction": found.direction,
+        "size": found.size,
+        "comes_out": found.comes_out,
+    }
+
+
+def _reading(study: Study, reading: Reading | None) -> dict[str, Any]:
+    rows = [
+        {"workload": workload, "scheduler": scheduler.label, "policy": case.policy}
+        | {name: record(study.trials.of(case, name)) for name in MEASURES}
+        for workload in study.design.workloads
+        for scheduler in study.design.schedulers
+        for case in [study.read(reading, workload, scheduler)]
+    ]
+    factor = study.distance(reading)
+    title, settings = (reading.title, dict(reading.settings)) if reading else ("as above", {})
+    return {
+        "reading": title,
+        "settings": settings,
+        "racks": study.design.shown,
+        "off_the_printed_tables_by_a_factor_of": factor if math.isfinite(factor) else None,
+        "results": rows,
+    }

@@ -1,0 +1,193 @@
+"""Many runs of an experiment: each case repeated with arrivals moved by seconds, and compared repeat by repeat."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shunter import registry, runs
+from shunter import world as w
+from shunter.comparison import compile_once
+from shunter.model import Trace
+from shunter.params import declared
+from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.report import metrics
+from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
+from shunter.runs import Result, Scene
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+POINTS = ("mean", "p50", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is run: jobs, machines, how the network is modelled, and who decides."""
+
+    workload: str
+    cluster: str
+    policy: str
+    network: str
+    contention: bool = False
+
+    @property
+    def place(self) -> Case:
+        """The same for all policies."""
+        return dataclasses.replace(self, policy="")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of a case."""
+
+    case: Case
+    repeat: int
+    seed: int
+    course: bool  # whether its course over time is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One run over time, in seconds since the first submission."""
+
+    time: F64
+    busy: F64  # share of the GPUs
+    remaining: F64  # jobs that have come and not ended
+    timers: pl.DataFrame | None  # time, gpus, tier, timer, waits; of a policy that has them
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a trial: its numbers, and every job's completion time."""
+
+    numbers: dict[str, float]
+    jct: F64
+    course: Course | None
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """All runs of an experiment."""
+
+    repeats: int
+    seed: int
+    outcomes: dict[Case, list[Outcome]]  # by repeat
+    _means: dict[tuple[Case, str], F64] = field(default_factory=dict, repr=False)
+
+    def means(self, case: Case, measure: str) -> F64:
+        """The mean of a measure, and after it those of repeats drawn again and again, paired over all cases."""
+        key = (case, measure)
+        if key not in self._means:
+            values = np.array([outcome.numbers[measure] for outcome in self.outcomes[case]])
+            self._means[key] = means_of_repeats(values, self.seed)
+        return self._means[key]
+
+    def of(self, case: Case, measure: str) -> Estimate:
+        """A measure, mean over the repeats."""
+        return self.estimate(self.means(case, measure))
+
+    def change(self, case: Case, base: Case, measure: str) -> Estimate:
+        """By which part a measure is above (below: negative) that of another case."""
+        return self.estimate(self.changes(case, base, measure))
+
+    def changes(self, case: Case, base: Case, measure: str) -> F64:
+        """The same with every draw."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            changes: F64 = self.means(case, measure) / self.means(base, measure) - 1
+        return changes
+
+    def estimate(self, means: F64) -> Estimate:
+        """What arithmetic on means says."""
+        return estimate(means, self.repeats)
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per run."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {**dataclasses.asdict(case), "repeat": repeat, **outcome.numbers, "digest": outcome.digest}
+                for case, outcomes in self.outcomes.items()
+                for repeat, outcome in enumerate(outcomes)
+            ]
+        )
+
+
+def run_cases(
+    workloads: Mapping[str, Trace],
+    cases: Collection[Case],
+    repeats: int,
+    seed: int = 0,
+    courses: Callable[[Case], bool] = lambda case: False,
+    workers: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Trials:
+    """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
+    cases = list(dict.fromkeys(cases))
+    scenes = {
+        case.place: runs.scene(workloads[case.workload], case.cluster, network=case.network, contention=case.contention)
+        for case in cases
+    }
+    trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
+    workers = workers or usable_cores()
+    if min(workers, len(trials)) > 1:
+        compile_once(scenes[cases[0].place], cases[0].policy)
+    steps = [len(workloads[trial.case.workload]) for trial in trials]
+    found = run_tasks(_run, scenes, trials, steps, workers, progress)
+    rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
+    return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
+
+
+def _run(scenes: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
+    result = runs.run(scenes[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
+    finished = result.table[w.STATE] == w.DONE
+    jct = metrics.jct_ms(result.table)[finished] / 1000
+    return Outcome(_numbers(result), jct, _course(result) if trial.course else None, result.digest)
+
+
+def _numbers(result: Result) -> dict[str, float]:
+    """The numbers of the summary that follow from the job table alone: logs of millions of events take seconds."""
+    jobs = result.table
+    finished = jobs[w.STATE] == w.DONE
+    makespan = int(jobs[w.ENDED_AT].max() - jobs[w.SUBMIT].min())
+    communication = np.zeros(len(finished)) if result.communication is None else result.communication
+    times = {"jct": metrics.jct_ms(jobs), "wait": jobs[w.WAITED], "communication": communication}
+    spreads = {name: metrics.spread(values[finished], 1000) for name, values in times.items()}
+    return {
+        "makespan_s": makespan / 1000,
+        **{f"{name}_{point}_s": found[point] for name, found in spreads.items() for point in POINTS},
+        "utilization": int(jobs[w.ATTAINED].sum()) / (result.cluster.gpus * makespan) if makespan else 0.0,
+        "preemptions": float(jobs[w.PREEMPTIONS].sum()),
+        "finished": float(finished.sum()),
+        "elapsed_s": result.elapsed_s,
+    }
+
+
+def _course(result: Result) -> Course:
+    series, begin = result.series, result.trace.submit[0] / 1000
+    remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
+    busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
+    return Course(series["time"].to_numpy() - begin, busy, remaining, result.timers)
+
+
+def with_settings(policy: str, settings: Mapping[str, Any]) -> str:
+    """The text of a policy with these settings; those that it does not have are left aside."""
+    return _with_settings(policy, tuple(settings.items()))
+
+
+@cache
+def _with_settings(policy: str, settings: tuple[tuple[str, Any], ...]) -> str:
+    name, _, given = policy.partition(":")
+    known = declared(registry.policy_class(name))
+    asked = dict(part.split("=", 1) for part in given.split(",") if part)
+    asked |= {key: str(value) for key, value in settings if key in known}
+    return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in asked.items())}"))

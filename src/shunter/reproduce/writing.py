@@ -1,0 +1,52 @@
+"""How reproductions are told and kept: numbers with their intervals, and a folder with runs, figures and a page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shunter.folders import new_folder
+from shunter.report.bootstrap import Estimate
+from shunter.report.html.page import Cell
+from shunter.report.tables import duration, number
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def percent(part: float) -> str:
+    """A change in percent, with its sign."""
+    return f"{100 * part:+.0f} %".replace("-", "−") if math.isfinite(part) else "–"
+
+
+def interval(found: Estimate, write: Callable[[float], str] = duration) -> str:
+    """The interval in words, times in the unit of the value; nothing where there is none."""
+    if not math.isfinite(found.low):
+        return ""
+    if write is duration:
+        unit = duration(found.value).rpartition(" ")[2]
+        return f"{number(found.low / SECONDS[unit])}–{number(found.high / SECONDS[unit])} {unit}"
+    return f"{write(found.low).removesuffix(' %')} to {write(found.high)}"
+
+
+def cell(found: Estimate, write: Callable[[float], str] = duration, best: bool = False) -> Cell:
+    """A number of a table on a page, with its interval below."""
+    return Cell(write(found.value), best, interval(found, write))
+
+
+def record(found: Estimate) -> dict[str, float | None]:
+    """A number and its interval for scripts."""
+    return {name: value if math.isfinite(value) else None for name, value in found._asdict().items()}
+
+
+def save(out: Path, force: bool, runs: pl.DataFrame, summary: dict[str, Any], page: str) -> None:
+    """Write a reproduction as a folder, all of it or nothing."""
+    with new_folder(out, force) as made:
+        runs.write_parquet(made / "results.parquet")
+        (made / "reproduction.json").write_text(json.dumps(summary, indent=2) + "\n")
+        (made / "page.html").write_text(page, encoding="utf-8")

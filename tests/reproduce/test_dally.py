@@ -1,0 +1,266 @@
+"""Dally's experiment: what is run, what is printed, and what becomes of the claims."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shunter import traces
+from shunter.cli.main import app
+from shunter.errors import RunError
+from shunter.model import GPU
+from shunter.reproduce.dally import design, paper, study
+from shunter.reproduce.dally.design import DALLY, FILES, GANDIVA, HELD_OUT, SCHEDULERS, TIRESIAS, Design
+from shunter.reproduce.dally.page import dally_page
+from shunter.reproduce.dally.standin import COUNTS, SIZES, standin
+from shunter.reproduce.trials import Outcome, Trials, run_cases
+
+TIMERS = pl.DataFrame(
+    {
+        "time": [10.0, 20.0, 30.0],
+        "tier": ["rack", "machine", "rack"],
+        "gpus": 8,
+        "timer": [60.0, 90.0, 600.0],
+        "waits": 3,
+    }
+)
+SMALL = ("--racks", "2", "--repeat", "2", "--workers", "1")
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+
+
+def few(name):
+    """20 jobs of a workload, or 10 of those that were held out."""
+    return standin(name.removesuffix(HELD_OUT)).select(np.arange(10 if name.endswith(HELD_OUT) else 20))
+
+
+def with_halves(names):
+    return {name: few(name) for part in names for name in (part, part + HELD_OUT)}
+
+
+@pytest.fixture
+def _few(monkeypatch):
+    """Workloads of 20 jobs."""
+    monkeypatch.setattr(study, "workloads", lambda names: (with_halves(names), True))
+
+
+@pytest.fixture(scope="session")
+def reproduced():
+    """A study of all schedulers on few jobs."""
+    wanted = Design(racks=(2, 8), repeats=2)
+    found = run_cases(with_halves(FILES), list(wanted.cases()), 2, 0, wanted.keeps_course, 1)
+    for name in FILES:  # 20 jobs never wait long enough to tune a timer
+        for racks in wanted.racks:
+            first, *rest = found.outcomes[wanted.case(name, racks, DALLY.policy)]
+            course = replace(first.course, timers=TIMERS)
+            found.outcomes[wanted.case(name, racks, DALLY.policy)] = [replace(first, course=course), *rest]
+    return study.Study(wanted, found, dict.fromkeys(FILES, 20), False)
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", "dally", *arguments], prog_name="shunter")
+
+
+# ------------------------------------------------------------------------------------------- workloads
+
+
+@pytest.mark.parametrize("workload", FILES)
+def test_stand_ins_have_as_many_jobs_of_each_model_and_size_as_the_published_ones(workload, data):
+    published, made = traces.read(data / "dally" / FILES[workload], "dally"), standin(workload)
+    for trace in (published, made):
+        size = np.searchsorted(SIZES, trace.gpus // GPU)
+        found = {m: np.bincount(size[trace.model == c], minlength=len(SIZES)) for c, m in enumerate(trace.models)}
+        assert {model: tuple(counts.tolist()) for model, counts in found.items()} == COUNTS[workload]
+    work = [float((trace.gpus / GPU * trace.duration).sum()) for trace in (published, made)]
+    assert work[1] == pytest.approx(work[0], rel=0.1)
+    assert made.submit.max() == pytest.approx(published.submit.max(), rel=0.05)
+
+
+def test_the_published_workloads_are_taken_where_they_are(data, monkeypatch, tmp_path):
+    found, stands_in = design.workloads(("batch",))
+    lengths = {name: len(trace) for name, trace in found.items()}
+    assert (lengths, stands_in) == ({"batch": 500, "batch (held out)": 250}, False)
+    monkeypatch.setenv("SHUNTER_DATA", str(tmp_path))
+    found, stands_in = design.workloads(("batch", "poisson"))
+    assert ([len(trace) for trace in found.values()], stands_in) == ([500, 411, 250, 205], True)
+    assert all("stand-in" in trace.name for trace in found.values())
+
+
+# ------------------------------------------------------------------------------------------- design
+
+
+def test_every_reading_changes_something_and_is_run():
+    whole = Design()
+    assert whole.readings() == list(design.READINGS)
+    cases = set(whole.cases())
+    for reading in design.READINGS:
+        changed = [s.label for s in SCHEDULERS if whole.read(reading, "batch", s) != whole.case("batch", 8, s.policy)]
+        assert changed
+        assert {whole.read(reading, "batch", s) for s in SCHEDULERS} <= cases
+
+
+def test_schedulers_go_by_the_papers_names_or_as_policies():
+    assert design.chosen(()) == SCHEDULERS
+    found = design.chosen(["Dally-noWait", "dally", "fifo:blocking=skip"])
+    assert [s.policy for s in found] == ["dally:timers=none", "dally", "fifo:blocking=skip"]
+    assert len({s.style for s in found}) == 3
+
+
+# ------------------------------------------------------------------------------------------- claims
+
+
+def trials_of(wanted, repeats=3, **scale):
+    """Runs in which every number of a scheduler is its scale, but for luck that all share."""
+    numbers = [*paper.NAMES, "utilization", "preemptions"]
+    outcomes = {
+        wanted.case(workload, racks, s.policy): [
+            Outcome(dict.fromkeys(numbers, scale.get(s.label, 1.0) * (1 + r)), np.array([1.0]), None, "")
+            for r in range(repeats)
+        ]
+        for workload in wanted.workloads
+        for racks in wanted.racks
+        for s in wanted.schedulers
+    }
+    return Trials(repeats, 0, outcomes)
+
+
+def finding(found, text, workload="batch"):
+    return next(one for one in found if one.claim.text == text and one.claim.workload == workload)
+
+
+@pytest.mark.parametrize(
+    ("dally", "direction", "size"),
+    [(0.7, "yes", "yes"), (0.95, "yes", "smaller"), (0.3, "yes", "larger"), (1.2, "no", "no"), (1, "not clear", "no")],
+)  # fmt: skip
+def test_a_claim_of_19_to_36_percent(dally, direction, size):
+    found = finding(paper.findings(Design(), trials_of(Design(), Dally=dally)), "mean JCT, Dally against Tiresias")
+    assert (found.claim.printed, found.direction, found.size) == ("19 to 36 % below", direction, size)
+    assert found.comes_out == (direction == size == "yes")
+    assert list(found.ours) == [2, 4, 8, 16]
+    assert found.ours[2].value == pytest.approx(dally - 1)
+
+
+def test_claims_about_one_size_the_largest_and_within():
+    found = paper.findings(Design(), trials_of(Design(), Dally=0.31, Gandiva=0.2))
+    most = finding(found, "makespan, Dally against Tiresias, where most")
+    assert (most.claim.printed, most.direction, most.size) == ("up to 69 % below", "yes", "yes")
+    above = next(one for one in found if one.claim.racks == (2,) and one.claim.against == (GANDIVA,))
+    assert (above.claim.printed, above.direction, above.size) == ("39 % above", "yes", "larger")
+    tail = [one for one in found if one.claim.told == paper.WITHIN]
+    assert [(one.direction, one.size) for one in tail] == [("-", "larger")] * 2
+
+
+def test_claims_about_what_was_not_run_are_left_out():
+    part = Design(workloads=("batch",), racks=(2,), schedulers=(DALLY, TIRESIAS))
+    found = paper.findings(part, trials_of(part))
+    assert found
+    assert all(one.claim.workload == "batch" and list(one.ours) == [2] for one in found)
+    assert {s for one in found for s in (one.claim.whose, *one.claim.against)} == {DALLY, TIRESIAS}
+
+
+def test_the_distance_to_the_tables_is_a_factor():
+    wanted = Design()
+    found = study.Study(wanted, trials_of(wanted), {}, False)
+    for (case, outcomes), (workload, figures) in (
+        (entry, table) for entry in found.trials.outcomes.items() for table in paper.PRINTED.items()
+    ):
+        for scheduler, printed in figures.items():
+            if case == wanted.case(workload, 8, scheduler.policy):
+                for outcome in outcomes:
+                    outcome.numbers.update({m: 3 * float(v) for m, v in zip(paper.MEASURES, printed, strict=True)})
+    assert found.distance() == pytest.approx(3)
+
+
+# ------------------------------------------------------------------------------------------- command and page
+
+
+@pytest.mark.usefixtures("_few")
+def test_the_command_writes_a_folder_and_says_what_stands_in(tmp_path):
+    result = reproduce(*SMALL, "--out", "made")
+    assert result.exit_code == 0, result.stderr
+    assert "stand-in: The published workloads were not found" in result.stderr
+    assert "page: made/page.html (open it in a browser)" in result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert "Dally-manual" in result.stdout
+    assert sorted(path.name for path in Path("made").iterdir()) == ["page.html", "reproduction.json", "results.parquet"]
+    page = (tmp_path / "made" / "page.html").read_text()
+    assert "<h1>Dally, reproduced with stand-in workloads</h1>" in page
+    assert study.STAND_IN in page
+    told = json.loads((tmp_path / "made" / "reproduction.json").read_text())
+    assert told["workloads"] == "stand-in"
+    assert {row["scheduler"] for row in told["results"]} == {s.label for s in SCHEDULERS}
+    rows = pl.read_parquet(tmp_path / "made" / "results.parquet")
+    assert rows.group_by("workload", "cluster", "policy", "network").len()["len"].unique().to_list() == [2]
+    assert reproduce(*SMALL, "--out", "made").exit_code == 2
+    assert reproduce(*SMALL, "--workload", "batch", "-p", "fifo", "--out", "made", "--force").exit_code == 0
+
+
+@pytest.mark.usefixtures("_few")
+def test_json_alone_writes_nothing(tmp_path):
+    result = reproduce(*SMALL, "-p", "dally", "-p", "fifo", "--workload", "poisson", "--json")
+    told = json.loads(result.stdout)
+    assert (told["schedulers"], told["racks"], told["repeats"]) == ({"Dally": "dally", "fifo": "fifo"}, [2], 2)
+    assert told["claims"] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--racks", "3"], "there is no cluster of 3 racks in the paper; choose from 2, 4, 8, 16"),
+        (["--racks", "many"], "--racks must be whole numbers such as 4,8, got 'many'"),
+        (["--workload", "bathc"], "there is no workload 'bathc'; did you mean 'batch'?"),
+        (["-p", "no_such_policy"], "there is no policy 'no_such_policy'"),
+        (["-p", "dally", "-p", "Dally"], "scheduler 'Dally' is given more than once"),
+        (["--repeat", "0"], "--repeat must be >= 1, got 0"),
+        (["--workers", "0"], "--workers must be >= 1, got 0"),
+    ],
+)
+def test_bad_options_are_refused(arguments, says, tmp_path):
+    result = reproduce(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_something_else_is_never_replaced(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for more, says in (((), "exists already"), (("--force",), "is not a run of shunter")):
+        result = reproduce("--out", "mine", *more)
+        assert result.exit_code == 2
+        assert says in result.stderr
+
+
+def test_an_unknown_size_is_an_error_of_the_run():
+    with pytest.raises(RunError, match="no cluster of 32 racks"):
+        design.check_racks([32])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_in_a_browser(visit, reproduced, scheme):
+    opened = visit(dally_page(reproduced, "shunter reproduce dally"), color_scheme=scheme)
+    titles = opened.locator("h2").all_inner_texts()
+    assert titles == [
+        "Summary", "Tables II and III", "Claims", "By cluster size", "Over time", "Timers", "Readings",
+        "Profiled network", "Contention", "Timer and lease length", "Marshal", "What was run",
+    ]  # fmt: skip
+    drawn = opened.evaluate(
+        """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth)
+        .map((plot) => plot.querySelectorAll("svg path").length)"""
+    )
+    assert len(drawn) > 10
+    assert min(drawn) > 3
+    opened.locator(".choice select").first.select_option("Poisson arrivals")
+    opened.locator("button[data-series='Dally']").first.click()
+    assert opened.locator("#announce").text_content() == "Dally is hidden"

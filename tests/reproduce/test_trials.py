@@ -1,0 +1,75 @@
+"""Many runs, compared repeat by repeat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shunter import runs
+from shunter.reproduce.dally.standin import standin
+from shunter.reproduce.trials import Case, Outcome, Trials, run_cases, with_settings
+
+CASE = Case("batch", "dally-2rack", "fifo", "dally")
+OTHER = Case("batch", "dally-2rack", "lifo", "dally")
+
+
+def made(**values):
+    """Trials with these makespans, by policy."""
+    cases = {Case("batch", "c", policy, "n"): found for policy, found in values.items()}
+    outcomes = {c: [Outcome({"makespan_s": v}, np.array([]), None, "") for v in found] for c, found in cases.items()}
+    return Trials(len(next(iter(values.values()))), 0, outcomes), list(cases)
+
+
+def test_numbers_of_a_trial_are_those_of_the_summary():
+    trace = standin("batch").select(np.arange(100))
+    found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, courses=lambda case: case == OTHER, workers=1)
+    assert list(found.outcomes) == [CASE, OTHER]
+    for repeat, outcome in enumerate(found.outcomes[OTHER]):
+        result = runs.run(runs.scene(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
+        summary, numbers = result.summary, outcome.numbers
+        assert outcome.digest == result.digest
+        assert sorted(outcome.jct) == sorted(result.jobs["jct"])
+        for key in ("makespan_s", "utilization", "preemptions", "finished"):
+            assert numbers[key] == pytest.approx(summary[key])
+        for name in ("jct", "wait", "communication"):
+            for point in ("mean", "p50", "p95", "p99"):
+                assert numbers[f"{name}_{point}_s"] == summary[f"{name}_s"][point]
+    first, second = found.outcomes[OTHER]
+    assert (first.course.remaining[0], first.course.remaining[-1]) == (100, 0)
+    assert 0.9 < first.course.busy.max() <= 1
+    assert second.course is None
+    assert found.outcomes[CASE][0].course is None
+    assert found.table["repeat"].to_list() == [0, 1, 0, 1]
+    assert first.digest != second.digest
+
+
+def test_a_case_that_always_takes_twice_as_long_is_surely_twice_as_long():
+    """However much the repeats differ: what is compared is paired."""
+    found, (slow, fast) = made(slow=[2.0, 20.0, 200.0], fast=[1.0, 10.0, 100.0])
+    assert found.change(slow, fast, "makespan_s") == pytest.approx((1.0, 1.0, 1.0))
+    alone = found.of(slow, "makespan_s")
+    assert alone.value == pytest.approx(74)
+    assert alone.low < 30
+    assert alone.high > 130
+
+
+def test_a_single_repeat_has_no_interval():
+    found, (one, other) = made(one=[3.0], other=[4.0])
+    change = found.change(one, other, "makespan_s")
+    assert change.value == pytest.approx(-0.25)
+    assert np.isnan([change.low, change.high]).all()
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings", "text"),
+    [
+        ("fifo", {}, "fifo"),
+        ("fifo:blocking=skip", {"placement": "spread"}, "fifo:blocking=skip,placement=spread"),
+        ("fifo:blocking=skip", {"blocking": "strict"}, "fifo"),
+        ("fifo", {"no_such_thing": 3}, "fifo"),
+        ("dally:timers=manual", {"lease": 3600}, "dally:timers=manual"),
+        ("dally", {"lease": 1200, "draw": "list"}, "dally:lease=1200"),
+    ],
+)
+def test_settings_are_given_to_policies_that_have_them(policy, settings, text):
+    assert with_settings(policy, settings) == text
