@@ -333,9 +333,10 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     if queue.forgiven.shape[1] > 0:
         executed -= queue.forgiven[0, job]
         attained -= queue.forgiven[1, job]
-    work = world.progress[w.WORK, job]
+    work, queued = world.progress[w.WORK, job], now
     if jobs[w.STATE, job] == w.PENDING:
         waited += now - jobs[w.WAITING_SINCE, job]
+        queued = jobs[w.WAITING_SINCE, job]
     else:
         work += max(now - jobs[w.SINCE, job], 0) * world.progress[w.RATE, job]
         executed += now - jobs[w.BEGUN, job]
@@ -355,6 +356,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         jobs[w.DECLARED, job] / 1000.0,
         work / 1000.0,
         (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
+        (queued - jobs[w.SUBMIT, 0]) / 1000.0,
         gpus / world.gpus.shape[1],
         usage,
         queue.factors[jobs[w.VC, job]],
