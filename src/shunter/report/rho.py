@@ -1,7 +1,7 @@
 """Finish-time fairness of any run: rho, a job's completion time over what it would take in a fair share of the cluster.
 
-The fair share is that of Themis: all GPUs divided by the mean number of jobs that were there, itself included, from when
-the job could run to its end, but never more than the GPUs that it asked for.  So the ideal time is
+The fair share is that of Themis: all GPUs divided by the mean number of jobs that were there, itself included, from
+when the job could run to its end, but never more than the GPUs that it asked for.  So the ideal time is
 duration x max(1, GPUs x jobs / GPUs of the cluster), with the true run time at speed 1.  A run in which jobs wait long
 has more of them at once: its ideal times are longer too.
 """
