@@ -35,7 +35,8 @@ STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
 VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wfp3:backfill=easy"]
 DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
-PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las", "tiresias", "dally", "gandiva"]
+PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las", "tiresias", "dally", "gandiva",
+              "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
 GIB, HOUR_MS = 2**30, 3_600_000

@@ -84,6 +84,7 @@ def test_a_run_worked_out_by_hand(csv):
         "run",
         "communication",
         "jct",
+        "rho",
         "state",
         "preemptions",
         "attempts",
