@@ -15,6 +15,9 @@ MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conserva
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
 LEASING = (
+    "marshal",
+    "marshal:order=attained,lease=60,probe=10",
+    "marshal:renewal=again,patience=0,lease=30",
     "dally",
     "dally:timers=none,renewal=keep,spread=even",
     "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",

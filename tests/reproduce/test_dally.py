@@ -22,13 +22,7 @@ from shunter.reproduce.dally.standin import COUNTS, SIZES, standin
 from shunter.reproduce.trials import Outcome, Trials, run_cases
 
 TIMERS = pl.DataFrame(
-    {
-        "time": [10.0, 20.0, 30.0],
-        "tier": ["rack", "machine", "rack"],
-        "gpus": 8,
-        "timer": [60.0, 90.0, 600.0],
-        "waits": 3,
-    }
+    {"time": np.arange(20) * 10.0, "tier": ["rack", "machine"] * 10, "gpus": 8, "timer": 60.0, "waits": 3}
 )
 SMALL = ("--racks", "2", "--repeat", "2", "--workers", "1")
 
@@ -252,8 +246,8 @@ def test_the_page_in_a_browser(visit, reproduced, scheme):
     opened = visit(dally_page(reproduced, "shunter reproduce dally"), color_scheme=scheme)
     titles = opened.locator("h2").all_inner_texts()
     assert titles == [
-        "Summary", "Tables II and III", "Claims", "By cluster size", "Over time", "Timers", "Readings",
-        "Profiled network", "Contention", "Timer and lease length", "Marshal", "What was run",
+        "Summary", "Tables", "Claims", "By size", "Over time", "Timers", "Readings", "Profiled network", "Contention",
+        "Sensitivity", "Marshal", "What was run",
     ]  # fmt: skip
     drawn = opened.evaluate(
         """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth)

@@ -22,11 +22,23 @@ from shunter.policies._fairness import (
     meet,
     rho_of_waiting,
 )
-from shunter.policies._offers import KEEP, LEASE, RENEWAL, SEEN, Offers, OfferTools, collect_ended, room_at, still_free
+from shunter.policies._offers import (
+    AGAIN,
+    BETTER,
+    LEASE,
+    RENEWAL,
+    SEEN,
+    Offers,
+    OfferTools,
+    collect_ended,
+    room_at,
+    should_go,
+    still_free,
+)
 from shunter.policies._placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
 from shunter.policies._preempting import lift
 from shunter.policies._queue import FRESH, SHARES, Queue, any_gpu_free, remove, take_in
-from shunter.policies._tiers import fill_usable, lay_out
+from shunter.policies._tiers import fill_usable, lay_out, tier_of
 from shunter.policies._winners import LOSES, Search, fill_room, find_winners
 from shunter.world import F64, I64, Decision, World
 
@@ -222,11 +234,14 @@ def start(world: World, auctions: Auctions, job: int, tier: int, place: int, pla
 
 
 @kernel
-def renew(world: World, auctions: Auctions, job: int, plan: Decision) -> None:
-    """Let a job whose lease is over keep its GPUs if nobody has taken any of them on paper."""
-    scratch = auctions.offers.queue.scratch
-    paper, ids = on_paper(scratch), scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
+def renew(world: World, auctions: Auctions, tools: OfferTools, job: int, plan: Decision) -> None:
+    """Let a job whose lease is over keep its GPUs if nobody has taken any of them on paper, and none are better."""
+    offers, scratch = auctions.offers, auctions.offers.queue.scratch
+    paper = on_paper(scratch)
     auctions.counts[OPEN] -= 1
+    if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier_of(world, job)):
+        return
+    ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
     if still_free(paper, ids):
         put_on_paper(world, paper, job, ids, +1)
         auctions.counts[FREE] -= len(ids)
@@ -258,7 +273,7 @@ def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, 
         if job < 0:
             return
         if world.jobs[w.STATE, job] == w.RUNNING:
-            renew(world, auctions, job, plan)
+            renew(world, auctions, tools, job, plan)
         elif queue.at[job] >= 0:
             tier, place = room_at(world, auctions.offers, tools, on_paper(queue.scratch), job)
             if tier >= 0:
@@ -333,7 +348,7 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
         count = rank(world, auctions)
     else:  # nobody else could take anything
         for i in range(ended):
-            renew(world, auctions, queue.scratch.jobs[i], plan)
+            renew(world, auctions, tools, queue.scratch.jobs[i], plan)
     while first < count and counts[OPEN] > 0 and (counts[FREE] > 0 or queue.settings[SHARES] == 1):
         part = max(int(auctions.settings[OFFERED] * (count - first) + SLACK), 1)
         if part > 1 or may_bid(world, auctions, auctions.ranked[first]):
@@ -373,14 +388,12 @@ def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) 
     take_in(world, queue, tools.parts)
     count_jobs(world, auctions.fair)
     greet(world, auctions, fresh)
-    if offers.settings[LEASE] < w.NEVER:
-        ended = collect_ended(world, queue)
-        if ended > 0:  # what isn't renewed is free in a moment
-            if offers.settings[RENEWAL] == KEEP:
-                hold(world, auctions, tools, ended, plan)
-            return
     news = offers.settings[SEEN] != world.clock[w.RELEASES]  # else all who fit have been started
     if news and world.clock[w.N_PENDING] > 0 and (queue.settings[SHARES] == 1 or any_gpu_free(world)):
         hold(world, auctions, tools, 0, plan)
+    if plan.counts[0] == 0 and offers.settings[LEASE] < w.NEVER and offers.settings[RENEWAL] != AGAIN:
+        ended = collect_ended(world, queue)
+        if ended > 0:  # what isn't renewed is free in a moment
+            hold(world, auctions, tools, ended, plan)
     if plan.counts[0] == 0:
         tools.tell(world, offers, tools.parts, plan)

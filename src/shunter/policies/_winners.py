@@ -106,6 +106,7 @@ def find_winners(world: World, search: Search, count: int, steps: int) -> bool:
     good outcomes the first stays.  Without enough steps it is the best one found so far.
     """
     domains, best, at, further = search.room.shape[1], -1.0, 0, True
+    search.winning[:count] = LOSES
     search.sums[0] = 0.0
     for _ in range(steps):
         if further and search.sums[at] + bound(world, search, at, count) <= best:

@@ -20,7 +20,7 @@ from shunter.policies import _auction as a
 from shunter.policies import _fairness as f
 from shunter.policies import _queue as q
 from shunter.policies._building import queue_for
-from shunter.policies._leasing import Leasing, first_only, skew_of, tools_for
+from shunter.policies._leasing import RENEWALS, Leasing, first_only, skew_of, tools_for
 from shunter.policies._pass import parts_for
 from shunter.policies._queued import ESTIMATES, Mask, Placing, key_pointer
 from shunter.policies._tiers import FITS, SPREADS
@@ -46,10 +46,10 @@ class Themis(Leasing):
         "time", "what a lease is counted in: time, or GPU time (service)", choices=("time", "service")
     )
     renewal: str = param(
-        "keep",
+        "better",
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
-        "that is offered them before takes them (keep)",
-        choices=("again", "keep"),
+        "that is offered them before takes them (keep), or unless it can have a lower tier (better)",
+        choices=RENEWALS,
     )
     fraction: float = param(
         0.8, "f: GPUs are offered to the part 1 - f of the jobs that are treated most unfairly", low=0, high=1

@@ -176,7 +176,8 @@ def _course(result: Result) -> Course:
     series, begin = result.series, result.trace.submit[0] / 1000
     remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
     busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
-    return Course(series["time"].to_numpy() - begin, busy, remaining, result.timers)
+    timers = None if result.timers is None else result.timers.with_columns(time=result.timers["time"] - begin)
+    return Course(series["time"].to_numpy() - begin, busy, remaining, timers)
 
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:

@@ -21,7 +21,9 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def percent(part: float) -> str:
     """A change in percent, with its sign."""
-    return f"{100 * part:+.0f} %".replace("-", "−") if math.isfinite(part) else "–"
+    if not math.isfinite(part):
+        return "–"
+    return f"{round(100 * part):+,} %".replace("-", "−").replace("+0 ", "0 ")
 
 
 def interval(found: Estimate, write: Callable[[float], str] = duration) -> str:

@@ -84,7 +84,10 @@ def intervals(
     *,
     styles: Sequence[int] | None = None,
 ) -> Chart:
-    """One group of points per name, one point per series; each a value with the ends of its interval, or NaN."""
+    """One group of points per name, one point per series; each a value with the ends of its interval, or NaN.
+
+    On an axis that is ``log`` all values are above 0.
+    """
     tables = {name: np.array(points, np.float64).reshape(-1, 3) for name, points in series.items()}
     x = {"label": x_label, "names": list(names)}
     chart = _chart("intervals", x, _axis(y_axis), {name: table[:, 0] for name, table in tables.items()}, styles)

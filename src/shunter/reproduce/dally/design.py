@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -35,15 +36,13 @@ class Scheduler:
 
 
 DALLY = Scheduler("Dally", "dally", 0)
-TIRESIAS = Scheduler(
-    "Tiresias", "tiresias:lease=3600,limits=none,fit=first,spread=list", 1
-)  # as Dally's authors run it
+TIRESIAS = Scheduler("Tiresias", "tiresias", 1)
 GANDIVA = Scheduler("Gandiva", "gandiva", 6)
 MANUAL = Scheduler("Dally-manual", "dally:timers=manual", 2)
 NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
 CONSOLIDATED = Scheduler("Dally-fullyConsolidated", "dally:timers=infinite", 5)
 PAPERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
-OURS = Scheduler("Marshal (ours)", "marshal", 3)
+OURS = Scheduler("Marshal", "marshal", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
 
@@ -67,30 +66,30 @@ WORLDS = (
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to understand what the paper leaves open: settings for the policies that have them."""
+    """One way to understand what the paper leaves open: settings for the policies that have them, or a network."""
 
     title: str
     settings: Mapping[str, object]
-    only: str = ""  # the policy that it is about; "": all
+    only: tuple[str, ...] = ()  # the policies that it is about; none: all
+    network: str = ""  # "": that of Table I
 
     def of(self, policy: str) -> str:
         """A policy's text under this reading; its own where that changes nothing."""
-        asked = self.settings if self.only in ("", policy.partition(":")[0]) else {}
+        asked = self.settings if not self.only or policy.partition(":")[0] in self.only else {}
         return with_settings(policy, asked)
 
 
+LEASING = ("dally", "gandiva", "marshal")  # policies that always give GPUs for a time
+WITH_LEASES = {"lease": HOUR, "limits": "none", "fit": "first", "spread": "list"}
 READINGS = (
-    Reading("lease of 20 minutes", {"lease": 1200}),
-    Reading("lease of 2 hours", {"lease": 7200}),
-    Reading("who wins again keeps its GPUs", {"renewal": "keep"}),
-    Reading(
-        "Tiresias with queues and preemption, as its authors describe it",
-        {"lease": 0, "limits": "18000", "fit": "best", "spread": "pack"},
-        only="tiresias",
-    ),
+    Reading("lease of 20 minutes", {"lease": 1200}, LEASING),
+    Reading("lease of 2 hours", {"lease": 7200}, LEASING),
+    Reading("who wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
+    Reading("Tiresias with leases and no queues, as in the authors' simulator", WITH_LEASES, ("tiresias",)),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
+    Reading("uneven placements charged as even ones", {}, network="dally-even"),
     Reading("waits count for 12 hours", {"history": 12}),
     Reading("waits count for 48 hours", {"history": 48}),
     Reading("timers are mean waits", {"deviations": 0}),
@@ -99,12 +98,12 @@ READINGS = (
 TIMERS_H = (0, 1, 3, 6, 12, 24, 48)  # of a machine; that of a rack is twice as long, as with 12 and 24 hours
 LEASES_S = (1200, 1800, 3600, 7200, 14400)
 ABLATIONS = (  # what our own policy is without its parts
-    Reading("never waits for a better place", {"patience": 0}, "marshal"),
-    Reading("does not try out places", {"probe": 0}, "marshal"),
-    Reading("least GPU time so far first", {"order": "attained"}, "marshal"),
-    Reading("every lease is given anew", {"renewal": "again"}, "marshal"),
-    Reading("uneven placements", {"spread": "pack"}, "marshal"),
-    Reading("first machine that has room", {"fit": "first"}, "marshal"),
+    Reading("never waits for a better place", {"patience": 0}, ("marshal",)),
+    Reading("does not try out places", {"probe": 0}, ("marshal",)),
+    Reading("least GPU time so far first", {"order": "attained"}, ("marshal",)),
+    Reading("every lease is given anew", {"renewal": "again"}, ("marshal",)),
+    Reading("uneven placements", {"spread": "pack"}, ("marshal",)),
+    Reading("first machine that has room", {"fit": "first"}, ("marshal",)),
 )
 HELD_OUT = " (held out)"  # every other job: the settings of our own policy were chosen on the rest
 
@@ -140,11 +139,13 @@ class Design:
 
     def read(self, reading: Reading, workload: str, scheduler: Scheduler) -> Case:
         """A cell of the shown size under another reading; the same as without where that changes nothing."""
-        return self.case(workload, self.shown, reading.of(scheduler.policy))
+        world = dataclasses.replace(TABLE_I, network=reading.network or TABLE_I.network)
+        return self.case(workload, self.shown, reading.of(scheduler.policy), world)
 
     def readings(self) -> list[Reading]:
         """Those that change anything for the schedulers that take part."""
-        return [r for r in READINGS if any(r.of(s.policy) != with_settings(s.policy, {}) for s in self.schedulers)]
+        plain = {s: self.case("", self.shown, s.policy) for s in self.schedulers}
+        return [r for r in READINGS if any(self.read(r, "", s) != case for s, case in plain.items())]
 
     def timed(self, workload: str, hours: float) -> Case:
         """Dally with timers of a length set by hand, on the shown size."""
@@ -156,9 +157,9 @@ class Design:
         return self.case(workload, self.shown, with_settings(scheduler.policy, {"lease": seconds}))
 
     def with_leases(self) -> list[Scheduler]:
-        """Schedulers whose lease is varied: Gandiva takes too long, and Dally's variants differ in other things."""
-        wanted = [s for s in self.schedulers if s in (TIRESIAS, DALLY) or s not in PAPERS]
-        return [s for s in wanted if with_settings(s.policy, {"lease": LEASES_S[0]}) != with_settings(s.policy, {})]
+        """Schedulers whose lease is varied: one of each kind, but for Gandiva, which would take too long."""
+        leased = Scheduler("Tiresias with leases", with_settings(TIRESIAS.policy, WITH_LEASES), TIRESIAS.style)
+        return [leased if s == TIRESIAS else s for s in self.schedulers if s in (TIRESIAS, DALLY, OURS)]
 
     def cases(self) -> Iterator[Case]:
         """Everything that is run; some of it more than once on the list."""
@@ -185,14 +186,13 @@ class Design:
 
     def keeps_course(self, case: Case) -> bool:
         """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""
-        sizes = {s.policy: (self.racks if s is DALLY else (self.shown,)) for s in self.schedulers}
+        sizes = {s.policy: (self.racks if s == DALLY else (self.shown,)) for s in self.schedulers}
         return case in [self.case(case.workload, n, policy) for policy, racks in sizes.items() for n in racks]
 
 
 def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:
     """Schedulers by the paper's names, or any policies by their texts; if none is given the paper's and ours."""
     known = {name.lower(): s for s in reversed(SCHEDULERS) for name in (s.label, s.policy)}
-    known |= {"tiresias": TIRESIAS, "marshal": OURS}
     styles = iter(FREE_STYLES * len(policies))
     found = [known.get(text.lower()) or Scheduler(text, _known(text), next(styles)) for text in policies]
     for scheduler in found:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shunter.report.bootstrap import Estimate
 from shunter.report.html.charts import Axis, Unit, cdf, intervals, lines
-from shunter.report.html.course import binned
+from shunter.report.html.course import Step, binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
 from shunter.report.tables import duration, share
@@ -17,13 +18,13 @@ from shunter.reproduce.trials import Course
 from shunter.world import F64
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from shunter.reproduce.dally.study import Study
 
 BOTH = (("Makespan", "makespan_s", "makespan"), ("Mean JCT", "jct_mean_s", "mean JCT"))
 POINTS = 1000  # of a curve over time
 NEARLY = 0.99  # of the jobs
+WIDE = 20  # times the least value
+OFTEN = 10  # changes of a timer, so that it is drawn
 LONGEST = 3  # a chart over time is at most so many times as long as most schedulers take for nearly all jobs
 SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally is below Tiresias in print (batch)
     ("Makespan (Fig. 7)", "makespan_s", "makespan", "up to 69 %"),
@@ -61,12 +62,17 @@ def _by_size(study: Study, world: World, workload: str, title: str, measure: str
     finding = f"On {design.shown} racks: {span_of(means, share if unit == 'share' else duration)}."
     names = [counted(racks, "rack") for racks in design.racks]
     styles = [scheduler.style for scheduler in design.schedulers]
-    chart = intervals(
-        names, series, "cluster size", Axis(label, unit, top=1 if unit == "share" else None), styles=styles
-    )
+    axis = Axis(label, unit, log=_wide(series), top=1 if unit == "share" else None)
+    chart = intervals(names, series, "cluster size", axis, styles=styles)
     compared = below and workload == "batch" and world is TABLE_I
     note = f"Printed: Dally {below} below Tiresias." if compared else ""
     return figure(title, finding, chart, note)
+
+
+def _wide(series: Mapping[str, Sequence[Estimate]]) -> bool:
+    """Whether points differ so much that a linear axis would show only the largest."""
+    values = [point.value for points in series.values() for point in points]
+    return min(values) > 0 and max(values) / min(values) > WIDE
 
 
 # ------------------------------------------------------------------------------------------- over time
@@ -154,34 +160,53 @@ def timers(study: Study) -> str:
     """Dally's tuned timers over time by cluster size, for each tier and number of GPUs."""
     parts: dict[str, list[str]] = {}
     for workload in study.design.workloads:
-        frames = {racks: _course(study, workload, DALLY, racks).timers for racks in study.design.racks}
-        known = {racks: frame for racks, frame in frames.items() if frame is not None and len(frame)}
-        kinds = {key for frame in known.values() for key in frame.select("tier", "gpus").unique().rows()}
-        for tier, gpus in sorted(kinds, key=lambda kind: (kind[0] != "rack", -kind[1])):
-            drawn = _timer(known, tier, gpus)
-            parts[f"{WORDS[workload]}, {tier}, {counted(gpus, 'GPU')}"] = [drawn]
+        steps: dict[tuple[str, int], dict[str, Step]] = {}
+        for racks in study.design.racks:
+            for kind, step in _changes_of_timers(_course(study, workload, DALLY, racks)).items():
+                steps.setdefault(kind, {})[counted(racks, "rack")] = step
+        changes = {kind: sum(len(time) for time, _ in found.values()) for kind, found in steps.items()}
+        for tier, gpus in sorted(steps, key=lambda kind: (kind[0] != "rack", -changes[kind])):
+            name = f"{WORDS[workload]}, {tier}, {counted(gpus, 'GPU')}"
+            parts[name] = [_timer(tier, gpus, steps[tier, gpus])]
     return choice("Timer", parts) if parts else ""
 
 
-def _timer(frames: dict[int, pl.DataFrame], tier: str, gpus: int) -> str:
+def _changes_of_timers(course: Course) -> dict[tuple[str, int], Step]:
+    """By tier and number of GPUs when a timer changed, and what it was from then on; of those that often did."""
     import polars as pl
 
-    steps: dict[str, tuple[F64, F64]] = {}
-    for racks, frame in frames.items():
-        rows = frame.filter((pl.col("tier") == tier) & (pl.col("gpus") == gpus)).sort("time")
-        if len(rows):
-            steps[counted(racks, "rack")] = (rows["time"].to_numpy(), rows["timer"].to_numpy())
-    grid_of = np.linspace(0, max(float(time[-1]) for time, _ in steps.values()), POINTS)
-    series = {name: _held(time, value, grid_of) for name, (time, value) in steps.items()}
-    means = {name: float(np.nanmean(values)) for name, values in series.items()}
-    time = Axis("time since the first submission", "elapsed")
-    chart = lines(grid_of, series, time, Axis("timer", "duration"), kind="steps")
+    if course.timers is None:
+        return {}
+    found: dict[tuple[str, int], Step] = {}
+    for tier, gpus in course.timers.select("tier", "gpus").unique().rows():
+        rows = course.timers.filter((pl.col("tier") == tier) & (pl.col("gpus") == gpus)).sort("time")
+        if len(rows) >= OFTEN:
+            found[tier, gpus] = (rows["time"].to_numpy(), rows["timer"].to_numpy())
+    return found
+
+
+def _timer(tier: str, gpus: int, steps: Mapping[str, Step]) -> str:
+    at = np.linspace(0, max(float(time[-1]) for time, _ in steps.values()), POINTS)
+    means = {name: _mean(*step) for name, step in steps.items()}
+    chart = lines(
+        at,
+        {name: _held(*step, at) for name, step in steps.items()},
+        Axis("time since the first submission", "elapsed"),
+        Axis("timer", "duration"),
+        kind="steps",
+    )
     return figure(
         "Tuned timers over time (Fig. 4)",
         f"Jobs of {counted(gpus, 'GPU')} wait for one {tier} for {span_of(means, duration)}, in the mean over time.",
         chart,
-        "First repeat. The paper says that timers are longer on smaller clusters, where GPUs are scarcer.",
+        "First repeat, up to the last change. The paper says that timers are longer on smaller clusters.",
     )
+
+
+def _mean(time: F64, value: F64) -> float:
+    """Over the time from the first change to the last."""
+    held = np.diff(time)
+    return float(value[:-1] @ held / held.sum()) if held.sum() > 0 else float(value[-1])
 
 
 def _held(time: F64, value: F64, at: F64) -> F64:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import SHOWN, TABLE_I, WORLDS, Design, Reading, Scheduler, World, workloads
+from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, Scheduler, World, workloads
 from shunter.reproduce.trials import Case, Trials, run_cases
 from shunter.reproduce.writing import record
 
@@ -39,17 +40,21 @@ class Study:
         """A cell of the experiment; 0 racks: the shown size."""
         return self.design.case(workload, racks or self.design.shown, scheduler.policy, world)
 
-    def distance(self, reading: Reading | None = None) -> float:
-        """By which factor, in the geometric mean, figures are off those of Tables II and III; NaN without any."""
-        found = [
-            abs(math.log(self.trials.of(case, measure).value / figure))
-            for workload in self.design.workloads
-            for scheduler in self.design.schedulers
-            for case in [self.read(reading, workload, scheduler)]
-            for measure in paper.MEASURES
-            if (figure := paper.printed(workload, scheduler, measure)) and self.design.shown == SHOWN
-        ]
-        return math.exp(float(np.mean(found))) if found else float("nan")
+    def distance(self, reading: Reading | None = None, relative: bool = False) -> float:
+        """By which factor, in the geometric mean, JCTs are off those of Tables II and III; NaN without any.
+
+        ``relative``: all divided by Dally's, so that it is about how schedulers compare, not how long all takes.
+        """
+        found = []
+        for workload, measure in product(self.design.workloads, paper.MEASURES):
+            off = {
+                scheduler: math.log(self.trials.of(self.read(reading, workload, scheduler), measure).value / figure)
+                for scheduler in self.design.schedulers
+                if (figure := paper.printed(workload, scheduler, measure))
+            }
+            dally = off.pop(DALLY, float("nan")) if relative else 0.0
+            found += [abs(value - dally) for value in off.values()]
+        return math.exp(float(np.mean(found))) if found and self.design.shown == SHOWN else float("nan")
 
     def read(self, reading: Reading | None, workload: str, scheduler: Scheduler) -> Case:
         """A cell under a reading, or as it is."""
@@ -118,12 +123,16 @@ def _reading(study: Study, reading: Reading | None) -> dict[str, Any]:
         for scheduler in study.design.schedulers
         for case in [study.read(reading, workload, scheduler)]
     ]
-    factor = study.distance(reading)
-    title, settings = (reading.title, dict(reading.settings)) if reading else ("as above", {})
+    changed = {"settings": dict(reading.settings), "network": reading.network} if reading else {}
     return {
-        "reading": title,
-        "settings": settings,
+        "reading": reading.title if reading else "as above",
+        **changed,
         "racks": study.design.shown,
-        "off_the_printed_tables_by_a_factor_of": factor if math.isfinite(factor) else None,
+        "off_by_a_factor": _finite(study.distance(reading)),
+        "relative_to_dally_off_by_a_factor": _finite(study.distance(reading, relative=True)),
         "results": rows,
     }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -31,10 +29,10 @@ def view(study: Study) -> RenderableType:
 
 
 def _table(study: Study, workload: str) -> RenderableType:
-    made = table(f"{WORDS[workload]},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
+    made = table(f"{workload.capitalize()},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
     for scheduler in study.design.schedulers:
         cells = (_cell(study, workload, scheduler, measure) for _, measure in COLUMNS)
-        made.add_row(re.sub(r"(?<=[a-z])(?=[A-Z])", "\n", scheduler.label), *cells)
+        made.add_row(scheduler.label.replace("yC", "y\nC"), *cells)  # one name is too long for a line
     return made
 
 

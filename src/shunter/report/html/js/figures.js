@@ -201,7 +201,8 @@
       if (kind === "cdf") return scale(y, 0, 1, 5);
       if (kind === "intervals") lists.push(...this.shown().map((one) => one.high));
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
-      return scale(y, Math.min(low, 0), high || 1, 5);
+      this.least = low / 1.5; // of a log axis
+      return y.log ? scale(y, this.least, high * 1.2, 6) : scale(y, Math.min(low, 0), high || 1, 5);
     }
 
     // The part of the data that is in view, as means of so many neighbours that lines can be told apart.
@@ -250,13 +251,15 @@
       const shown = this.shown(),
         pitch = Math.min(0.85 / shown.length, 0.16),
         aside = pitch * (shown.findIndex((one) => one.name === name) - (shown.length - 1) / 2);
+      const { log } = this.spec.y,
+        at = (value) => (log && value !== null ? Math.log10(Math.max(value, this.least)) : value);
       const line = { type: "line", silent: true, lineStyle: { color: colour(style), width: 2.5, opacity: 0.6 } };
       const ends = low.flatMap((_, i) => [
-        [i + aside, low[i]],
-        [i + aside, high[i]],
+        [i + aside, at(low[i])],
+        [i + aside, at(high[i])],
         [i + aside, null],
       ]);
-      const points = values.map((value, i) => [i + aside, value]);
+      const points = values.map((value, i) => [i + aside, at(value)]);
       return [
         { ...common, type: "line", data: points, symbol: "circle", symbolSize: 9, lineStyle: { width: 0 }, z: 3 },
         { ...common, ...line, data: ends, showSymbol: false, connectNulls: false },
