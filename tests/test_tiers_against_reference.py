@@ -10,12 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shunter import registry
-from shunter.cluster import Cluster, NodeGroup, Tier
-from shunter.model import Trace
-from shunter.protocols import Memory
-from shunter.sim import Scenario, Simulator
 from shunter.testing import leases, strategies
 from shunter.testing.leases import LeaseJob, LeaseState, Rules, Timers
+from shunter.testing.racks import play
 from shunter.testing.reference import RefRun, runs_of
 from shunter.testing.tiers import Layout
 
@@ -35,35 +32,9 @@ KINDS = [LeaseJob(0, 0, 1, speeds) for speeds in MODELS.values()]
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def as_cluster(layout: Layout) -> Cluster:
-    racks = {rack: [n for n, r in enumerate(layout.domains[0]) if r == rack] for rack in sorted(set(layout.domains[0]))}
-    pods = (Tier("pod", 1, 1, joins=2),) if len(layout.domains) > 1 else ()
-    tiers = (Tier("machine", 1, 1), Tier("rack", 1, 1), *pods, Tier("network", 1, 1))
-    groups = tuple(NodeGroup(len(nodes), layout.gpus[nodes[0]]) for nodes in racks.values())
-    return Cluster("random", groups, tiers=tiers)
-
-
-def as_trace(jobs: list[LeaseJob]) -> Trace:
-    speeds = list(MODELS.values())
-    return Trace.of(
-        "random",
-        [str(i) for i in range(len(jobs))],
-        submit=[job.submit for job in jobs],
-        duration=[job.work for job in jobs],
-        gpus=[job.gpus * 1000 for job in jobs],
-        model=[speeds.index(job.speeds) for job in jobs],
-        models=tuple(MODELS),
-    )
-
-
-def play(jobs: list[LeaseJob], layout: Layout, text: str, *, compiled: bool = True) -> tuple[Simulator, Memory]:
-    simulator = Simulator(as_trace(jobs), as_cluster(layout), scenario=Scenario(tier_speed=MODELS))
-    return simulator, simulator.run(registry.policy(text), compiled=compiled)
-
-
 def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: Rules, *, compiled: bool = True) -> None:
     """The engine's schedule must be the reference's, and what its timers became must follow from the waits."""
-    simulator, memory = play(jobs, layout, text, compiled=compiled)
+    simulator, memory = play(jobs, layout, MODELS, text, compiled=compiled)
     expected = leases.simulate(jobs, layout, rules)
     assert runs_of(simulator.events, len(jobs)) == expected.runs
     if rules.timers == "auto":
@@ -103,24 +74,27 @@ CHOICES = {
 # ------------------------------------------------------------------------------------------- Dally
 
 
+DALLY = {**CHOICES, "clamps": st.booleans(), "lease": st.sampled_from([120, 120, 120, 0])}
+
+
 @pytest.mark.parametrize("timers", ["auto", "manual", "none", "infinite"])
 @SETTINGS
-@given(world=worlds(), rules=st.fixed_dictionaries(CHOICES), clamps=st.booleans(), compiled=st.booleans())
-def test_dally(world: World, timers: Timers, rules: dict[str, str], clamps: bool, compiled: bool) -> None:
-    fixed = {"lease": 120, "machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
-    text = settings_text("dally", timers=timers, clamps=clamps, **fixed, **rules)
+@given(world=worlds(), rules=st.fixed_dictionaries(DALLY), compiled=st.booleans())
+def test_dally(world: World, timers: Timers, rules: dict[str, Any], compiled: bool) -> None:
+    fixed = {"machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
+    text = settings_text("dally", timers=timers, **fixed, **rules)
     expected = Rules(
         "sensitivity",
-        LEASE,
+        rules["lease"] * 1000,
         keep=rules["renewal"] == "keep",
-        fit=rules["fit"],  # type: ignore[arg-type]
-        spread=rules["spread"],  # type: ignore[arg-type]
+        fit=rules["fit"],
+        spread=rules["spread"],
         timers=timers,
         machine_timer=150_000,
         rack_timer=330_000,
         history=HISTORY,
         deviations=1.5,
-        clamps=clamps,
+        clamps=rules["clamps"],
     )
     both(*world, text, expected, compiled=compiled)
 
@@ -132,7 +106,7 @@ def test_dally_makes_offers_when_a_wait_is_too_old_to_count() -> None:
     jobs = [LeaseJob(TICK * at, TICK * work, gpus, KINDS[kind].speeds) for at, work, gpus, kind in kinds]
     rules = Rules("sensitivity", LEASE, timers="auto", history=HISTORY)
     both(jobs, layout, "dally:lease=120,history=0.1", rules)
-    simulator, _ = play(jobs, layout, "dally:lease=120,history=0.1")
+    simulator, _ = play(jobs, layout, MODELS, "dally:lease=120,history=0.1")
     assert 680_001 in [run.start for run in runs_of(simulator.events, len(jobs))[5]]
 
 
@@ -141,7 +115,7 @@ def test_of_machines_that_are_as_full_the_first_are_taken() -> None:
     layout = Layout((4, 4, 4), ((0, 0, 0),))
     jobs = [LeaseJob(0, TICK, 4), LeaseJob(0, TICK, 4), LeaseJob(0, 9 * TICK, 1), LeaseJob(2 * TICK, TICK, 6)]
     jobs = [replace(job, speeds=MODELS["resnet50"]) for job in jobs]
-    simulator, _ = play(jobs, layout, "dally:spread=even")
+    simulator, _ = play(jobs, layout, MODELS, "dally:spread=even")
     assert runs_of(simulator.events, 4)[3] == [RefRun(2 * TICK, 3 * TICK, ((0, 3), (2, 3)))]
 
 
@@ -207,7 +181,7 @@ def test_the_comparison_can_fail() -> None:
     """It sees a job on another node, at another time, and a timer from other waits."""
     layout, rules = Layout((2, 2), ((0, 1),)), Rules("sensitivity", LEASE)
     jobs = [LeaseJob(0, 5 * TICK, 1), LeaseJob(0, 5 * TICK, 2)]
-    simulator, _ = play(jobs, layout, "dally:lease=120,timers=none")
+    simulator, _ = play(jobs, layout, MODELS, "dally:lease=120,timers=none")
     found = runs_of(simulator.events, 2)
     assert found == leases.simulate(jobs, layout, rules).runs
     assert found != leases.simulate(jobs, layout, replace(rules, lease=LEASE + 1)).runs

@@ -71,6 +71,11 @@ class Rules:
     starve: int = 0
     passes: bool = False
 
+    @property
+    def unit(self) -> int:
+        """What timers are counted in: a lease, or an hour where there are none."""
+        return self.lease or 3_600_000
+
 
 @dataclass
 class Stay:
@@ -292,7 +297,7 @@ def tiers_of(state: LeaseState, index: int) -> list[int]:
 def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
     """A waiting job takes an offer."""
     wait = state.now - state.since.pop(index)
-    if tier < state.layout.tiers - 1 and wait >= state.rules.lease:
+    if tier < state.layout.tiers - 1 and wait >= state.rules.unit:
         state.waits.setdefault((tier, state.jobs[index].gpus), []).append((state.now, wait))
     hold(state.nodes, index, places)
     lease_end = state.now + state.rules.lease if state.rules.lease else math.inf
@@ -353,12 +358,11 @@ def timer(state: LeaseState, tier: int, gpus: int) -> float:
 
 def tuned(rules: Rules, tier: int, waits: Sequence[int]) -> float:
     """The auto-tuner: mean plus some sample standard deviations of the recent waits, one lease if there are none."""
-    found = float(rules.lease)
+    found, unit = float(rules.unit), rules.unit
     if waits:
         found = statistics.fmean(waits)
         found += rules.deviations * statistics.stdev(waits) if len(waits) > 1 else 0.0
     if not rules.clamps:
         return found
-    leases = rules.history / rules.lease
-    least, most = (6, math.ceil(0.8 * leases)) if tier == 0 else (12, leases)
-    return max(min(found, most * rules.lease), least * rules.lease)
+    least, most = (6, math.ceil(0.8 * rules.history / unit)) if tier == 0 else (12, rules.history / unit)
+    return max(min(found, most * unit), least * unit)
