@@ -169,12 +169,19 @@ def test_tiresias(world: World, lease: int, rules: dict[str, Any], compiled: boo
 
 
 @SETTINGS
-@given(world=worlds(), renewal=st.sampled_from(["again", "keep"]), compiled=st.booleans())
-def test_plain_gandiva(world: World, renewal: str, compiled: bool) -> None:
+@given(
+    world=worlds(),
+    lease=st.sampled_from([0, LEASE]),
+    renewal=st.sampled_from(["again", "keep"]),
+    moves=st.booleans(),
+    compiled=st.booleans(),
+)
+def test_plain_gandiva(world: World, lease: int, renewal: str, moves: bool, compiled: bool) -> None:
     jobs, layout = world
-    rules = Rules("last started", LEASE, keep=renewal == "keep", fit="affinity", spread="list")
+    rules = Rules("last started", lease, keep=renewal == "keep", fit="affinity", spread="list", moves=moves)
     jobs = [replace(job, takes="ends") for job in jobs]
-    both(jobs, layout, f"gandiva:lease=120,draw=list,renewal={renewal}", rules, compiled=compiled)
+    text = settings_text("gandiva", lease=lease // 1000, draw="list", renewal=renewal, migration=moves)
+    both(jobs, layout, text, rules, compiled=compiled)
 
 
 def test_the_comparison_can_fail() -> None:

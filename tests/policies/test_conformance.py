@@ -24,6 +24,9 @@ LEASING = (
     "dally:timers=infinite,lease=0,spread=scatter",
     "gandiva:lease=60",
     "gandiva:lease=45,draw=list,renewal=keep",
+    "gandiva:slicing=true,look_again=7",
+    "gandiva:growth=3,lease=50,look_again=10",
+    "gandiva:slicing=true,growth=2,look_again=4,draw=list,migration=false",
     "themis:lease=20",
     "themis:lease=60,lease_by=service,renewal=again,fraction=0.3,auction=exact,objective=value",
     "themis:lease=15,fraction=1,ideal=alone,threshold=1,auction=greedy,spread=even,estimate=oracle",
@@ -49,6 +52,22 @@ def combinations() -> list[str]:
 
 class TestBuiltIn(PolicyConformance):
     @pytest.fixture(params=[*combinations(), *LEASING])
+    def policy(self, request):
+        return request.param
+
+
+class TestPairs(PolicyConformance):
+    """Gandiva puts two jobs on the same GPUs."""
+
+    tenants = 2
+
+    @pytest.fixture(
+        params=[
+            "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
+            "gandiva:packing=true,slicing=true,look_again=5",
+            "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
+        ]
+    )
     def policy(self, request):
         return request.param
 

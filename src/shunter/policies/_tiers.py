@@ -57,12 +57,12 @@ def affine_machine(world: World, paper: Paper, usable: I64, gpus: int) -> int:
 
 @kernel
 def roomy(free: I64, gpus: int, fit: int) -> int:
-    """A machine or domain with so many free GPUs: the first, or the one that is fullest with them; -1: none."""
+    """A machine or domain with so many free GPUs: the fullest for BEST, else the first; -1: none."""
     best = -1
     for at in range(len(free)):
         if free[at] >= gpus and (best < 0 or free[at] < free[best]):
             best = at
-            if fit == FIRST or free[at] == gpus:
+            if fit != BEST or free[at] == gpus:
                 break
     return best
 

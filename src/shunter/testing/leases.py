@@ -17,6 +17,9 @@ Where the papers leave room, this is what holds here:
 - ``keep``: when leases end, the GPUs concerned are offered on paper with the free ones.  Their holders stand in the
   order with the waiting jobs; a holder whose GPUs are all still there when its turn comes keeps them for another lease.
   That is repeated with those that are left, until no more is kept; the rest must go.
+- ``moves``: at an instant at which GPUs come free, running jobs that began to run there before stand in the order with
+  the waiting ones.  In its turn such a job moves to free GPUs of the lowest tier below its own that has room, also of
+  one on which it would not be started; its lease goes on.
 - ``passes``: there are no leases.  A job that does not fit, in its turn, takes the place of running jobs of a larger
   key: as few as needed, the last in the order first.
 """
@@ -70,6 +73,7 @@ class Rules:
     promote: float = 0.0
     starve: int = 0
     passes: bool = False
+    moves: bool = False
 
     @property
     def unit(self) -> int:
@@ -102,6 +106,7 @@ class LeaseState:
     started: list[int]  # when a job first got GPUs; -1: never
     runs: list[list[RefRun]]
     now: int = -1
+    freed: bool = False  # whether GPUs came free at this instant
     looked: int = -1  # when promotions were last considered, in multiples of ``look_again``
     entered: set[int] = field(default_factory=set)
     since: dict[int, int] = field(default_factory=dict)  # waiting job -> when it began to wait
@@ -117,7 +122,7 @@ def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseSta
     runs: list[list[RefRun]] = [[] for _ in jobs]
     state = LeaseState(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)
     while len(state.ended) < len(jobs):
-        state.now = next_instant(state)
+        state.now, state.freed = next_instant(state), False
         end_finished(state)
         enter(state)
         promote(state)
@@ -224,6 +229,7 @@ def leave(state: LeaseState, index: int) -> None:
     state.done[index] += (state.now - stay.counted) * stay.speed
     state.nodes = without(state.nodes, index)
     state.runs[index].append(RefRun(stay.begun, state.now, stay.places))
+    state.freed = True
 
 
 def without(nodes: Sequence[Sequence[int]], index: int) -> list[list[int]]:
@@ -265,7 +271,12 @@ def make_all_offers(state: LeaseState) -> bool:
 
 def make_offers(state: LeaseState) -> bool:
     """Offer what is free up to the first job that takes it; whether there was one."""
-    for index in in_order(state, state.since):
+    moving = [index for index, stay in state.running.items() if stay.begun < state.now] if may_move(state) else []
+    for index in in_order(state, [*state.since, *moving]):
+        if index in state.running:
+            if move(state, index):
+                return True
+            continue
         found = accepted(state, state.nodes, index)
         if found is not None:
             start(state, index, *found)
@@ -305,6 +316,26 @@ def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
     state.running[index] = Stay(state.now, state.now, lease_end, places, speed)
     if state.started[index] < 0:
         state.started[index] = state.now
+
+
+def may_move(state: LeaseState) -> bool:
+    """Whether running jobs are offered GPUs too."""
+    return state.rules.moves and state.freed
+
+
+def move(state: LeaseState, index: int) -> bool:
+    """Move a running job to a lower tier, if there is room; whether there was."""
+    job, stay, rules, layout = state.jobs[index], state.running[index], state.rules, state.layout
+    tier = lowest_room(layout, state.nodes, job.gpus, range(tier_of(layout, stay.places)))
+    if tier is None:
+        return False
+    sizes = [job.gpus for job in state.jobs]
+    places = place_at(layout, state.nodes, sizes, job.gpus, tier, rules.fit, job.spread or rules.spread)
+    leave(state, index)
+    hold(state.nodes, index, places)
+    speed = job.speeds[min(tier_of(layout, places), 2)]
+    state.running[index] = Stay(state.now, state.now, stay.lease_end, places, speed)
+    return True
 
 
 def preempt_for(state: LeaseState, index: int) -> bool:

@@ -124,7 +124,7 @@ def runs_of(events: I64, jobs: int) -> list[list[RefRun]]:
     for time, kind, job, node, amount in events.tolist():
         if kind == w.START:
             begun.setdefault(job, (time, []))[1].append((node, amount // GPU))
-        elif kind in (w.FINISH, w.PREEMPT):
+        elif kind in (w.FINISH, w.PREEMPT, w.MOVE):
             start, places = begun.pop(job)
             if kind == w.FINISH or time > start:
                 runs[job].append(RefRun(start, time, tuple(sorted(places))))
