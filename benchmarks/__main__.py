@@ -31,6 +31,7 @@ def rows(size: Size) -> Iterator[Row]:
     yield from measures.starts(size)
     yield from measures.placements(size)
     yield from measures.shared_links(trace, size)
+    yield from measures.large_cluster(size)
     yield from measures.correctness(size)
     yield from measures.peer_rows(trace, size)
 

@@ -7,12 +7,11 @@ from typing import Any, Literal
 import numpy as np
 
 from shunter import registry
-from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
 from shunter.sim import Simulator
-from shunter.testing.reference import RefJob, RefNode, RefRun, simulate
+from shunter.testing.reference import RefJob, RefNode, RefRun, runs_of, simulate
 
 BACKFILLS: tuple[Literal["easy", "conservative"], ...] = ("easy", "conservative")
 
@@ -71,13 +70,4 @@ def _runs(jobs: list[RefJob], nodes: list[RefNode], text: str) -> list[list[RefR
     )
     simulator = Simulator(trace, Cluster("sample", tuple(NodeGroup(1, node.gpus) for node in nodes)))
     simulator.run(registry.policy(text))
-    runs: list[list[RefRun]] = [[] for _ in jobs]
-    begun: dict[int, tuple[int, list[tuple[int, int]]]] = {}
-    for time, kind, job, node, share in simulator.events.tolist():
-        if kind == w.START:
-            begun.setdefault(job, (time, []))[1].append((node, share // GPU))
-        elif kind in (w.FINISH, w.PREEMPT):
-            start, places = begun.pop(job)
-            if time > start:
-                runs[job].append(RefRun(start, time, tuple(sorted(places))))
-    return runs
+    return runs_of(simulator.events, len(jobs))

@@ -22,18 +22,21 @@ from benchmarks import equality, peers, workload
 from benchmarks.plain_policy import PlainFifo
 from shunter import clusters, registry
 from shunter import world as w
+from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.network.drawing import with_models
 from shunter.network.models import catalogue
 from shunter.network.placing import Costs, Tiers, shape_of
 from shunter.report.metrics import jct_ms
+from shunter.reproduce.dally.design import workloads
 from shunter.sim import Scenario, Simulator
 
 STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
 VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wfp3:backfill=easy"]
 DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
-PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las"]
+PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las", "tiresias", "dally", "gandiva",
+              "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
 GIB, HOUR_MS = 2**30, 3_600_000
@@ -52,9 +55,10 @@ class Size:
     cases: int = 50  # schedules per policy against the reference
     starts: bool = True  # whether starting with an empty cache is measured
     rows: int = 1_200_000  # of the log that is read
+    racks: int = 1_024  # of 8 machines of 8 GPUs, of the large cluster
 
 
-QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000)
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16)
 
 
 @dataclass(frozen=True)
@@ -319,6 +323,25 @@ def shared_links(trace: Trace, size: Size) -> Iterator[Row]:
             taken.append(simulator.elapsed_s)
         what = f"network: fifo:placement=spread on dally-8rack, {'shared' if contention else 'own'} links"
         yield Row(what, f"jobs/s of {len(jobs):,}", len(jobs) / min(taken), "jobs/s", aim)
+
+
+def large_cluster(size: Size) -> Iterator[Row]:
+    """Dally's batch on a very large cluster, from arrays to the last event."""
+    found, stands_in = workloads(["batch"])
+    jobs, small = found["batch"], clusters.load("dally-8rack")
+    group = dataclasses.replace(small.groups[0], count=8 * size.racks, racks=(8,) * size.racks)
+    cluster = dataclasses.replace(small, name=f"dally-{size.racks}rack", groups=(group,))
+    scenario = Scenario(network=Costs(Tiers.of(cluster)))
+
+    def run(policy: str, on: Cluster) -> None:
+        Simulator(jobs, on, scenario=scenario).run(registry.policy(policy))
+
+    for policy in ("dally", "tiresias", "marshal"):
+        run(policy, small)
+        took = best_of(size.repeats, lambda policy=policy: run(policy, cluster))  # type: ignore[misc]
+        remark = "; ".join(filter(None, ["a stand-in for the batch" if stands_in else "", took.remark]))
+        what, measure = f"{cluster.gpus:,} GPUs: {policy}", f"seconds for a batch of {len(jobs)} jobs"
+        yield Row(f"large cluster, {what}", measure, took.wall, "s", 60, at_most=True, remark=remark)
 
 
 def correctness(size: Size) -> Iterator[Row]:

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shunter import registry
-from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace
 from shunter.sim import Simulator
@@ -53,26 +52,12 @@ def as_cluster(nodes: list[RefNode], pools: bool) -> Cluster:
     return Cluster("random", tuple(NodeGroup(1, n.gpus, vc=f"pool{n.pool}" if pools else "") for n in nodes))
 
 
-def runs_of(simulator: Simulator) -> list[list[RefRun]]:
-    """Every job's runs, read from the event log; a run that ended when it began, by preemption, is none."""
-    runs: list[list[RefRun]] = [[] for _ in range(len(simulator.trace))]
-    open_runs: dict[int, tuple[int, list[tuple[int, int]]]] = {}
-    for time, kind, job, a, b in simulator.events.tolist():
-        if kind == w.START:
-            open_runs.setdefault(job, (time, []))[1].append((a, b // 1000))
-        elif kind in (w.FINISH, w.PREEMPT):
-            begin, nodes = open_runs.pop(job)
-            if kind == w.FINISH or time > begin:
-                runs[job].append(RefRun(begin, time, tuple(sorted(nodes))))
-    return runs
-
-
 def engine_runs(jobs: list[RefJob], nodes: list[RefNode], text: str, *, compiled: bool) -> list[list[RefRun]]:
     pools = len({node.pool for node in nodes}) > 1 or any(node.pool for node in nodes)
     cluster = as_cluster(nodes, pools)
     simulator = Simulator(as_trace(jobs, pools), cluster)
     simulator.run(registry.policy(text), compiled=compiled)
-    return runs_of(simulator)
+    return reference.runs_of(simulator.events, len(jobs))
 
 
 def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str) -> None:

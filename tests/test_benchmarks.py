@@ -42,6 +42,7 @@ def test_it_says_what_it_was_measured_on(told):
         "memory",
         "reading",
         "network",
+        "large cluster",
         "correctness",
     ],
 )
@@ -49,6 +50,12 @@ def test_every_line_of_the_table_has_a_row_with_an_aim(told, what):
     rows = [row for row in told["rows"] if row["what"].startswith(what)]
     assert rows
     assert all(row["measured"] > 0 and row["aim"] for row in rows)
+
+
+@pytest.mark.parametrize("policy", ["las", "tiresias", "dally", "gandiva"])
+def test_policies_that_stop_jobs_are_measured(told, policy):
+    (row,) = [row for row in told["rows"] if row["what"] == f"preemptive: {policy}"]
+    assert row["aim"] == 20_000
 
 
 def test_the_peers_give_the_same_schedule(told):

@@ -26,6 +26,7 @@ SUMMARY_KEYS = [
     "wait_s",
     "recorded_wait_s",
     "bsld",
+    "rho",
     "communication_s",
     "makespan_s",
     "utilization",
@@ -83,6 +84,7 @@ def test_a_run_worked_out_by_hand(csv):
         "run",
         "communication",
         "jct",
+        "rho",
         "state",
         "preemptions",
         "attempts",
@@ -271,7 +273,9 @@ def test_contention_is_recorded_and_slows_spread_jobs(tmp_path):
     assert again.digest == found[1].digest != found[0].digest
 
 
-@pytest.mark.parametrize(("network", "told"), [("profiled", False), ("paper", True), ("dally", True)])
+@pytest.mark.parametrize(
+    ("network", "told"), [("profiled", False), ("paper", True), ("dally", True), ("dally-even", True)]
+)
 def test_missing_layer_files_are_told_where_they_matter(network, told, tmp_path, monkeypatch):
     monkeypatch.setenv("SHUNTER_DATA", str(tmp_path))
     remarks = runs.scene(a_trace(), "dally-2rack", network=network).remarks

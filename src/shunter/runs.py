@@ -22,6 +22,7 @@ from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.replay import Replay, replay
+from shunter.report.rho import finish_time_fairness
 from shunter.report.tiers import by_tier
 from shunter.seeding import check_seed, rng
 from shunter.world import F64, I64
@@ -75,7 +76,7 @@ class Scene:
         from shunter.network.models import LAYER_FILES
 
         folder = data_folder()
-        return self.network in ("paper", "dally") and (folder is None or not (folder / LAYER_FILES).is_dir())
+        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -339,6 +340,7 @@ class Result:
                 "run": table[w.EXECUTED] / 1000,
                 "communication": np.zeros(len(trace)) if self.communication is None else self.communication / 1000,
                 "jct": metrics.jct_ms(table) / 1000,
+                "rho": finish_time_fairness(trace, table, self.cluster.gpus),
                 "state": state,
                 "preemptions": table[w.PREEMPTIONS],
                 "attempts": table[w.ATTEMPTS],
@@ -350,6 +352,7 @@ class Result:
             nodes.group_by("row").agg(pl.col("nodes").sort()), on="row", how="left", maintain_order="left"
         )
         ended, started = pl.col("state").is_in(["done", "failed"]), pl.col("nodes").is_not_null()
+        frame = frame.with_columns(pl.col("rho").fill_nan(None))
         blanks = [pl.when(ended).then(pl.col(name)).alias(name) for name in ("end", "jct")]
         return frame.with_columns(pl.when(started).then(pl.col("start")).alias("start"), *blanks).drop("row")
 

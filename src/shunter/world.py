@@ -93,6 +93,7 @@ class Job(NamedTuple):
     declared: float  # run time at speed 1 that follows from the iterations that its user declared; 0: not declared
     work: float  # done so far: what this would have taken at speed 1
     started: float  # its first start, since the first submission of the trace; -1: not yet
+    queued: float  # when it began to wait, since the first submission of the trace; now, if it runs
     size: float  # gpus / GPUs of the cluster
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair
     partition: float  # priority factor of the job's VC, 0..1

@@ -15,12 +15,22 @@ MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conserva
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
 LEASING = (
+    "marshal",
+    "marshal:order=attained,lease=60,probe=10",
+    "marshal:renewal=again,patience=0,lease=30",
     "dally",
     "dally:timers=none,renewal=keep,spread=even",
     "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",
     "dally:timers=infinite,lease=0,spread=scatter",
     "gandiva:lease=60",
     "gandiva:lease=45,draw=list,renewal=keep",
+    "gandiva:slicing=true,look_again=7",
+    "gandiva:growth=3,lease=50,look_again=10",
+    "gandiva:slicing=true,growth=2,look_again=4,draw=list,migration=false",
+    "themis:lease=20",
+    "themis:lease=60,lease_by=service,renewal=again,fraction=0.3,auction=exact,objective=value",
+    "themis:lease=15,fraction=1,ideal=alone,threshold=1,auction=greedy,spread=even,estimate=oracle",
+    "themis:lease=0,fraction=0,estimate=history",
     "tiresias",
     "tiresias:limits=50/200,promote=2,loose=scatter",
     "tiresias:order=gittins,limits=none,loose=list",
@@ -42,6 +52,22 @@ def combinations() -> list[str]:
 
 class TestBuiltIn(PolicyConformance):
     @pytest.fixture(params=[*combinations(), *LEASING])
+    def policy(self, request):
+        return request.param
+
+
+class TestPairs(PolicyConformance):
+    """Gandiva puts two jobs on the same GPUs."""
+
+    tenants = 2
+
+    @pytest.fixture(
+        params=[
+            "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
+            "gandiva:packing=true,slicing=true,look_again=5",
+            "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
+        ]
+    )
     def policy(self, request):
         return request.param
 

@@ -63,6 +63,13 @@ def test_short_work_goes_first_where_iterations_are_declared_and_waits_its_turn_
     assert ends(run(jobs(*rows), scenario=fast)) == [12, 5, 3]
 
 
+def test_who_outlasts_all_other_work_is_not_kept_waiting():
+    """There is work for 6 h, so the job of 14 h decides when the last one ends; it begins when the first leases end."""
+    rows = [*[(0, 2, 1, "quiet")] * 16, (0, 14, 1, "quiet")]
+    found = ends(run(jobs(*rows, iterations=100), scenario=Scenario()))
+    assert (found[-1], max(found[:-1])) == (15, 6)
+
+
 def test_a_job_that_suffers_waits_for_a_machine_and_one_that_does_not_takes_what_is_free():
     # 3 GPUs are taken on each machine for 10 h; a job of 2 GPUs could run on one GPU of each
     taken = [(0, 10, 3, "quiet"), (0, 10, 3, "quiet")]

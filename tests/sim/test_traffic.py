@@ -185,6 +185,11 @@ def test_resized_jobs_and_those_without_a_model_send_nothing() -> None:
     simulator.apply(Plan([Resize(0, [0, 1, 4, 5, 8])]))
     assert simulator._state.traffic.senders.sum() == 0
     assert view.rate(np.array([0, 1])).tolist() == [1.25, 1.0]
+    for size in (4, 1, 4):
+        simulator.apply(Plan([Resize(0, [0, 1, 4, 5][:size])]))
+        assert simulator._state.traffic.senders.sum() == (4 if size == 4 else 0)
+    simulator.apply(Plan([Preempt(0)]))
+    assert simulator._state.traffic.senders.sum() == 0
 
 
 def test_contention_needs_a_network() -> None:

@@ -110,6 +110,16 @@ def test_a_node_that_is_down():
     broken("failing nodes", np.delete(events, thrown_off, axis=0), "is not up|while running")
 
 
+@pytest.mark.parametrize("tenants", [1, 2])
+def test_more_work_lost_than_was_done(tenants):
+    policy = "fifo" if tenants == 1 else "gandiva:packing=true"
+    events, case = log("failing nodes", policy), CASE["failing nodes"]
+    check(events, case.trace, case.cluster, tenants=tenants)
+    events[row(events, w.PREEMPT), 4] += 60_000
+    with pytest.raises(InvariantError, match="not what its checkpoints lack"):
+        check(events, case.trace, case.cluster, tenants=tenants)
+
+
 def test_a_failure_too_many():
     events = log("failing jobs")
     failed = row(events, w.FAIL)

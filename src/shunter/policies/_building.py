@@ -79,7 +79,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
-    sources["auto"] = q.S_LIMIT
+    sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
     settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
     settings[q.FRESH] = 1
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
@@ -91,7 +91,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[[q.LOOKED_AT, q.ENDED_JOBS_SEEN]] = -1, 0
     settings[q.FAIR] = round(policy.half_life() * 1000) if (world.jobs[w.USER] >= 0).any() else 0
     settings[q.SHARES] = (world.jobs[w.SHARE] < 1000).any()
-    settings[q.KEYED_AT] = settings[q.SEEN_RELEASES] = -1
+    settings[[q.KEYED_AT, q.RANKED_AT, q.SEEN_RELEASES]] = -1
     settings[q.USAGE_AT] = world.clock[w.NOW]
     if settings[q.SHARES] and policy.backfill == "conservative":
         raise PolicyError("backfill=conservative plans whole GPUs, but the trace has jobs that want a share; use easy")

@@ -20,7 +20,9 @@ from shunter import world as w
 from shunter.arrays import type_of
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
+from shunter.errors import NetworkError
 from shunter.model import View
+from shunter.network.models import find
 from shunter.params import param
 from shunter.policies import _offers as o
 from shunter.policies import _queue as q
@@ -73,6 +75,10 @@ class Leasing(Queued):
     def ended(world: World, offers: o.Offers, job: int, tier: int) -> None:
         """The lease of a job on this tier is over."""
 
+    def decision(self) -> Any:
+        """The kernel that decides; one serves every policy that does nothing but lease."""
+        return o.decide
+
     def timer_changes(self, memory: QueueMemory) -> I64:
         """How the policy's timers changed: rows of time (ms), tier, GPUs, timer (ms), from how many waits it comes."""
         if memory.form is None or not isinstance(memory.form.memory, o.Offers):
@@ -82,13 +88,13 @@ class Leasing(Queued):
         return rows
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
-        """The compiled form: one decision serves every policy that leases."""
+        """The compiled form."""
         queue = queue_for(self, view, cluster, previous)
         queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
         parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended), view.reasons_wanted)
-        return Compiled(decide_pointer(tools), self.memory(view.world, queue), tools)
+        return Compiled(decide_pointer(self.decision(), tools), self.memory(view.world, queue), tools)
 
     def memory(self, world: World, queue: q.Queue) -> o.Offers:
         """The arrays that it remembers."""
@@ -120,6 +126,14 @@ def first_only(holds: Mask) -> Mask:
     """Of the tiers that could hold each class only the first."""
     first: Mask = np.arange(len(holds))[:, None] == np.argmax(holds, axis=0)
     return first
+
+
+def skew_of(model: str) -> float:
+    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
+    try:
+        return find(model).skew
+    except NetworkError:
+        return 1.0
 
 
 @kernel
@@ -164,9 +178,9 @@ def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bo
 
 
 @functools.cache
-def decide_pointer(tools: o.OfferTools) -> Any:
-    """``decide``, compiled; the types of its arguments are always the same."""
-    return _pointer(o.decide, types.void(type_of(World), type_of(o.Offers), typeof(tools), type_of(Decision)))
+def decide_pointer(decide: Any, tools: o.OfferTools) -> Any:
+    """The decision, compiled; the types of its arguments are always the same."""
+    return _pointer(decide, types.void(type_of(World), type_of(o.Offers), typeof(tools), type_of(Decision)))
 
 
 @functools.cache

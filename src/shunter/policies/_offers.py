@@ -26,12 +26,14 @@ from shunter.policies._preempting import lift
 from shunter.policies._queue import (
     KEYED_AT,
     SHARES,
+    STALE,
     Paper,
     Parts,
     Queue,
     ahead,
     any_gpu_free,
     insert,
+    key_all,
     key_at,
     precedes,
     rekey,
@@ -143,6 +145,17 @@ def look_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: 
 
 
 @kernel
+def first_class(offers: Offers) -> int:
+    """The class whose candidate comes first in the order, -1 if there are none."""
+    best = -1
+    for cls in range(len(offers.candidate)):
+        job = offers.candidate[cls]
+        if job >= 0 and (best < 0 or precedes(offers.queue, job, offers.candidate[best])):
+            best = cls
+    return best
+
+
+@kernel
 def next_taker(world: World, offers: Offers, tools: OfferTools, paper: Paper) -> int:
     """The first job in the order that takes what is free, -1 if none does."""
     queue = offers.queue
@@ -151,11 +164,7 @@ def next_taker(world: World, offers: Offers, tools: OfferTools, paper: Paper) ->
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:
             offers.candidate[cls] = top(world, queue, cls)
     while True:
-        best = -1
-        for cls in range(len(queue.size)):
-            job = offers.candidate[cls]
-            if job >= 0 and (best < 0 or precedes(queue, job, offers.candidate[best])):
-                best = cls
+        best = first_class(offers)
         if best < 0:
             return -1
         if offers.offered[best] >= 0:
@@ -321,8 +330,8 @@ def wake_up(world: World, offers: Offers, plan: Decision) -> None:
 
 
 @kernel
-def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
-    """Plan the next start, the renewals of leases that end, or nothing."""
+def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
+    """Take in what happened since the last decision."""
     queue, settings, now = offers.queue, offers.settings, world.clock[w.NOW]
     take_in(world, queue, tools.parts)
     if settings[SEEN] != now:
@@ -330,17 +339,40 @@ def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> N
         queue.blocked[:] = 0
     if queue.settings[KEYED_AT] != now:
         rekey(world, queue, tools.parts)
-    if settings[LEASE] < w.NEVER:
-        ended = collect_ended(world, queue)
-        if ended > 0:  # what isn't renewed is free in a moment
-            for i in range(ended):
-                note_end(world, offers, tools, queue.scratch.jobs[i])
-            if settings[RENEWAL] != AGAIN:
-                renew(world, offers, tools, ended, plan)
-            return
-    settings[OPENING] = w.NEVER
-    room = queue.settings[SHARES] == 1 or any_gpu_free(world)
-    if world.clock[w.N_PENDING] > 0 and room and start_next(world, offers, tools, plan):
+
+
+@kernel
+def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
+    """Whether leases end now; plans the renewals. What isn't renewed is free in a moment."""
+    if offers.settings[LEASE] == w.NEVER:
+        return False
+    queue = offers.queue
+    ended = collect_ended(world, queue)
+    if ended == 0:
+        return False
+    for i in range(ended):
+        note_end(world, offers, tools, queue.scratch.jobs[i])
+    if queue.settings[STALE] == 1:
+        queue.settings[STALE] = 0
+        key_all(world, queue, tools.parts, world.clock[w.NOW])
+    if offers.settings[RENEWAL] != AGAIN:
+        renew(world, offers, tools, ended, plan)
+    return True
+
+
+@kernel
+def start_waiting(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
+    """Start the next waiting job, if there is one that takes what is free."""
+    offers.settings[OPENING] = w.NEVER
+    room = offers.queue.settings[SHARES] == 1 or any_gpu_free(world)
+    return bool(world.clock[w.N_PENDING] > 0 and room and start_next(world, offers, tools, plan))
+
+
+@kernel
+def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
+    """Plan the next start, the renewals of leases that end, or nothing."""
+    catch_up(world, offers, tools)
+    if leases_end(world, offers, tools, plan) or start_waiting(world, offers, tools, plan):
         return
     tools.tell(world, offers, tools.parts, plan)
     wake_up(world, offers, plan)

@@ -125,17 +125,24 @@ def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int)
 
 
 @kernel
+def share_fits(world: World, paper: Paper, job: int, gpu: int) -> bool:
+    """Whether a job that wants a share of a GPU may be put on this one."""
+    node = world.gpus[w.NODE, gpu]
+    if paper.used[gpu] + world.jobs[w.SHARE, job] > 1000 or paper.tenants[gpu] >= world.clock[w.SLOTS_PER_GPU]:
+        return False
+    if not may_use(world, job, node) or world.nodes[w.NODE_STATE, node] != w.UP:
+        return False
+    return bool(paper.cpu[node] >= world.jobs[w.CPU, job] and paper.mem[node] >= world.jobs[w.MEM, job])
+
+
+@kernel
 def choose_share(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> int:
     """Let the placer choose one GPU for a job that wants a share of one: GPUs take the place of nodes."""
     scratch, gpus = queue.scratch, world.gpus.shape[1]
     share, found = world.jobs[w.SHARE, job], False
     for gpu in range(gpus):
-        node = world.gpus[w.NODE, gpu]
-        room = 1000 - paper.used[gpu]
-        roomy = room >= share and paper.tenants[gpu] < world.clock[w.SLOTS_PER_GPU]
-        fits = roomy and may_use(world, job, node) and world.nodes[w.NODE_STATE, node] == w.UP
-        fits = fits and paper.cpu[node] >= world.jobs[w.CPU, job] and paper.mem[node] >= world.jobs[w.MEM, job]
-        scratch.usable[gpu] = room if fits else 0
+        fits = share_fits(world, paper, job, gpu)
+        scratch.usable[gpu] = 1000 - paper.used[gpu] if fits else 0
         scratch.total[gpu] = 1000
         found = found or fits
     if not found:
@@ -188,6 +195,13 @@ def collect(world: World, scratch: Scratch, paper: Paper, used: int) -> int:
 def add_start(plan: Decision, job: int, gpu_ids: I64, until: int) -> None:
     """Append a Start to a plan; ``until``: when its lease ends, or NEVER."""
     add_placed(plan, w.A_START, job, gpu_ids, until)
+
+
+@kernel
+def add_shared_start(plan: Decision, job: int, gpu_ids: I64, until: int) -> None:
+    """Append a Start on GPUs that others are on to a plan."""
+    add_placed(plan, w.A_START, job, gpu_ids, until)
+    plan.actions[plan.counts[0] - 1, w.SIZE] += w.SHARED
 
 
 @kernel

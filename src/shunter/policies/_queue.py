@@ -21,8 +21,9 @@ STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPT
 PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 # ... and what it has to remember
 KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
-LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED = range(24, 27)
-SETTINGS_SIZE = 27
+# (STALE: a policy changed `params`, so that all keys are to be made anew)
+LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
+SETTINGS_SIZE = 29
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY = range(5)  # where estimates come from
 
@@ -332,9 +333,10 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     if queue.forgiven.shape[1] > 0:
         executed -= queue.forgiven[0, job]
         attained -= queue.forgiven[1, job]
-    work = world.progress[w.WORK, job]
+    work, queued = world.progress[w.WORK, job], now
     if jobs[w.STATE, job] == w.PENDING:
         waited += now - jobs[w.WAITING_SINCE, job]
+        queued = jobs[w.WAITING_SINCE, job]
     else:
         work += max(now - jobs[w.SINCE, job], 0) * world.progress[w.RATE, job]
         executed += now - jobs[w.BEGUN, job]
@@ -354,6 +356,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         jobs[w.DECLARED, job] / 1000.0,
         work / 1000.0,
         (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
+        (queued - jobs[w.SUBMIT, 0]) / 1000.0,
         gpus / world.gpus.shape[1],
         usage,
         queue.factors[jobs[w.VC, job]],
@@ -373,17 +376,13 @@ def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> floa
 
 @kernel
 def rekey(world: World, queue: Queue, parts: Parts) -> None:
-    """Evaluate the keys that have changed with time: of all waiting jobs if they vary, of the running ones to compare.
+    """Evaluate the keys of waiting jobs that have changed with time.
 
     Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then,
     so that a heap of bounds serves many instants.  The horizon is pulled in when bounds make us look at too many jobs.
     """
     settings, now = queue.settings, world.clock[w.NOW]
     settings[KEYED_AT] = now
-    if settings[PREEMPTIVE] == 1:
-        for at in range(world.clock[w.N_RUNNING]):
-            job = world.lists[w.L_RUNNING, at]
-            queue.exact[job] = key_at(world, queue, parts, job, now)  # its key may still order the heap that it left
     if settings[LEARNS] > 0 and settings[ENDED_JOBS_SEEN] * 10 > settings[ENDED_JOBS_KEYED] * 11:
         settings[ENDED_JOBS_KEYED] = settings[ENDED_JOBS_SEEN]  # a tenth more is known than when keys were made
         key_all(world, queue, parts, now)
@@ -438,13 +437,16 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
 
 
 @kernel
-def order_changed(world: World, queue: Queue, parts: Parts) -> bool:
-    """Whether a running job's key is another than when it was last looked at."""
+def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
+    """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
+    queue.settings[RANKED_AT] = world.clock[w.NOW]
+    changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        if queue.exact[job] != key_at(world, queue, parts, job, world.clock[w.NOW]):
-            return True
-    return False
+        key = key_at(world, queue, parts, job, world.clock[w.NOW])
+        changed = changed or queue.exact[job] != key
+        queue.exact[job] = key  # `queue.key` may still order the heap that it left
+    return changed
 
 
 @kernel
@@ -555,7 +557,8 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
     look(world, queue, parts)
     if settings[KEYED_AT] != now and settings[VARYING] == 1:
         queue.head[:] = -1
-    if settings[KEYED_AT] != now and settings[PREEMPTIVE] == 1 and order_changed(world, queue, parts):
+    to_compare = settings[PREEMPTIVE] == 1 and world.clock[w.N_PENDING] > 0
+    if to_compare and settings[RANKED_AT] != now and rank_running(world, queue, parts):
         queue.head[:] = -1
         queue.blocked[:] = 0
 

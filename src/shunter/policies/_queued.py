@@ -16,7 +16,7 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
-from shunter.model import Migrate, Plan, Preempt, Reason, Start, Timer, Trace, View
+from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.policies._tiers import BEST, EVEN
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, Job, World
@@ -64,6 +64,7 @@ class Queued:
     ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
     preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
     learns: ClassVar[bool] = False  # ``p`` ends with the histogram of the ended jobs' GPU time, see ``_queue.BINS``
+    declared_first: ClassVar[bool] = False  # estimate=auto begins with declared iterations
     by_tiers: ClassVar[bool] = False  # jobs are placed by network tier, not by a placement rule
 
     @staticmethod
@@ -113,7 +114,8 @@ class Queued:
             return "none"
         if self.estimate in ("oracle", "history"):
             return self.estimate
-        declared = trace.iterations > 0 if self.estimate == "declared" else np.zeros(len(trace), np.bool_)
+        first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
+        declared = (trace.iterations > 0) & first
         limited = (trace.limit > 0) & ~declared
         if self.estimate in ("limit", "declared") and not (declared | limited).any():
             column = {"limit": "limit", "declared": "iterations"}[self.estimate]
@@ -181,16 +183,19 @@ def ask(function: Any, world: World, memory: Any, parts: Any, plan: Decision) ->
 
 def decode(decision: Decision) -> Plan:
     """A compiled plan as actions."""
-    actions: list[Start | Preempt | Migrate | Timer] = []
+    actions: list[Action] = []
     used = 0
-    for kind, target, size, arg in decision.actions[: decision.counts[0]].tolist():
+    for kind, target, coded, arg in decision.actions[: decision.counts[0]].tolist():
+        shared, size = divmod(coded, w.SHARED)
         gpus = tuple(decision.gpu_ids[used : used + size].tolist())
         if kind == w.A_START:
-            actions.append(Start(target, gpus, None if arg == w.NEVER else arg))
+            actions.append(Start(target, gpus, None if arg == w.NEVER else arg, bool(shared)))
         elif kind == w.A_PREEMPT:
             actions.append(Preempt(target, keep=bool(arg)))
         elif kind == w.A_MIGRATE:
             actions.append(Migrate(target, gpus))
+        elif kind == w.A_RESIZE:
+            actions.append(Resize(target, gpus))
         else:
             actions.append(Timer(arg))
         used += size

@@ -57,12 +57,12 @@ def affine_machine(world: World, paper: Paper, usable: I64, gpus: int) -> int:
 
 @kernel
 def roomy(free: I64, gpus: int, fit: int) -> int:
-    """A machine or domain with so many free GPUs: the first, or the one that is fullest with them; -1: none."""
+    """A machine or domain with so many free GPUs: the fullest for BEST, else the first; -1: none."""
     best = -1
     for at in range(len(free)):
         if free[at] >= gpus and (best < 0 or free[at] < free[best]):
             best = at
-            if fit == FIRST or free[at] == gpus:
+            if fit != BEST or free[at] == gpus:
                 break
     return best
 
@@ -137,9 +137,10 @@ def even_in_racks(world: World, usable: I64, mine: I64, shape: tuple[int, int, i
             nodes[used], counts[used] = node, each
             used += 1
             continue
-        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better
+        emptiest = rack_begins  # of those chosen in this rack: a fuller one is better, and of equal ones the first
         for i in range(rack_begins + 1, used):
-            if usable[nodes[i]] > usable[nodes[emptiest]]:
+            a, b = nodes[i], nodes[emptiest]
+            if usable[a] > usable[b] or (usable[a] == usable[b] and a > b):
                 emptiest = i
         if usable[node] < usable[nodes[emptiest]]:
             nodes[emptiest] = node
@@ -191,28 +192,40 @@ def scattered(usable: I64, mine: I64, gpus: int, draw: int, nodes: I64, counts: 
 
 
 @kernel
+def place_at(world: World, queue: Queue, paper: Paper, job: int, tier: int) -> int:
+    """The machine or domain of a tier that has room for a job, -1 if none has, once ``scratch.usable`` is filled."""
+    tiers, fit, gpus = queue.tiers, queue.tiers.fit[queue.class_of[job]], world.jobs[w.GPUS, job]
+    usable = queue.scratch.usable[: world.nodes.shape[1]]
+    if tier == 0:
+        return affine_machine(world, paper, usable, gpus) if fit == AFFINE else roomy(usable, gpus, fit)
+    if tier < len(tiers.takes) - 1:
+        domains = count_inside(world, tiers, usable, tier - 1)
+        return roomy(tiers.inside[:domains], gpus, fit)
+    room = 0
+    for node in range(len(usable)):
+        room += usable[node]
+    return 0 if room >= gpus else -1
+
+
+@kernel
 def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, int]:
     """The lowest tier with room for a job, -1 if there is none, and the machine or domain that has it."""
-    tiers, scratch, cls = queue.tiers, queue.scratch, queue.class_of[job]
-    gpus, top = world.jobs[w.GPUS, job], len(tiers.takes) - 1
-    fill_usable(world, scratch, paper, job)
-    usable = scratch.usable[: world.nodes.shape[1]]
-    for tier in range(top + 1):
-        if tiers.takes[tier, cls] == 0:
-            continue
-        place = -1
-        if tier == 0 and tiers.fit[cls] == AFFINE:
-            place = affine_machine(world, paper, usable, gpus)
-        elif tier == 0:
-            place = roomy(usable, gpus, tiers.fit[cls])
-        elif tier < top:
-            domains = count_inside(world, tiers, usable, tier - 1)
-            place = roomy(tiers.inside[:domains], gpus, tiers.fit[cls])
-        else:
-            room = 0
-            for node in range(len(usable)):
-                room += usable[node]
-            place = 0 if room >= gpus else -1
+    takes, cls = queue.tiers.takes, queue.class_of[job]
+    fill_usable(world, queue.scratch, paper, job)
+    for tier in range(len(takes)):
+        if takes[tier, cls] == 1:
+            place = place_at(world, queue, paper, job, tier)
+            if place >= 0:
+                return tier, place
+    return -1, -1
+
+
+@kernel
+def room_below(world: World, queue: Queue, paper: Paper, job: int, limit: int) -> tuple[int, int]:
+    """The same of the tiers below ``limit``, also of those on which the job would not be started."""
+    fill_usable(world, queue.scratch, paper, job)
+    for tier in range(limit):
+        place = place_at(world, queue, paper, job, tier)
         if place >= 0:
             return tier, place
     return -1, -1

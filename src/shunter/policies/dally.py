@@ -12,7 +12,7 @@ from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, Leasing, first_only
-from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, Offers
+from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
@@ -86,6 +86,8 @@ class Dally(Leasing):
                 row = lower * sizes + offers.size_of[cls]
                 if tuned and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
                     tune(world, offers, row)
+                if tuned:  # its timer changes without anything else happening when a wait is too old to count
+                    offers.settings[OPENING] = min(offers.settings[OPENING], forgets_at(offers, row))
                 if offers.own[row, TIMER] >= longest:
                     longest = offers.own[row, TIMER]
                     offers.settings[EVIDENCE] = int(offers.own[row, LAST] - offers.own[row, FIRST]) if tuned else -1
@@ -103,6 +105,15 @@ class Dally(Leasing):
             offers.kept[row, MOST_WAITS + at] = world.clock[w.NOW]
             offers.own[row, LAST] += 1
             tune(world, offers, row)
+
+
+@kernel
+def forgets_at(offers: Offers, row: int) -> int:
+    """When the oldest wait that a timer was tuned from no longer counts."""
+    first, window = int(offers.own[row, FIRST]), int(offers.own[len(offers.own) - 1, WINDOW])
+    if first == offers.own[row, LAST]:
+        return int(w.NEVER)
+    return int(offers.kept[row, MOST_WAITS + first % MOST_WAITS]) + window + 1
 
 
 @kernel

@@ -1,34 +1,90 @@
-"""Gandiva as Dally's authors compare with it: Xiao et al., OSDI 2018; Sharma et al., IEEE Big Data 2025."""
+"""Gandiva: Xiao et al., OSDI 2018; by default as Dally's authors compare with it, Sharma et al., IEEE Big Data 2025."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from shunter import world as w
 from shunter.model import View
 from shunter.params import param
+from shunter.policies import _gandiva_moves as g
+from shunter.policies._gandiva import decide
+from shunter.policies._gandiva_turns import MOST_MODELS
 from shunter.policies._leasing import Leasing
+from shunter.policies._offers import LEASE, Offers
+from shunter.policies._queue import Queue
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import AFFINE, LIST, SCATTER
-from shunter.world import F64, I64, Job
+from shunter.world import F64, I64, Job, World
 
 
 @dataclass(frozen=True)
 class Gandiva(Leasing):
-    """Keeps jobs of a size on the same machines and takes any GPUs where that fails; knows nothing of the network."""
+    """Keeps jobs of a size on the same machines, else takes any GPUs; moves, packs and slices instead of planning."""
 
     draw: str = param(
         "random",
         "which GPUs, where no machine has room: by chance, or in their order (list)",
         choices=("random", "list"),
     )
+    migration: bool = param(
+        True,
+        "a running job moves to free GPUs that are closer together, and out of a pair once nobody waits",
+    )
+    slicing: bool = param(
+        False, "jobs run in turns while some wait: at each look who has run longest gives way; instead of leases"
+    )
+    packing: bool = param(
+        False,
+        "a job that finds no free GPUs shares those of a running job of its size, drawn by chance; pairs that do less "
+        "than one job alone part at the next look",
+    )
+    growth: float = param(
+        1.0, "a job grows into idle GPUs of its machine, up to so many times its request", low=1, high=64
+    )
+    look_again: float = param(
+        60.0, "seconds from look to look, which is how long a turn lasts", low=1, high=86_400, scale="log"
+    )
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """Who started last comes first, who never started last."""
-        return -job.started
+        """In turns: who has waited longest; else who started last comes first, who never started last."""
+        return job.queued if p[0] == 1 else -job.started
+
+    def key_params(self) -> F64:
+        """Whether jobs run in turns."""
+        return np.array([float(self.slicing)])
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
         """One machine by affinity, else any GPUs of the cluster."""
         takes = holds.copy()
         takes[1:-1] = False
         return Placing(AFFINE, SCATTER if self.draw == "random" else LIST, takes)
+
+    @staticmethod
+    def took(world: World, offers: Offers, job: int, tier: int) -> None:
+        """Whoever is not on one machine may gain by moving later."""
+        if tier > 0:
+            g.may_gain(offers, job)
+
+    def decision(self) -> Any:
+        """Its own."""
+        return decide
+
+    def memory(self, world: World, queue: Queue) -> Offers:
+        """Besides, settings of its own, who does badly beside whom, by model, and who may gain by moving."""
+        offers = super().memory(world, queue)
+        settings = np.zeros(g.ALL_SETTINGS, np.int64)
+        settings[: len(offers.settings)] = offers.settings
+        settings[g.QUANTUM], settings[g.GROWTH] = round(self.look_again * 1000), int(self.growth * 1000)
+        settings[g.SLICING], settings[g.PACKING], settings[g.MIGRATION] = self.slicing, self.packing, self.migration
+        settings[[g.MOVES_SEEN, g.JUDGED, g.TURNED]] = -1
+        if self.slicing:
+            settings[LEASE] = w.NEVER
+        models = min(int(world.jobs[w.MODEL].max(initial=-1)) + 1, MOST_MODELS)
+        return offers.replace(
+            settings=settings, own=np.zeros((models, models)), kept=np.zeros((2, world.jobs.shape[1]))
+        )

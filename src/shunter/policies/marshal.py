@@ -12,13 +12,14 @@ from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, RENEWALS, Leasing
 from shunter.policies._offers import LEASE, REACH, Offers
+from shunter.policies._queue import STALE
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
 
 # -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is
 WAIT, WAITS = range(2)
-PATIENCE, LONGEST, PROBE = range(3)  # settings, in the last row of `own`
+PATIENCE, LONGEST, PROBE, NEXT_LOOK = range(4)  # settings, in the last row of `own`
 MEMORY = 20.0  # a mean counts as that of so many at most, so that it follows the times
 UNKNOWN = -1.0
 
@@ -47,14 +48,15 @@ class Marshal(Leasing):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """GPU time left, or so far."""
-        if p[0] == 1 and job.declared > 0:
-            return (job.declared - job.work) * job.gpus
-        return job.attained
+        """GPU time left, or so far; before all, the longest first, who will still run when the others could be done."""
+        if p[0] == 0 or job.declared == 0:
+            return job.attained
+        left = (job.declared - job.work) * pace(job.executed, job.work)
+        return -left if p[1] > 0 and left >= p[1] else (job.declared - job.work) * job.gpus
 
     def key_params(self) -> F64:
-        """Which."""
-        return np.array([float(self.order == "declared")])
+        """Which, and how long the cluster has work for, which is not known yet."""
+        return np.array([float(self.order == "declared"), 0.0])
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
         """As configured."""
@@ -62,9 +64,9 @@ class Marshal(Leasing):
 
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """Waits by number of GPUs; by tier and job, what each unit that it is joined with costs it."""
-        own = np.ones((len(sizes) + 1, 3))
+        own = np.ones((len(sizes) + 1, 4))
         own[:, WAIT] = self.lease * 1000  # while nothing is known
-        own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000)
+        own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000, 0)
         return own, np.full((tiers, jobs), UNKNOWN), 0
 
     @staticmethod
@@ -103,9 +105,39 @@ class Marshal(Leasing):
     @staticmethod
     def ended(world: World, offers: Offers, job: int, tier: int) -> None:
         """See what this place cost the job, for each unit that it was joined with."""
+        look_ahead(world, offers)
         rate, reach = world.progress[w.RATE, job], offers.settings[REACH]
         if rate > 0:
             offers.kept[tier, job] = max(1.0 / rate - 1.0, 0.0) / max(reach - 1, 1)
+
+
+@kernel
+def pace(executed: float, work: float) -> float:
+    """How much longer than alone a job has taken so far."""
+    return max(executed / work, 1.0) if work > 0 else 1.0
+
+
+@kernel
+def look_ahead(world: World, offers: Offers) -> None:
+    """Now and then, see how long the cluster has work for if no GPU idles, where all jobs say how long they are.
+
+    Whoever takes longer than that decides when the last job ends.
+    """
+    queue, now, total = offers.queue, world.clock[w.NOW], 0.0
+    settings = offers.own[len(offers.own) - 1]
+    if queue.params[0] == 0 or now < settings[NEXT_LOOK]:
+        return
+    settings[NEXT_LOOK] = now + offers.settings[LEASE] // 4
+    for row, length in ((w.L_PENDING, w.N_PENDING), (w.L_RUNNING, w.N_RUNNING)):
+        for at in range(world.clock[length]):
+            job = world.lists[row, at]
+            if world.jobs[w.DECLARED, job] == 0:
+                return
+            work, executed = world.progress[w.WORK, job], world.jobs[w.EXECUTED, job]
+            left = (world.jobs[w.DECLARED, job] - work) * pace(executed, work)
+            total += left * world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
+    queue.params[1] = total / 1000 / world.gpus.shape[1]
+    queue.settings[STALE] = 1
 
 
 @kernel

@@ -9,12 +9,11 @@ import numpy as np
 from shunter import placers
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
-from shunter.errors import NetworkError, PolicyError
+from shunter.errors import PolicyError
 from shunter.model import View
-from shunter.network.models import find
 from shunter.params import param
 from shunter.policies._building import queue_for
-from shunter.policies._leasing import Leasing, first_only
+from shunter.policies._leasing import Leasing, first_only, skew_of
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
 from shunter.policies._queue import BINS, bin_of
 from shunter.policies._queued import Mask, Placing, key_pointer
@@ -121,7 +120,7 @@ class Tiresias(Leasing):
 
     def kinds(self, view: View) -> I64:
         """Whether a job is to be consolidated."""
-        packed = np.array([_skew(name) > self.pack_limit for name in view.models] + [True])
+        packed = np.array([skew_of(name) > self.pack_limit for name in view.models] + [True])
         kinds: I64 = packed[view.jobs.model].astype(np.int64)
         return kinds
 
@@ -144,14 +143,6 @@ class Tiresias(Leasing):
         parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous), tools)
-
-
-def _skew(model: str) -> float:
-    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
-    try:
-        return find(model).skew
-    except NetworkError:
-        return 1.0
 
 
 @kernel

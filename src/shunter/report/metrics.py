@@ -15,6 +15,7 @@ import numpy as np
 from shunter import world as w
 from shunter.model import GPU, Trace
 from shunter.report.replay import Replay
+from shunter.report.rho import finish_time_fairness, share_of_fair
 from shunter.world import F64, I64
 
 BOUND_MS = 10_000  # runs shorter than this count as so long in the bounded slowdown
@@ -34,6 +35,7 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F
     busy = replay.busy_gpu_ms()
     jct, wait = jct_ms(jobs)[finished], jobs[w.WAITED, finished]
     bsld = bounded_slowdown(jobs)[finished]
+    rho = finish_time_fairness(trace, jobs, gpus)[finished]
     recorded = trace.recorded_wait[trace.recorded_wait >= 0]
     return {
         "jobs": len(trace),
@@ -42,6 +44,7 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F
         "wait_s": spread(wait, 1000),
         "recorded_wait_s": spread(recorded, 1000) if len(recorded) else None,
         "bsld": spread(bsld),
+        "rho": spread(rho),
         "communication_s": None if communication is None else spread(communication[finished], 1000),
         "makespan_s": makespan / 1000,
         "utilization": busy / (GPU * gpus * makespan) if makespan else 0.0,
@@ -51,7 +54,7 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F
         "gpu_hours": busy / (GPU * HOUR_MS),
         "by_size": _by_size(trace.gpus[finished], jct, wait, bsld),
         "by_vc": _by_name(trace.vcs, trace.vc[finished], jct, wait, bsld),
-        "fairness": fairness(bsld, trace.user[finished], trace.users),
+        "fairness": {**fairness(bsld, trace.user[finished], trace.users), "rho_at_most_1": share_of_fair(rho)},
     }
 
 

@@ -11,11 +11,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from shunter.report.rho import is_told
+
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
 _FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster file sets what it does"
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
+_RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
@@ -63,8 +66,18 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         rest,
         Text(f" {_LEGEND}", style="dim"),
         *(_network(rows) if rows[0]["communication_s"] else ()),
+        *(_rho(rows) if is_told(rows) else ()),
         *_notes(rows),
     )
+
+
+def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """How fairly jobs were treated by finish time."""
+    points = ("mean", "p50", "p90", "p99", "max")
+    made = table("policy", "rho <= 1", *(f"rho\n{point}" for point in points))
+    fair = _best([row["fairness"]["rho_at_most_1"] for row in rows], share, max)
+    _fill(made, rows, [fair, *(_best([row["rho"][point] for row in rows], number, min) for point in points)])
+    return made, Text(f" {_RHO}", style="dim")
 
 
 def _network(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -88,6 +101,7 @@ def summary_view(summary: dict[str, Any]) -> RenderableType:
         ("JCT", "jct_s", duration),
         ("wait", "wait_s", duration),
         ("bounded slowdown", "bsld", number),
+        *([("rho", "rho", number)] if is_told([summary]) else []),
         *([("communication", "communication_s", duration)] if summary["communication_s"] else []),
     ):
         times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
@@ -113,6 +127,8 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "widest tier", f"{', '.join(shares)} (of jobs / of GPU time)"
     yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
+    if is_told([summary]):
+        yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
     recorded = _recorded(summary)
     if recorded:
         yield "as recorded", recorded.plain.strip()

@@ -34,16 +34,11 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 
 @kernel
 def note_spread(state: State, job: int) -> None:
-    """Take note of how a job is spread, and of what that leaves of its speed while it shares no link.
+    """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
 
     The network's tables have no row for a job that was resized: nobody knows what it costs.
     """
     network, jobs, shared = state.network, state.world.jobs, len(state.traffic.capacity) > 0
-    state.world.progress[w.SPREAD, job] = 1.0
-    if shared:
-        state.traffic.jobs[REACH, job] = 0
-    if jobs[w.WORKERS, job] == 1 or len(state.tier_speed) + len(network.key) == 0:
-        return
     widest, place, row = reach(state.world, job, len(network.radix)), -1, network.row[job]
     if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
         key = shape_key(state.world, network.radix, job, widest)

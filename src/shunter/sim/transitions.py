@@ -76,7 +76,8 @@ def settle(state: State, job: int) -> None:
     if now > state.world.jobs[w.SINCE, job]:
         elapsed = now - state.world.jobs[w.SINCE, job]
         progress[w.WORK, job] += elapsed * progress[w.RATE, job]
-        progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
+        if progress[w.SPREAD, job] != 1.0:
+            progress[w.COMMUNICATION, job] += elapsed * (1.0 - progress[w.SPREAD, job])
         state.world.jobs[w.SINCE, job] = now
 
 
@@ -125,6 +126,15 @@ def share_links(state: State, job: int) -> None:
                 retime(state, other)
 
 
+@kernel
+def spread_out(state: State, job: int) -> None:
+    """A job was put on several GPUs: that may cost it speed, and others whose links it uses."""
+    note_spread(state, job)
+    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
+        enter(state.world, state.traffic, job)
+        share_links(state, job)
+
+
 # ------------------------------------------------------------------------------------------- taking and releasing GPUs
 
 
@@ -158,10 +168,9 @@ def take(state: State, job: int, gpu_ids: I64) -> None:
         count += 1
     record(state, w.START, job, here, count * share)
     jobs[w.WORKERS, job] = len(gpu_ids)
-    note_spread(state, job)
-    if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
-        enter(world, state.traffic, job)
-        share_links(state, job)
+    world.progress[w.SPREAD, job] = 1.0
+    if len(gpu_ids) > 1 and len(state.tier_speed) + len(state.network.key) > 0:
+        spread_out(state, job)
 
 
 @kernel
@@ -171,6 +180,7 @@ def release(state: State, job: int) -> None:
     if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
         leave_links(world, state.traffic, job)
         share_links(state, job)
+        state.traffic.jobs[REACH, job] = 0
     jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
     per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
     slot = jobs[w.HEAD, job]

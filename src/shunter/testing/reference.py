@@ -25,8 +25,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
+from shunter import world as w
 from shunter.errors import InvariantError, PolicyError, TraceError
+from shunter.model import GPU
 from shunter.testing.placement import Placement, Places, given_back, place, taken
+from shunter.world import I64
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,20 @@ def simulate(
             end_finished(state)
             enter(state)
     return state.runs
+
+
+def runs_of(events: I64, jobs: int) -> list[list[RefRun]]:
+    """What an event log says, as the reference does: a run that ended when it began, by preemption, is none."""
+    runs: list[list[RefRun]] = [[] for _ in range(jobs)]
+    begun: dict[int, tuple[int, list[tuple[int, int]]]] = {}
+    for time, kind, job, node, amount in events.tolist():
+        if kind == w.START:
+            begun.setdefault(job, (time, []))[1].append((node, amount // GPU))
+        elif kind in (w.FINISH, w.PREEMPT, w.MOVE):
+            start, places = begun.pop(job)
+            if kind == w.FINISH or time > start:
+                runs[job].append(RefRun(start, time, tuple(sorted(places))))
+    return runs
 
 
 def fits(job: RefJob, nodes: Sequence[RefNode], placement: Placement) -> bool:

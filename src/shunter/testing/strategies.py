@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from shunter.testing.leases import LeaseJob
 from shunter.testing.reference import RefJob, RefNode
+from shunter.testing.tiers import Layout
 
 
 def nodes(max_nodes: int = 4, max_gpus: int = 8, max_pools: int = 2) -> st.SearchStrategy[list[RefNode]]:
@@ -59,3 +62,28 @@ def cases(
     cluster = draw(nodes())
     listed = jobs(cluster, max_jobs=max_jobs, min_duration=min_duration, exact=exact, dependencies=dependencies)
     return draw(listed), cluster
+
+
+def layouts(max_racks: int = 3, max_nodes: int = 3, max_gpus: int = 4) -> st.SearchStrategy[Layout]:
+    """Racks of equal nodes, some of them joined by twos below the whole cluster; racks may differ."""
+    rack = st.tuples(st.integers(1, max_nodes), st.integers(1, max_gpus))
+    return st.builds(_layout, st.lists(rack, min_size=1, max_size=max_racks), st.booleans())
+
+
+def _layout(racks: list[tuple[int, int]], by_twos: bool) -> Layout:
+    gpus = [size for count, size in racks for _ in range(count)]
+    rack_of = [rack for rack, (count, _) in enumerate(racks) for _ in range(count)]
+    levels = [rack_of, [rack // 2 for rack in rack_of]]
+    return Layout(tuple(gpus), tuple(tuple(level) for level in levels[: 1 + by_twos]))
+
+
+@st.composite
+def lease_jobs(
+    draw: st.DrawFn, on: Layout, kinds: Sequence[LeaseJob], *, tick: int, max_jobs: int = 20, max_ticks: int = 30
+) -> list[LeaseJob]:
+    """Jobs like these kinds, in size, length and time of submission drawn so that they crowd a cluster."""
+    latest = draw(st.sampled_from([0, 4, max_ticks]))
+    submits = sorted(draw(st.lists(st.integers(0, latest), min_size=1, max_size=max_jobs)))
+    size = st.integers(1, min(sum(on.gpus), 12))
+    drawn = [(submit, draw(st.integers(0, max_ticks)), draw(size), draw(st.sampled_from(kinds))) for submit in submits]
+    return [replace(kind, submit=submit * tick, work=work * tick, gpus=gpus) for submit, work, gpus, kind in drawn]

@@ -13,6 +13,7 @@ from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
 from shunter.report.html.words import counted, span_of
+from shunter.report.rho import is_told
 from shunter.report.tables import duration, number, share
 from shunter.world import F64
 
@@ -26,6 +27,7 @@ Step: TypeAlias = tuple[F64, F64]  # when a value begins to hold, and the value
 BINS = 1000  # of every course over time
 FULL = 0.95  # of the GPUs in use
 MOST_NAMES = 12  # users or virtual clusters beside each other
+MOST_TIMERS = 8  # in one chart
 ZOOM = "time"  # all courses are zoomed together
 
 
@@ -35,6 +37,7 @@ def distributions(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]
     found.append(_by_size(names, rows))
     found += _by_user(names, runs)
     found += _by_vc(names, rows)
+    found += [_rho(names, runs, rows)] if is_told(rows) else []
     return [grid(found)]
 
 
@@ -51,6 +54,13 @@ def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> 
     return figure(
         title, finding, cdf(samples, Axis("completion time" if column == "jct" else "wait", "duration", log=True))
     )
+
+
+def _rho(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> str:
+    samples = {name: _finished(run)["rho"].to_numpy() for name, run in zip(names, runs, strict=True)}
+    fair = {name: float(row["fairness"]["rho_at_most_1"]) for name, row in zip(names, rows, strict=True)}
+    finding = f"{span_of(fair, share)} of the jobs are complete as soon as in a fair share of the cluster, or sooner."
+    return figure("Finish-time fairness (rho)", finding, cdf(samples, Axis("rho", log=True)))
 
 
 def _finished(run: Run) -> pl.DataFrame:
@@ -154,11 +164,29 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
         drawn(
             "Fragmentation", "fragmentation", Axis("share of free GPUs", "share", top=1, mean=True), 1, lambda _: broken
         ),
+        *(_timers(name, run, edges) for name, run in zip(names, runs, strict=True) if run.timers is not None),
         note(
             "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. From near"
             f" enough, a point is the mean over {duration((end - origin) / BINS)}."
         ),
     ]
+
+
+def _timers(name: str, run: Run, edges: F64) -> str:
+    """How long jobs of some sizes waited for a tier at most, where the policy tunes that."""
+    assert run.timers is not None
+    tuned = run.timers.group_by("tier", "gpus").len().sort(["len", "tier", "gpus"], descending=[True, False, False])
+    series, longest = {}, (0.0, "")
+    for tier, gpus, _ in tuned.head(MOST_TIMERS).sort(["tier", "gpus"]).iter_rows():
+        found = run.timers.filter((run.timers["tier"] == tier) & (run.timers["gpus"] == gpus))
+        time, timer = (found[column].to_numpy() for column in ("time", "timer"))
+        label = f"{tier}, {counted(gpus, 'GPU')}"
+        series[label] = binned(np.append(time, run.events[-1, 0] / 1000), np.append(timer, timer[-1]), edges)
+        longest = max(longest, (float(timer.max()), label))
+    told = f"{name} has its jobs wait for a better tier up to {duration(longest[0])} ({longest[1]})."
+    left = f"The {MOST_TIMERS} that changed most often, of {len(tuned)}." if len(tuned) > MOST_TIMERS else ""
+    middle, axis = (edges[:-1] + edges[1:]) / 2 - edges[0], Axis("timer", "duration", mean=True)
+    return figure(f"Timers of {name}", told, lines(middle, series, time_axis(edges[0]), axis, zoom=ZOOM), left)
 
 
 def time_axis(origin: float) -> Axis:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from shunter.report.html.page import Cell, note, points, table
 from shunter.report.html.words import counted
+from shunter.report.rho import is_told
 from shunter.report.tables import duration, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
@@ -268,7 +269,17 @@ def tables(rows: Sequence[Row]) -> list[str]:
               lines),
         table("Everything else", headings, _lines(rows, second)),
         *([_network(rows)] if rows[0].get("communication_s") else []),
+        *([_rho(rows)] if is_told(rows) else []),
     ]  # fmt: skip
+
+
+def _rho(rows: Sequence[Row]) -> str:
+    """How fairly jobs were treated by finish time."""
+    points = ("mean", "p50", "p90", "p99", "max")
+    fair = _column(rows, lambda row: row["fairness"]["rho_at_most_1"], share, max)
+    columns = [fair, *(_column(rows, _point("rho", point), number, min) for point in points)]
+    caption = "Finish-time fairness: rho is completion time over that in a fair share of the cluster"
+    return table(caption, ["policy", "rho at most 1", *(f"rho {point}" for point in points)], _lines(rows, columns))
 
 
 def _network(rows: Sequence[Row]) -> str:

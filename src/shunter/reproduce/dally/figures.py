@@ -18,7 +18,6 @@ from shunter.reproduce.trials import Course
 from shunter.world import F64
 
 if TYPE_CHECKING:
-
     from shunter.reproduce.dally.study import Study
 
 BOTH = (("Makespan", "makespan_s", "makespan"), ("Mean JCT", "jct_mean_s", "mean JCT"))
