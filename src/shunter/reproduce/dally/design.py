@@ -81,6 +81,7 @@ class Reading:
 
 LEASING = ("dally", "gandiva", "marshal")  # policies that always give GPUs for a time
 WITH_LEASES = {"lease": HOUR, "limits": "none", "fit": "first", "spread": "list"}
+PACKED = Reading("Dally takes GPUs of a rack from few machines", {"spread": "pack"}, ("dally",))
 READINGS = (
     Reading("lease of 20 minutes", {"lease": 1200}, LEASING),
     Reading("lease of 2 hours", {"lease": 7200}, LEASING),
@@ -90,6 +91,7 @@ READINGS = (
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
     Reading("Gandiva never moves a running job", {"migration": "false"}, ("gandiva",)),
+    PACKED,
     Reading("uneven placements charged as even ones", {}, network="dally-even"),
     Reading("waits count for 12 hours", {"history": 12}),
     Reading("waits count for 48 hours", {"history": 48}),
@@ -182,6 +184,7 @@ class Design:
         if self.has(OURS, DALLY, TIRESIAS):
             for racks in self.racks:
                 yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
+                yield self.case(workload, racks, PACKED.of(DALLY.policy))
                 for scheduler in (OURS, DALLY, TIRESIAS):
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 

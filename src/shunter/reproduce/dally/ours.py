@@ -12,12 +12,12 @@ from shunter.reproduce.dally.design import (
     DALLY,
     HELD_OUT,
     OURS,
+    PACKED,
     TABLE_I,
     TIRESIAS,
     WORDS,
     WORLDS,
     Scheduler,
-    World,
 )
 from shunter.reproduce.trials import Case
 from shunter.reproduce.writing import cell, percent
@@ -37,6 +37,7 @@ def section(study: Study) -> list[str]:
             " network of Table I; the rows that are held out are of the other jobs alone."
         ),
         *(_against(study, base) for base in (DALLY, TIRESIAS)),
+        _under_readings(study),
         choice("Without one of its parts", {WORDS[w]: [_ablation(study, w)] for w in study.design.workloads}),
         note("Changes of the mean over repeats, with the 95 % intervals of paired draws."),
     ]
@@ -44,19 +45,32 @@ def section(study: Study) -> list[str]:
 
 def _against(study: Study, base: Scheduler) -> str:
     """Rows: workloads and networks; columns: cluster sizes."""
-    places: dict[str, tuple[str, World]] = {}
+    rows: list[list[str | Cell]] = []
     for workload in study.design.workloads:
-        places[WORDS[workload]] = (workload, TABLE_I)
-        places[WORDS[workload] + HELD_OUT] = (workload + HELD_OUT, TABLE_I)
-        places |= {f"{WORDS[workload]}, {world.title.lower()}": (workload, world) for world in WORLDS}
-    rows = [
-        [
-            name,
-            *_changes(study, *([study.case(workload, s, n, world) for n in study.design.racks] for s in (OURS, base))),
-        ]
-        for name, (workload, world) in places.items()
-    ]
+        places = {
+            WORDS[workload]: (workload, TABLE_I),
+            WORDS[workload] + HELD_OUT: (workload + HELD_OUT, TABLE_I),
+            **{f"{WORDS[workload]}, {world.title.lower()}": (workload, world) for world in WORLDS},
+        }
+        for name, (jobs, world) in places.items():
+            cases, bases = ([study.case(jobs, s, n, world) for n in study.design.racks] for s in (OURS, base))
+            rows.append([name, *_changes(study, cases, bases)])
+        if base == DALLY:
+            cases = [study.case(workload, OURS, n) for n in study.design.racks]
+            bases = [study.design.case(workload, n, PACKED.of(DALLY.policy)) for n in study.design.racks]
+            rows.append([f"{WORDS[workload]}, {PACKED.title}", *_changes(study, cases, bases)])
     return table(f"{OURS.label} against {base.label}", ["workload", *_heads(study)], rows)
+
+
+def _under_readings(study: Study) -> str:
+    """Against Dally on the shown size."""
+    rows = []
+    for reading in study.design.readings():
+        pairs = [[study.read(reading, w, s) for w in study.design.workloads] for s in (OURS, DALLY)]
+        rows.append([reading.title, *_changes(study, *pairs)])
+    heads = [f"{name}, {workload}" for name, _ in MEASURES for workload in study.design.workloads]
+    caption = f"{OURS.label} against {DALLY.label} under other readings, {study.design.shown} racks"
+    return table(caption, ["reading", *heads], rows)
 
 
 def _ablation(study: Study, workload: str) -> str:

@@ -120,10 +120,12 @@ def _verdicts(study: Study) -> list[str]:
     found = paper.findings(study.design, study.trials)
     if not found:
         return []
-    whole, sides = sum(f.comes_out for f in found), sum(f.direction in ("yes", "-") for f in found)
+    whole = sum(one.comes_out for one in found)
+    sides = sum(one.direction == "yes" and not one.comes_out for one in found)
     return [
-        f"Of {counted(len(found), 'claim')} of the paper about what was run, {sides} come out in direction, and {whole}"
-        " of these in size too, or name no size. See Claims."
+        f"Of {counted(len(found), 'claim')} of the paper about what was run, {whole} come out, {sides} in direction but"
+        f" not in size, and {len(found) - whole - sides} not at all cluster sizes that they name, or not clearly. See"
+        " Claims."
     ]
 
 
