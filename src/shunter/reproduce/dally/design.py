@@ -89,6 +89,7 @@ READINGS = (
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
+    Reading("Gandiva never moves a running job", {"migration": "false"}, ("gandiva",)),
     Reading("uneven placements charged as even ones", {}, network="dally-even"),
     Reading("waits count for 12 hours", {"history": 12}),
     Reading("waits count for 48 hours", {"history": 48}),

@@ -66,7 +66,7 @@ def _by_size(study: Study, world: World, workload: str, title: str, measure: str
     chart = intervals(names, series, "cluster size", axis, styles=styles)
     compared = below and workload == "batch" and world is TABLE_I
     note = f"Printed: Dally {below} below Tiresias." if compared else ""
-    return figure(title, finding, chart, note)
+    return figure(title if world is TABLE_I else title.partition(" (Fig")[0], finding, chart, note)
 
 
 def _wide(series: Mapping[str, Sequence[Estimate]]) -> bool:

@@ -215,14 +215,14 @@ def _readings(study: Study) -> list[str]:
     )
     return [
         paragraph(told),
-        table("Readings", ["reading", *heads, "JCTs off", "relative to Dally's"], [*_printed(study), *rows]),
+        table("Readings", ["reading", *heads, "JCTs off by"], [*_printed(study), *rows]),
         *_nearest(study, readings),
         choice("Reading", parts),
     ]
 
 
 def _printed(study: Study) -> list[list[str | Cell]]:
-    """What the paper has in the place of a reading's changes; where it has no number for 8 racks, over all sizes."""
+    """What the paper has in the place of a reading's changes: JCT on 8 racks, the rest over all sizes."""
     if study.design.shown != SHOWN:
         return []
     ranges = {"batch": {"makespan_s": "up to −69 %", "communication_mean_s": "−83 to −53 %"}, "poisson": {}}
@@ -231,7 +231,7 @@ def _printed(study: Study) -> list[list[str | Cell]]:
         figures_of = [paper.printed(workload, s, "jct_mean_s") or 1.0 for s in (DALLY, TIRESIAS)]
         texts = {**ranges[workload], "jct_mean_s": percent(figures_of[0] / figures_of[1] - 1)}
         cells += [texts.get(measure, "–") for _, measure in CHANGES]
-    return [[*cells, "", ""]]
+    return [[*cells, ""]]
 
 
 def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
@@ -243,8 +243,9 @@ def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
                 cells.append(cell(study.trials.change(case, base, measure), percent))
             else:
                 cells.append("–")
-    factors = (study.distance(reading, relative) for relative in (False, True))
-    return [*cells, *(f"{number(factor)} times" if math.isfinite(factor) else "–" for factor in factors)]
+    factor, relative = (study.distance(reading, relative) for relative in (False, True))
+    off = Cell(f"{number(factor)} ×", hint=f"relative {number(relative)} ×") if math.isfinite(factor) else Cell("–")
+    return [*cells, off]
 
 
 def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
