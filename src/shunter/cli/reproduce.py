@@ -29,23 +29,23 @@ app = typer.Typer(no_args_is_help=True, help="Run published experiments again, b
 @app.command("dally", epilog=DALLY_EXAMPLES)
 def dally(  # noqa: PLR0913, PLR0917  one argument per option
     workload: Annotated[
-        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson; both if not given.")
+        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson; else both.")
     ] = None,
-    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes, of 2,4,8,16; all if not given.")] = "",
+    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes; else 2,4,8,16.")] = "",
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="A scheduler by the paper's name, or any policy; once for each; the paper's six and ours if not given.",
+            help="A scheduler by the paper's name, or any policy; once for each; else the paper's and ours.",
         ),
     ] = None,
-    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; 10 if not given.")] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 10.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here; {OUT} if not given.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here, else in {OUT}.")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; one per core if not given.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
 ) -> None:  # fmt: skip
     """Run Dally's evaluation again: its six schedulers and ours, two workloads, four cluster sizes, ten repeats.
 
