@@ -64,10 +64,10 @@ def test_short_work_goes_first_where_iterations_are_declared_and_waits_its_turn_
 
 
 def test_who_outlasts_all_other_work_is_not_kept_waiting():
-    """There is work for 6 h, so the job of 14 h decides when the last one ends; it begins when the first leases end."""
+    """There is work for 6 h, so the job of 14 h decides when the last one ends, and begins at once."""
     rows = [*[(0, 2, 1, "quiet")] * 16, (0, 14, 1, "quiet")]
     found = ends(run(jobs(*rows, iterations=100), scenario=Scenario()))
-    assert (found[-1], max(found[:-1])) == (15, 6)
+    assert (found[-1], max(found[:-1])) == (14, 6)
 
 
 def test_a_job_that_suffers_waits_for_a_machine_and_one_that_does_not_takes_what_is_free():
@@ -125,3 +125,26 @@ def test_what_it_learns_does_not_need_the_model():
         unnamed, RACKS, scenario=Scenario(tier_speed={"quiet2": (1.0, 0.1, 0.01), "chatty2": (1.0, 0.99, 0.98)})
     )
     assert one.digest == other.digest
+
+
+@pytest.mark.parametrize(("nodes", "gpus"), [((4, 4, 4, 4, 4, 4), 24), ((4, 4), 6), ((3, 3, 3), 7), ((4, 4, 4, 4), 13)])
+@pytest.mark.parametrize("model", ["chatty", "quiet"])
+def test_a_job_alone_never_waits(nodes, gpus, model):
+    """It has the best place that there is, however bad that is."""
+    cluster = Cluster("alone", tuple(NodeGroup(1, count) for count in nodes), tiers=TIERS)
+    simulator = run(jobs((0, 30, gpus, model)), cluster)
+    assert simulator.world.jobs[w.WAITED].tolist() == [0]
+
+
+def test_half_a_gpu_is_kept_beside_another_job():
+    trace = dataclasses.replace(jobs((0, 5, 1, "quiet"), (0, 5, 1, "quiet")), gpus=np.array([GPU // 2] * 2))
+    simulator = run(trace, Cluster("one", (NodeGroup(1, 2),)), "marshal:renewal=keep", Scenario())
+    assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [0, 0]
+
+
+def test_an_undeclared_job_makes_nobody_outlast_the_rest():
+    """What is left is known only if all jobs say so; then short work goes first again."""
+    trace = jobs((0, 40, 1, "quiet"), *[(5, hours, 8, "quiet") for hours in (3, 1, 2)], iterations=100)
+    trace.iterations[2] = 0
+    found = ends(run(trace, scenario=Scenario(), cluster=Cluster("c", (NodeGroup(2, 4), NodeGroup(1, 1)))))
+    assert found[3] < found[1]

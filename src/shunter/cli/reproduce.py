@@ -29,25 +29,25 @@ app = typer.Typer(no_args_is_help=True, help="Run published experiments again, b
 @app.command("dally", epilog=DALLY_EXAMPLES)
 def dally(  # noqa: PLR0913, PLR0917  one argument per option
     workload: Annotated[
-        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson. [both]")
+        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson; else both.")
     ] = None,
-    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes: of 2,4,8,16. [all]")] = "",
+    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes; else 2,4,8,16.")] = "",
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="A scheduler by the paper's name, or any policy; once for each. [the paper's six]",
+            help="A scheduler by the paper's name, or any policy; once for each; else the paper's and ours.",
         ),
     ] = None,
-    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each. [10]")] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 10.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here. [{OUT}]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here; else {OUT}.")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
 ) -> None:  # fmt: skip
-    """Run Dally's evaluation again: six schedulers, two workloads, four cluster sizes, ten repeats of each.
+    """Run Dally's evaluation again: its six schedulers and ours, two workloads, four cluster sizes, ten repeats.
 
     The folder has a page for a browser, which puts the paper's figures and ours side by side (page.html), all numbers
     for scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out

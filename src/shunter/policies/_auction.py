@@ -212,7 +212,7 @@ def lease_end(world: World, auctions: Auctions, job: int) -> int:
         return int(w.NEVER)
     if auctions.settings[BY_SERVICE] == 1:
         lease = max(round(lease / job_size(world, job)), 1)
-    return int(world.clock[w.NOW] + lease)
+    return int(world.clock[w.NOW] + max(lease, 1))
 
 
 @kernel
@@ -242,7 +242,7 @@ def renew(world: World, auctions: Auctions, tools: OfferTools, job: int, plan: D
     if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier_of(world, job)):
         return
     ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
-    if still_free(paper, ids):
+    if still_free(world, paper, job, ids):
         put_on_paper(world, paper, job, ids, +1)
         auctions.counts[FREE] -= len(ids)
         add_start(plan, job, ids, lease_end(world, auctions, job))

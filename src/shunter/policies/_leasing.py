@@ -20,7 +20,7 @@ from shunter import world as w
 from shunter.arrays import type_of
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
-from shunter.errors import NetworkError
+from shunter.errors import NetworkError, PolicyError
 from shunter.model import View
 from shunter.network.models import find
 from shunter.params import param
@@ -34,6 +34,7 @@ from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, World
 
 HOUR = 3600.0
+SHORTEST_LEASE = 1.0  # seconds
 RENEWALS = ("again", "keep", "better")
 
 
@@ -52,6 +53,12 @@ class Leasing(Queued):
     )
 
     by_tiers = True
+
+    def __post_init__(self) -> None:
+        if 0 < self.lease < SHORTEST_LEASE:
+            raise PolicyError(
+                f"parameter 'lease' must be 0, for no lease, or at least {SHORTEST_LEASE:g} s, got {self.lease:g}"
+            )
 
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
@@ -75,6 +82,10 @@ class Leasing(Queued):
     def ended(world: World, offers: o.Offers, job: int, tier: int) -> None:
         """The lease of a job on this tier is over."""
 
+    @staticmethod
+    def looks(world: World, offers: o.Offers, job: int, tier: int) -> None:
+        """A new instant; ``job`` and ``tier`` say nothing."""
+
     def decision(self) -> Any:
         """The kernel that decides; one serves every policy that does nothing but lease."""
         return o.decide
@@ -93,7 +104,7 @@ class Leasing(Queued):
         queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
         parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
         cls = type(self)
-        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended), view.reasons_wanted)
+        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         return Compiled(decide_pointer(self.decision(), tools), self.memory(view.world, queue), tools)
 
     def memory(self, world: World, queue: q.Queue) -> o.Offers:
@@ -105,7 +116,7 @@ class Leasing(Queued):
         settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 else w.NEVER
         settings[o.RENEWAL] = RENEWALS.index(self.renewal)
         settings[o.GATED] = type(self).opens is not Leasing.opens
-        settings[[o.SEEN, o.WAKE]] = -1
+        settings[[o.SEEN, o.WAKE, o.NOTED]] = -1
         own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes), world.jobs.shape[1])
         return o.Offers(
             queue=queue,
@@ -113,6 +124,7 @@ class Leasing(Queued):
             candidate=nothing,
             offered=nothing.copy(),
             gate=np.zeros((3, len(nothing)), np.int64),
+            wakes=np.full(o.MOST_WAKES, -1, np.int64),
             aside=np.zeros(world.jobs.shape[1], np.int64),
             size_of=size_of,
             gpus_of=sizes,
@@ -172,7 +184,7 @@ def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bo
     world, offers = type_of(World), type_of(o.Offers)
     number, nothing = (kind(world, offers, types.int64, types.int64) for kind in (types.int64, types.void))
     telling = types.void(world, offers, typeof(parts), type_of(Decision))
-    signatures = (number, nothing, number, nothing, telling)
+    signatures = (number, nothing, number, nothing, nothing, telling)
     functions = (*hooks, tell if reasons else silent)
     return o.OfferTools(parts, *[_pointer(*each) for each in zip(functions, signatures, strict=True)])
 

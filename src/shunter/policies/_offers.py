@@ -49,8 +49,9 @@ LEASE, RENEWAL, GATED = range(3)
 # ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
 # (REACH: of the placement that is being thought about, see `reach_of`;
 # EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
-SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE = range(3, 9)
-SETTINGS_SIZE = 9
+SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE, NOTED = range(3, 10)
+SETTINGS_SIZE = 10
+MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has so many timers for one policy
 AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
 
 # -- columns of `history`: what a policy learned when, for people to look at
@@ -65,6 +66,7 @@ class Offers(Arrays):
     candidate: I1  # (classes,) the next one of each class that may take something, -1: none
     offered: I1  # (classes,) the tier that it would take, -1: not looked yet
     gate: I2  # (3, classes) of one that does not take what is free: the tier, its timer (ms), EVIDENCE
+    wakes: I1  # (MOST_WAKES,) for when we asked to be asked again
     aside: I1  # (jobs,) taken out of the queue while planning on paper
     size_of: I1  # (classes,) classes of the same number of GPUs have the same
     gpus_of: I1  # (sizes,)
@@ -81,6 +83,7 @@ class OfferTools(NamedTuple):
     took: Any  # called when a job takes an offer
     lasts: Any  # for how long it takes it
     ended: Any  # called when a lease ends, before anybody knows whether it is renewed
+    looks: Any  # called at every new instant, before anything is decided
     tell: Any  # saying why jobs wait
 
 
@@ -179,6 +182,7 @@ def gpus_for(world: World, offers: Offers, tools: OfferTools, paper: Paper, job:
     tier, place = room_at(world, offers, tools, paper, job)
     if world.jobs[w.SHARE, job] < 1000:
         scratch.gpu_ids[0] = place
+        offers.settings[REACH] = 1
         return 1, tier
     return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place)), tier
 
@@ -234,10 +238,11 @@ def sort_by_key(world: World, queue: Queue, parts: Parts, count: int) -> None:
 
 
 @kernel
-def still_free(paper: Paper, gpu_ids: Any) -> bool:
-    """Whether nobody has taken any of these GPUs on paper."""
-    for i in range(len(gpu_ids)):  # noqa: SIM110 a loop, for numba
-        if paper.tenants[gpu_ids[i]] > 0:
+def still_free(world: World, paper: Paper, job: int, gpu_ids: Any) -> bool:
+    """Whether these GPUs, or a job's share of one, have not been taken on paper."""
+    share = world.jobs[w.SHARE, job]
+    for i in range(len(gpu_ids)):
+        if paper.used[gpu_ids[i]] + share > 1000 or paper.tenants[gpu_ids[i]] >= world.clock[w.SLOTS_PER_GPU]:
             return False
     return True
 
@@ -292,6 +297,17 @@ def should_go(world: World, offers: Offers, tools: OfferTools, paper: Paper, job
 
 
 @kernel
+def take_on_paper(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int) -> None:
+    """Who gives up its GPUs for others takes those on paper, if it would, so that nobody after it keeps them."""
+    tier, place = room_at(world, offers, tools, paper, job)
+    if tier >= 0 and world.jobs[w.SHARE, job] == 1000:
+        used = choose(world, offers, paper, job, tier, place)
+        if offers.settings[GATED] == 0 or tools.opens(world, offers, job, tier) <= world.clock[w.NOW]:
+            gpus = collect(world, offers.queue.scratch, paper, used)
+            put_on_paper(world, paper, job, offers.queue.scratch.gpu_ids[:gpus], +1)
+
+
+@kernel
 def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Decision) -> None:
     """Prolong the leases that end now of those whose GPUs nobody takes who comes before them."""
     queue, scratch, aside = offers.queue, offers.queue.scratch, 0
@@ -306,9 +322,10 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
             aside = let_earlier_ones_take(world, offers, tools, job, aside)
         tier = tier_of(world, job)
         if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier):
+            take_on_paper(world, offers, tools, paper, job)
             continue
         ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
-        if still_free(paper, ids):
+        if still_free(world, paper, job, ids):
             put_on_paper(world, paper, job, ids, +1)
             add_start(plan, job, ids, lease_end(world, offers, tools, job, tier))
     for i in range(aside):
@@ -322,10 +339,13 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
 @kernel
 def wake_up(world: World, offers: Offers, plan: Decision) -> None:
     """Look again when the next one accepts what is free."""
-    settings, now = offers.settings, world.clock[w.NOW]
+    settings, now, free = offers.settings, world.clock[w.NOW], -1
     opening = settings[OPENING]
-    if opening < w.NEVER and (settings[WAKE] <= now or opening < settings[WAKE]):
-        settings[WAKE] = opening
+    for at in range(len(offers.wakes)):
+        if offers.wakes[at] <= now:
+            free = at
+    if opening < w.NEVER and (settings[WAKE] <= now or opening < settings[WAKE]) and free >= 0:
+        settings[WAKE] = offers.wakes[free] = opening
         add_other(plan, w.A_TIMER, 0, opening)
 
 
@@ -337,6 +357,10 @@ def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
     if settings[SEEN] != now:
         settings[SEEN] = now
         queue.blocked[:] = 0
+        tools.looks(world, offers, -1, -1)
+        if queue.settings[STALE] == 1:
+            queue.settings[STALE] = 0
+            key_all(world, queue, tools.parts, now)
     if queue.settings[KEYED_AT] != now:
         rekey(world, queue, tools.parts)
 
@@ -350,11 +374,10 @@ def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
     ended = collect_ended(world, queue)
     if ended == 0:
         return False
-    for i in range(ended):
-        note_end(world, offers, tools, queue.scratch.jobs[i])
-    if queue.settings[STALE] == 1:
-        queue.settings[STALE] = 0
-        key_all(world, queue, tools.parts, world.clock[w.NOW])
+    if offers.settings[NOTED] != world.clock[w.NOW]:  # after some were renewed we are asked again
+        offers.settings[NOTED] = world.clock[w.NOW]
+        for i in range(ended):
+            note_end(world, offers, tools, queue.scratch.jobs[i])
     if offers.settings[RENEWAL] != AGAIN:
         renew(world, offers, tools, ended, plan)
     return True

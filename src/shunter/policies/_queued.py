@@ -132,7 +132,7 @@ class Queued:
     # -- deciding
 
     def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
-        """A fresh memory, or one that goes on with another configuration's estimates and history."""
+        """A fresh memory, or one that goes on with what another configuration knew of users and estimates."""
         return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:

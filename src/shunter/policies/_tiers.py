@@ -168,16 +168,25 @@ def evenly(world: World, usable: I64, mine: I64, gpus: int, racks: int, nodes: I
 
 
 @kernel
+def next_draw(state: int) -> int:
+    """The next state of a sequence of random numbers; use its high bits."""
+    return (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+
+
+@kernel
 def scattered(usable: I64, mine: I64, gpus: int, draw: int, nodes: I64, counts: I64) -> int:
     """Free GPUs by chance, each set of them as likely."""
-    left = 0
+    left, largest = 0, 0
     for node in range(len(usable)):
         left += usable[node] * mine[node]
+        largest = max(largest, usable[node] * mine[node])
+    if gpus * len(usable) * largest < left * left:  # so many draws are less work than a look at every free GPU
+        return drawn(usable, mine, gpus, largest, draw, nodes, counts)
     used, need, state = 0, gpus, draw
     for node in range(len(usable)):
         here = 0
         for _ in range(usable[node] * mine[node]):
-            state = (state * 6364136223846793005 + 1442695040888963407) & 0x7FFFFFFFFFFFFFFF
+            state = next_draw(state)
             if (state >> 20) % left < need:
                 here += 1
                 need -= 1
@@ -185,6 +194,30 @@ def scattered(usable: I64, mine: I64, gpus: int, draw: int, nodes: I64, counts: 
         if here > 0:
             nodes[used], counts[used] = node, here
             used += 1
+    return used
+
+
+@kernel
+def drawn(usable: I64, mine: I64, gpus: int, largest: int, draw: int, nodes: I64, counts: I64) -> int:
+    """The same, one GPU after the other, drawn again if it isn't free; no node has more than ``largest``."""
+    used, need, state = 0, gpus, draw
+    while need > 0:
+        state = next_draw(state)
+        node, rank = divmod((state >> 20) % (len(usable) * largest), largest)
+        at = 0
+        while at < used and nodes[at] < node:
+            at += 1
+        known = at < used and nodes[at] == node
+        if rank >= usable[node] * mine[node] - (counts[at] if known else 0):
+            continue
+        need -= 1
+        if known:
+            counts[at] += 1
+            continue
+        for i in range(used, at, -1):
+            nodes[i], counts[i] = nodes[i - 1], counts[i - 1]
+        nodes[at], counts[at] = node, 1
+        used += 1
     return used
 
 

@@ -23,7 +23,7 @@ from shunter.world import F64, I64, Job, World
 
 @dataclass(frozen=True)
 class Gandiva(Leasing):
-    """Keeps jobs of a size on the same machines, else takes any GPUs; moves, packs and slices instead of planning."""
+    """Keeps jobs of a size on the same machines, else takes any GPUs and moves later; can slice, pack and grow."""
 
     draw: str = param(
         "random",

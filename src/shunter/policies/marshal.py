@@ -12,9 +12,9 @@ from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, RENEWALS, Leasing
 from shunter.policies._offers import LEASE, REACH, Offers
-from shunter.policies._queue import STALE
+from shunter.policies._queue import STALE, Paper, Queue
 from shunter.policies._queued import Mask, Placing
-from shunter.policies._tiers import FITS, SPREADS
+from shunter.policies._tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
 from shunter.world import F64, I64, Job, World
 
 # -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is
@@ -42,7 +42,7 @@ class Marshal(Leasing):
     )
     longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
     probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
-    renewal: str = param("better", "as for all that lease GPUs", choices=RENEWALS)
+    renewal: str = param("better", "what becomes of a job whose lease ends, see above", choices=RENEWALS)
     fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("even", "which GPUs of a rack or of the cluster", choices=SPREADS)
 
@@ -67,13 +67,19 @@ class Marshal(Leasing):
         own = np.ones((len(sizes) + 1, 4))
         own[:, WAIT] = self.lease * 1000  # while nothing is known
         own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000, 0)
-        return own, np.full((tiers, jobs), UNKNOWN), 0
+        return own, np.full((tiers + 1, jobs), UNKNOWN), 0
+
+    def memory(self, world: World, queue: Queue) -> Offers:
+        """The last row of ``kept`` is the least reach that each job could have."""
+        offers = super().memory(world, queue)
+        offers.kept[-1] = least_reach(world, queue)[queue.class_of]
+        return offers
 
     @staticmethod
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """At once, if the best place is not worth waiting for; else when waiting would no longer pay."""
         here = slowdown(offers, job, tier, offers.settings[REACH])
-        lowest, reach = best_place(world, offers, job)
+        lowest, reach = best_place(offers, job)
         if here == UNKNOWN or (tier == lowest and offers.settings[REACH] <= reach):
             return 0
         there = max(slowdown(offers, job, lowest, reach), 1.0)
@@ -86,7 +92,7 @@ class Marshal(Leasing):
     @staticmethod
     def took(world: World, offers: Offers, job: int, tier: int) -> None:
         """Remember how long it waited for the best place."""
-        lowest, reach = best_place(world, offers, job)
+        lowest, reach = best_place(offers, job)
         if tier == lowest and offers.settings[REACH] <= reach:
             known = offers.own[offers.size_of[offers.queue.class_of[job]]]
             waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
@@ -96,19 +102,29 @@ class Marshal(Leasing):
     @staticmethod
     def lasts(world: World, offers: Offers, job: int, tier: int) -> int:
         """Only shortly, where nobody knows yet how fast the job is there."""
-        lowest, _ = best_place(world, offers, job)
+        lowest, _ = best_place(offers, job)
         probe = offers.own[len(offers.own) - 1, PROBE]
         if tier > lowest and offers.kept[tier, job] == UNKNOWN and probe > 0:
-            return int(probe)
+            return max(int(probe), 1000)
         return int(offers.settings[LEASE])
 
     @staticmethod
     def ended(world: World, offers: Offers, job: int, tier: int) -> None:
         """See what this place cost the job, for each unit that it was joined with."""
-        look_ahead(world, offers)
         rate, reach = world.progress[w.RATE, job], offers.settings[REACH]
         if rate > 0:
             offers.kept[tier, job] = max(1.0 / rate - 1.0, 0.0) / max(reach - 1, 1)
+
+    @staticmethod
+    def looks(world: World, offers: Offers, job: int, tier: int) -> None:
+        """See how much there is to do, when jobs have come and now and then."""
+        settings, now = offers.own[len(offers.own) - 1], world.clock[w.NOW]
+        if offers.queue.params[0] == 1 and (world.clock[w.N_ARRIVED] > 0 or now >= settings[NEXT_LOOK]):
+            settings[NEXT_LOOK] = now + offers.settings[LEASE] // 4
+            known = offers.queue.params[1]
+            offers.queue.params[1] = work_ahead(world)
+            if offers.queue.params[1] != known:
+                offers.queue.settings[STALE] = 1
 
 
 @kernel
@@ -118,26 +134,21 @@ def pace(executed: float, work: float) -> float:
 
 
 @kernel
-def look_ahead(world: World, offers: Offers) -> None:
-    """Now and then, see how long the cluster has work for if no GPU idles, where all jobs say how long they are.
+def work_ahead(world: World) -> float:
+    """For how many seconds the cluster has work if no GPU idles; 0, not known, unless all jobs say how long they are.
 
     Whoever takes longer than that decides when the last job ends.
     """
-    queue, now, total = offers.queue, world.clock[w.NOW], 0.0
-    settings = offers.own[len(offers.own) - 1]
-    if queue.params[0] == 0 or now < settings[NEXT_LOOK]:
-        return
-    settings[NEXT_LOOK] = now + offers.settings[LEASE] // 4
+    total = 0.0
     for row, length in ((w.L_PENDING, w.N_PENDING), (w.L_RUNNING, w.N_RUNNING)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
             if world.jobs[w.DECLARED, job] == 0:
-                return
+                return 0.0
             work, executed = world.progress[w.WORK, job], world.jobs[w.EXECUTED, job]
             left = (world.jobs[w.DECLARED, job] - work) * pace(executed, work)
             total += left * world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
-    queue.params[1] = total / 1000 / world.gpus.shape[1]
-    queue.settings[STALE] = 1
+    return float(total / 1000 / world.gpus.shape[1])
 
 
 @kernel
@@ -148,15 +159,24 @@ def slowdown(offers: Offers, job: int, tier: int, reach: int) -> float:
 
 
 @kernel
-def best_place(world: World, offers: Offers, job: int) -> tuple[int, int]:
+def best_place(offers: Offers, job: int) -> tuple[int, int]:
     """The lowest tier that could hold a job, and the least reach that it could have there."""
-    takes, cls, gpus, lowest = offers.queue.tiers.takes, offers.queue.class_of[job], world.jobs[w.GPUS, job], 0
+    takes, cls, lowest = offers.queue.tiers.takes, offers.queue.class_of[job], 0
     while takes[lowest, cls] == 0:
         lowest += 1
-    if lowest == 0:
-        return 0, 1
-    reach = 2
-    largest = world.nodes[w.TOTAL, world.nodes[w.RANK, 0]]
-    while lowest == 1 and reach < gpus and (gpus % reach > 0 or gpus // reach > largest):
-        reach += 1
-    return lowest, reach
+    return lowest, int(offers.kept[len(takes), job])
+
+
+def least_reach(world: World, queue: Queue) -> I64:
+    """The reach that jobs of each class have on the cluster while it is empty."""
+    nodes, gpus = world.nodes, world.gpus
+    nobody = np.zeros(gpus.shape[1], np.int64)
+    empty = Paper(nodes[w.TOTAL].copy(), nodes[w.CPU_FREE].copy(), nodes[w.MEM_FREE].copy(), nobody, nobody)
+    found = np.ones(len(queue.sample), np.int64)
+    for cls, job in enumerate(queue.sample):
+        tier, place = room_for(world, queue, empty, job)
+        if tier > 0:
+            used = lay_out(world, queue, empty, job, tier, place)
+            sort_nodes(queue.scratch.nodes, queue.scratch.counts, used)
+            found[cls] = reach_of(world, tier, queue.scratch.nodes, queue.scratch.counts, used)
+    return found

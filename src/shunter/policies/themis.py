@@ -136,7 +136,7 @@ class Themis(Leasing):
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
         cls = type(self)
-        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended), view.reasons_wanted)
+        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         fair = self._fairness(view, queue)
         old = previous.memory if previous is not None else None
         if isinstance(old, a.Auctions) and old.fair.known.shape == fair.known.shape:

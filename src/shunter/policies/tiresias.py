@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,7 @@ class Tiresias(Leasing):
     preemptive = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._limits()
 
     def _limits(self) -> list[float]:
@@ -78,7 +80,8 @@ class Tiresias(Leasing):
             limits = [float(text) for text in texts]
         except ValueError:
             limits = [0.0]
-        if len(limits) > MOST_LIMITS or any(b <= a for a, b in zip([0.0, *limits], limits, strict=False)):
+        finite = all(math.isfinite(limit) for limit in limits)
+        if not finite or len(limits) > MOST_LIMITS or any(b <= a for a, b in zip([0.0, *limits], limits, strict=False)):
             raise PolicyError(
                 f"policy 'tiresias': parameter 'limits' must be none, or up to {MOST_LIMITS} growing numbers above 0 "
                 f"as in 3250/7200, got '{self.limits}'"

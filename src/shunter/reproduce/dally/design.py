@@ -43,6 +43,7 @@ NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
 CONSOLIDATED = Scheduler("Dally-fullyConsolidated", "dally:timers=infinite", 5)
 PAPERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
 OURS = Scheduler("Marshal", "marshal", 3)
+UNTOLD = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
 
@@ -87,6 +88,7 @@ READINGS = (
     Reading("lease of 2 hours", {"lease": 7200}, LEASING),
     Reading("who wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
     Reading("Tiresias with leases and no queues, as in the authors' simulator", WITH_LEASES, ("tiresias",)),
+    Reading("Tiresias consolidates nobody strictly", {"skewed": "tiers"}),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
@@ -185,7 +187,8 @@ class Design:
             for racks in self.racks:
                 yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
                 yield self.case(workload, racks, PACKED.of(DALLY.policy))
-                for scheduler in (OURS, DALLY, TIRESIAS):
+                yield from (self.case(workload, racks, UNTOLD.policy, world) for world in WORLDS)
+                for scheduler in (OURS, UNTOLD, DALLY, TIRESIAS):
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 
     def keeps_course(self, case: Case) -> bool:

@@ -12,7 +12,7 @@ from shunter.report.html.charts import Axis, Unit, cdf, intervals, lines
 from shunter.report.html.course import Step, binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
-from shunter.report.tables import duration, share
+from shunter.report.tables import duration, number, share
 from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, Scheduler, World
 from shunter.reproduce.trials import Course
 from shunter.world import F64
@@ -97,6 +97,10 @@ def _over_time(study: Study, workload: str) -> list[str]:
     used = {s.label: study.trials.of(study.case(workload, s), "utilization").value for s in schedulers}
     many = study.jobs[workload] / 2
     halves = {name: float(course.time[_last(course.remaining > many) + 1]) for name, course in courses.items()}
+    most = {name: float(course.remaining.max()) for name, course in courses.items()}
+    told = f"At most {span_of(most, number)} jobs are there at once."
+    if min(most.values()) > many:
+        told = f"No more than half of all jobs remain after {span_of(halves, duration)}."
     return [
         drawn(
             "GPUs in use over time (Fig. 11)",
@@ -107,7 +111,7 @@ def _over_time(study: Study, workload: str) -> list[str]:
         ),
         drawn(
             "Jobs that remain (Fig. 12)",
-            f"No more than half of all jobs remain after {span_of(halves, duration)}.",
+            told,
             "remaining",
             Axis("jobs that have come and not ended", "count", mean=True),
         ),

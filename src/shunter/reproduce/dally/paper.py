@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -196,8 +197,8 @@ def _racks(names: Sequence[str]) -> str:
 
 
 def _ends(ours: Estimate) -> tuple[float, float]:
-    """The interval; of a single repeat the value."""
-    return (ours.low, ours.high) if np.isfinite(ours.low) else (ours.value, ours.value)
+    """The interval; of too few repeats it is all that could be."""
+    return (ours.low, ours.high) if np.isfinite(ours.low) else (-math.inf, math.inf)
 
 
 def _side(ours: Estimate) -> int:
