@@ -195,7 +195,8 @@ def test_the_command_writes_a_folder_and_says_what_stands_in(tmp_path):
     assert told["workloads"] == "stand-in"
     assert {row["scheduler"] for row in told["results"]} == {s.label for s in SCHEDULERS}
     rows = pl.read_parquet(tmp_path / "made" / "results.parquet")
-    assert rows.group_by("workload", "cluster", "policy", "network").len()["len"].unique().to_list() == [2]
+    cases = rows.group_by("workload", "cluster", "policy", "network", "contention").len()
+    assert cases["len"].unique().to_list() == [2]
     assert reproduce(*SMALL, "--out", "made").exit_code == 2
     assert reproduce(*SMALL, "--workload", "batch", "-p", "fifo", "--out", "made", "--force").exit_code == 0
 
@@ -256,5 +257,5 @@ def test_the_page_in_a_browser(visit, reproduced, scheme):
     assert len(drawn) > 10
     assert min(drawn) > 3
     opened.locator(".choice select").first.select_option("Poisson arrivals")
-    opened.locator("button[data-series='Dally']").first.click()
+    opened.locator("button[data-series='Dally']:visible").first.click()
     assert opened.locator("#announce").text_content() == "Dally is hidden"
