@@ -114,7 +114,7 @@ def test_schedulers_go_by_the_papers_names_or_as_policies():
 # ------------------------------------------------------------------------------------------- claims
 
 
-def trials_of(wanted, repeats=3, **scale):
+def trials_of(wanted, repeats=5, **scale):
     """Runs in which every number of a scheduler is its scale, but for luck that all share."""
     numbers = [*paper.NAMES, "utilization", "preemptions"]
     outcomes = {

@@ -42,7 +42,7 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
     repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 10.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here, else in {OUT}.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here; else {OUT}.")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
