@@ -11,7 +11,7 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.policies._leasing import HOUR, Leasing, first_only
+from shunter.policies._leasing import HOUR, RENEWALS, Leasing, first_only
 from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
@@ -48,6 +48,12 @@ class Dally(Leasing):
         False,
         "timers=auto: keep them within 6 leases and 0.8 x history for a machine, 12 leases and history for a rack, as "
         "the authors' simulator does",
+    )
+    renewal: str = param(
+        "again",
+        "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
+        "before it in the order takes them (keep)",
+        choices=RENEWALS[:2],  # for a better tier it would have to wait anew
     )
     fit: str = param("first", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("list", "which GPUs of a rack or of the cluster", choices=SPREADS)

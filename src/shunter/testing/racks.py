@@ -65,7 +65,8 @@ class Moment:
     begun: dict[int, int] = field(default_factory=dict)  # running job -> when it got its GPUs
     places: dict[int, Places] = field(default_factory=dict)  # running job -> where it is
     executed: dict[int, int] = field(default_factory=dict)  # job -> run time before its present run
-    started: dict[int, int] = field(default_factory=dict)  # job started in this instant -> how long it had waited
+    started: dict[int, int] = field(default_factory=dict)  # job started in this instant -> how long it had waited ...
+    landed: dict[int, Places] = field(default_factory=dict)  # ... and where, though it may have ended since
     stopped: dict[int, Places] = field(default_factory=dict)  # job whose lease ended in this instant -> where it was
 
 
@@ -73,7 +74,7 @@ def moments(simulator: Simulator, layout: Layout) -> Iterator[Moment]:
     """The same moment at the end of each instant at which something was logged."""
     moment = Moment(-1, list(layout.gpus))
     for time, rows in groupby(simulator.events.tolist(), key=lambda row: row[0]):
-        moment.time, moment.started, moment.stopped = time, {}, {}
+        moment.time, moment.started, moment.landed, moment.stopped = time, {}, {}, {}
         for _, kind, job, node, amount in rows:
             _follow(moment, kind, job, node, amount // GPU)
         yield moment
@@ -88,13 +89,13 @@ def _follow(moment: Moment, kind: int, job: int, node: int, gpus: int) -> None:
             moment.started[job] = now - moment.since.pop(job)
             moment.begun[job], moment.places[job] = now, ()
         moment.places[job] += ((node, gpus),)
+        moment.landed[job] = moment.places[job]
         moment.free[node] -= gpus
     elif kind in (w.FINISH, w.PREEMPT):
         moment.executed[job] = moment.executed.get(job, 0) + now - moment.begun.pop(job)
         places = moment.places.pop(job)
         for where, count in places:
             moment.free[where] += count
-        moment.started.pop(job, None)
         if kind == w.PREEMPT:
             moment.since[job] = now
             if node == w.BY_LEASE:
