@@ -1,0 +1,33 @@
+"""Libraries that only some parts need, and what to say where one is missing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+from shunter.errors import InputError
+
+EXTRAS = {  # which extra has it
+    "lightgbm": "ml",
+    "interpret.glassbox": "ml",
+    "sklearn.tree": "ml",
+}
+
+
+def load(module: str, what: str) -> Any:
+    """A module of an optional library; ``what`` needs it, and is named where it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(f"{what} needs {module.partition('.')[0]} ({error}); {remedy(module)}") from None
+
+
+def is_there(module: str) -> bool:
+    """Whether an optional library is installed, without importing it."""
+    return importlib.util.find_spec(module.partition(".")[0]) is not None
+
+
+def remedy(module: str) -> str:
+    """The command that installs what is missing."""
+    return f"install it with: pip install 'shunter[{EXTRAS[module]}]'"
