@@ -135,7 +135,9 @@ class Simulator:
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
     def _view(self) -> View:
-        return View(self.world, self._truth, self.trace.models)
+        trace = self.trace
+        names = {"user": trace.users, "vc": self.cluster.vcs, "model": trace.models}
+        return View(self.world, self._truth, names | {"job_name": trace.job_names, "account": trace.accounts})
 
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
