@@ -37,7 +37,9 @@ class Workloads:
     """What jobs do to their GPUs, and to each other on one; the last entry of each table stands for what is unknown."""
 
     of_job: I64  # (jobs,) the workload of each, -1: not known
-    uses: F64  # (3, workloads + 1) GPU utilisation, memory and memory utilisation as in `World.use`; or (3, 0): not told
+    uses: (
+        F64  # (3, workloads + 1) GPU utilisation, memory and memory utilisation as in `World.use`; or (3, 0): not told
+    )
     speed: F64  # (workloads + 1, workloads + 1) of the first beside the second; 0: by time slices
 
 
