@@ -5,6 +5,7 @@ ShunterError
  │   ├─ TraceError        a trace file or its contents
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
+ │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
@@ -36,6 +37,10 @@ class ClusterError(InputError):
 
 class PolicyError(InputError):
     """A policy name, class or parameter is wrong."""
+
+
+class ModelError(InputError):
+    """A learned model, its settings or its file is wrong."""
 
 
 class NetworkError(InputError):
