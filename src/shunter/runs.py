@@ -59,7 +59,7 @@ def run(
     check(dataclasses.replace(scene, trace=trace), chosen)
     scenario = Scenario(network=costs, contention=scene.contention)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-    memory = simulator.run(chosen, progress=progress)
+    memory = simulator.run(chosen, memory=taught(chosen, scene, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
@@ -67,6 +67,15 @@ def run(
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
     return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
+
+
+def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
+    """The memory of a policy that learns, with lessons from the jobs before the window; None for any other."""
+    if not getattr(policy, "model", ""):
+        return None
+    from shunter.predictors.lessons import lessons_for
+
+    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history))
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
