@@ -6,6 +6,7 @@ ShunterError
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
+ │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -40,6 +41,10 @@ class PolicyError(InputError):
 
 class NetworkError(InputError):
     """A network, a model that trains on it, or a placement is wrong."""
+
+
+class SharingError(InputError):
+    """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
 
 
 class RunError(InputError):

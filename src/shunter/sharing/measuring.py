@@ -821,8 +821,8 @@ def chosen(only: tuple[str, ...]) -> list[Configuration]:
     return [each for each in CONFIGURATIONS if not only or each.name in only]
 
 
-def measure(settings: Settings) -> bool:
-    """Measure what isn't in the folder yet; False if time was up or something failed, so that rows are missing."""
+def measure(settings: Settings) -> int:
+    """Measure what isn't in the folder yet; how many measurements are still missing then."""
     loops = chosen(settings.only)
     if importlib.util.find_spec("torch") is None:
         raise MeasuringError("PyTorch is missing; install it with: pip install torch")
@@ -851,18 +851,18 @@ class _Round:
         self.left = len(self.solos) + len(self.pairs)
         self.cost = LEAD + settings.seconds + 2 * TAIL
 
-    def all(self) -> bool:
-        """Measure; whether nothing is missing at the end."""
+    def all(self) -> int:
+        """Measure; how many measurements are missing at the end."""
         if not self.left:
             say(f"{self.settings.out}: all is there")
-            return True
+            return 0
         self.bench.launch([loop.name for loop in self.loops])
-        whole = True
+        missing = 0
         for loop in self.solos:
-            whole &= self._try(loop.name, partial(self._alone, loop))
+            missing += not self._try(loop.name, partial(self._alone, loop))
         for pair in self.pairs:
-            whole &= self._try(" + ".join(pair), partial(self._together, pair))
-        return whole
+            missing += not self._try(" + ".join(pair), partial(self._together, pair))
+        return missing
 
     def _try(self, what: str, measured: Callable[[], str]) -> bool:
         passed = time.perf_counter() - self.began
