@@ -166,6 +166,8 @@ def test_where_room_is_short_workers_go(gpu, tmp_path):
         ("solo.csv", "HEAD\nppo-b256,reinforcement,999,0,1,1,1,1\n", "of another version"),
         ("solo.csv", "HEAD\nunknown,reinforcement,999,0,1,1,1,1\n", "of another version"),
         ("pairs.csv", "x\n", "must begin with name1,name2"),
+        ("solo.csv", "HEAD\nppo-b256,reinf", "a line has too few or too many fields"),
+        ("about.json", "{", "is no JSON"),
         ("about.json", '{"gpu": "Other 2"}', "gpu was Other 2 and is Fake 1 now"),
     ],
 )

@@ -473,7 +473,7 @@ def work(connection: Connection, name: str, device: str, seed: int) -> None:
                 connection.send(_steps(step, finish, seconds))
                 _steps(step, finish, tail)
         except (MeasuringError, RuntimeError, MemoryError, ImportError) as error:
-            connection.send(str(error).splitlines()[0])
+            connection.send((str(error) or type(error).__name__).splitlines()[0])
 
 
 def _steps(step: Step, finish: Callable[[], None], seconds: float) -> tuple[int, float]:
@@ -744,11 +744,7 @@ class Tables:
         known = {each.name: each for each in CONFIGURATIONS}
         for name, row in self.solo.items():
             loop = known.get(name)
-            if loop is None or (row["kind"], row["batch"], row["amp"]) != (
-                loop.kind,
-                str(loop.batch),
-                str(int(loop.amp)),
-            ):
+            if loop is None or [row["kind"], row["batch"], row["amp"]] != _settings(loop):
                 raise MeasuringError(f"{folder}/solo.csv has {name} of another version; choose another folder")
 
     def _read(self, name: str, columns: tuple[str, ...]) -> list[dict[str, str]]:
@@ -759,13 +755,19 @@ class Tables:
             rows = csv.DictReader(lines)
             if tuple(rows.fieldnames or ()) != columns:
                 raise MeasuringError(f"{file}: must begin with {','.join(columns)}; choose another folder")
-            return list(rows)
+            found = list(rows)
+        if any(None in (*row, *row.values()) for row in found):
+            raise MeasuringError(f"{file}: a line has too few or too many fields; delete it")
+        return found
 
     def check(self, about: dict[str, Any]) -> None:
         """Write what is measured on what, which must be as before."""
         file = self.folder / "about.json"
         if file.exists():
-            before = json.loads(file.read_text())
+            try:
+                before = json.loads(file.read_text())
+            except ValueError:
+                raise MeasuringError(f"{file}: is no JSON; choose another folder") from None
             for key in ("gpu", "driver", "torch", "seconds"):
                 if before.get(key) != about[key]:
                     raise MeasuringError(
@@ -784,14 +786,18 @@ class Tables:
 
     def add_solo(self, loop: Configuration, rate: float, gpu: float, memory: float, mib: float) -> None:
         """A loop alone."""
-        values = (loop.name, loop.kind, loop.batch, int(loop.amp), *_rounded(rate, gpu, memory, mib))
-        self.solo[loop.name] = dict(zip(SOLO, map(str, values), strict=True))
+        values = (loop.name, *_settings(loop), *_rounded(rate, gpu, memory, mib))
+        self.solo[loop.name] = dict(zip(SOLO, values, strict=True))
         self.add("solo.csv", SOLO, values)
 
     def add_pair(self, pair: tuple[str, str], speeds: list[float], gpu: float, memory: float) -> None:
         """Two loops together."""
         mib = sum(float(self.solo[name]["mem_mib"]) for name in pair)
         self.add("pairs.csv", PAIRS, (*pair, *(f"{speed:.4f}" for speed in speeds), *_rounded(gpu, memory, mib)))
+
+
+def _settings(loop: Configuration) -> list[str]:
+    return [loop.kind, str(loop.batch), str(int(loop.amp))]
 
 
 def _rounded(*numbers: float) -> tuple[str, ...]:

@@ -46,5 +46,5 @@ def _box(x: float, y: float, text: str, colour: str) -> Iterator[str]:
 
 def _line(x: float, to: float, y: float, word: str) -> Iterator[str]:
     yield f'<line x1="{x}" y1="{y + HIGH}" x2="{to}" y2="{y + STEP_Y}" stroke="#888"/>'
-    side = -16 if to < x else 16
+    side = -22 if to < x else 22
     yield f'<text x="{(x + to) / 2 + side}" y="{y + (HIGH + STEP_Y) / 2}" fill="#666">{word}</text>'
