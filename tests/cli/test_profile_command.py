@@ -30,11 +30,11 @@ def folder(tmp_path):
     for i, one in enumerate(CONFIGURATIONS):
         solo.append(f"{one.name},{one.kind},{one.batch},{int(one.amp)},{10 + i},{busy[i]:.1f},10,1000")
         for j, two in enumerate(CONFIGURATIONS[: i + 1]):
-            lost = 1 + busy[i] * busy[j] / 10_000
+            lost = 1.1 + 0.9 * max(0, busy[i] + busy[j] - 100) / 100
             pairs.append(f"{one.name},{two.name},{1 / lost:.4f},{1 / lost:.4f},50,20,2000")
     (tmp_path / "solo.csv").write_text("\n".join(solo))
     (tmp_path / "pairs.csv").write_text("\n".join(pairs))
-    (tmp_path / "about.json").write_text(json.dumps({"gpu": "Card 1", "driver": "1.2"}))
+    (tmp_path / "about.json").write_text(json.dumps({"gpu": "Card 1", "driver": "1.2", "seconds": 8}))
     return tmp_path
 
 
@@ -50,11 +50,11 @@ def test_a_folder(folder):
     assert len(told["workloads"]) == 12
     assert len(told["pairs"]) == 78
     assert told["pairs"][0]["pair"] == ["gpt-b8", "gpt-b8"]  # the slowest first
-    assert told["interference"]["weights"]["both busy"] == pytest.approx(1, abs=0.02)
+    assert list(told["interference"]["weights"].values()) == pytest.approx([0.1, 0.9, 0], abs=0.01)
     assert told["interference"]["mean_error_on_pairs_not_seen"] < 0.01
     printed = run("show", str(folder)).stdout
     assert max(map(len, printed.splitlines())) <= 100
-    for part in ("Card 1", "driver 1.2", "resnet-cifar-b128-amp", "gpt-b8 + gpt-b8", "0-25", "94.1 %", "tiny"):
+    for part in ("Card 1", "driver 1.2", "resnet-cifar-b128-amp", "gpt-b8 + gpt-b8", "0-25", "94.1 %", "jumbo"):
         assert part in printed
 
 
@@ -77,7 +77,7 @@ def test_the_tree_as_files(folder):
         ((), "say where the tables go: --out FOLDER"),
         (("--out", "x", "--only", "nothing"), "there is no configuration nothing"),
         (("--out", "x"), "PyTorch is missing"),
-        (("show", "nowhere"), "solo.csv: can't be read"),
+        (("show", "nowhere"), "nowhere: has no solo.csv"),
         (("show", "--tree", "tree.png"), "must end in .svg or .json"),
         (("show", "--tree", "nowhere/tree.svg"), "there is no folder nowhere"),
     ],
@@ -95,3 +95,11 @@ def test_measuring(monkeypatch, tmp_path):
     done = run("--out", str(tmp_path), "--seconds", "2", "--only", "gpt-b8,ppo-b256", "--alone", "--gpu", "1", "--json")
     assert json.loads(done.stdout) == {"folder": str(tmp_path), "missing": 3}
     assert asked == [measuring.Settings(tmp_path, 2.0, None, ("gpt-b8", "ppo-b256"), True, "cuda", 1)]
+
+
+def test_what_comes_with_shunter():
+    told = json.loads(run("show", "--json").stdout)
+    assert told["about"]["gpu"] == "NVIDIA H200"
+    assert len(told["pairs"]) == 78
+    assert told["tree"]["accuracy_in_the_paper"] == 0.941
+    assert "NVIDIA H200" in run("show").stdout

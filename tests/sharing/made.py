@@ -20,5 +20,6 @@ def profiles(gpu, mem=None, pair=None, mib=None, models=None):
         mem,
         np.full(n, 1000.0) if mib is None else np.asarray(mib, float),
         np.full((n, n), np.nan) if pair is None else np.asarray(pair, float),
+        np.zeros(n),
         {"gpu": "made up"},
     )

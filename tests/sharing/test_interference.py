@@ -15,6 +15,7 @@ from made import profiles
 from shunter.errors import SharingError
 from shunter.sharing import published
 from shunter.sharing.interference import FLOOR, Interference, curve, held_out, nonnegative, terms
+from shunter.sharing.profiles import measured
 
 PER_CENT = st.floats(0, 100)
 WEIGHT = st.floats(0, 3)
@@ -57,10 +58,10 @@ def test_measured_first_then_fitted():
     found = profiles([20, 90, 50], pair=speeds)
     full = found.speeds()
     assert full[0, 1] == 1.0  # faster than alone: the noise of measuring
-    assert full[1, 0] == FLOOR
+    assert full[1, 0] == 0.2
     assert full[1, 1] == 0.6
     assert full[2, 2] == found.interference.speeds(found)[2, 2]
-    assert full[2, 1] < full[2, 0] < 1.0  # never "no slowdown" beside a busy one
+    assert full[2, 1] <= full[2, 0] < 1.0  # never "no slowdown"
 
 
 def test_too_few_pairs():
@@ -81,24 +82,51 @@ def test_pairs_held_out_are_not_looked_at():
     assert not same[~of_a_or_b].any()
 
 
-def check_shape(found):
+def check_shape(rows):
     """The published shape: little is lost below 50 %, more and more beyond."""
-    low = [row for row in curve(found) if row["to"] <= 50]
-    assert np.average([row["speed"] for row in low], weights=[row["pairs"] for row in low]) >= 0.9
-    speeds = [row["speed"] for row in curve(found) if row["pairs"] >= 4]
+    speeds = [row["speed"] for row in rows if row["pairs"] >= 4]
     assert all(b <= a + 0.05 for a, b in pairwise(speeds))
     assert speeds[-1] < speeds[0] - 0.2
 
 
-def check_model(found, error):
-    said, seen = held_out(found)
-    mistake = np.abs(said - seen).mean()
-    assert mistake < error
-    assert mistake < np.abs(said - said.mean()).mean()  # better than one speed for all
+def below_50(found):
+    """Mean speed of those whose GPU utilisations sum below 50 %."""
+    busy = found.gpu_util[:, None] + found.gpu_util[None, :]
+    return np.nanmean(np.where(busy < 50, found.pair, np.nan))
+
+
+def without(found, name):
+    """The tables without what one workload loses."""
+    pair = found.pair.copy()
+    pair[found.index(name)] = np.nan
+    return replace(found, pair=pair)
+
+
+def mistakes(found):
+    """Mean error of the model on pairs of models not seen, and that of one speed for all."""
+    seen, said = held_out(found)
+    return np.abs(seen - said).mean(), np.abs(seen - seen.mean()).mean()
+
+
+def test_our_tables():
+    """PPO waits for each of its tiny kernels, so it loses most of its speed to any neighbour, at 6 % utilisation."""
+    found = measured()
+    others = without(found, "ppo-b256")
+    assert 0.85 <= below_50(found) < 0.9 <= below_50(others)
+    assert found.pair[found.index("ppo-b256")].max() < 0.75
+    check_shape(curve(others))
+    check_shape([row for row in curve(found) if row["from"] >= 25])
+    for tables, bound in ((found, 0.11), (others, 0.075)):
+        error, plain = mistakes(tables)
+        assert error < bound
+        assert error < 0.75 * plain
 
 
 def test_lucids_tables(data):
     found, _ = published.read(data)
-    check_shape(found)
-    check_model(found, 0.08)
+    assert below_50(found) >= 0.9
+    check_shape(curve(found))
+    error, plain = mistakes(found)
+    assert error < 0.08
+    assert error < 0.9 * plain
     assert terms(found).shape == (66, 66, 3)

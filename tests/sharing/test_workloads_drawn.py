@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shunter.model import Trace
-from shunter.sharing.drawing import workloads
+from shunter.sharing.drawing import workload_names, workloads, workloads_of
+from shunter.sharing.profiles import measured
 
 NAMES = ("ppo-b256", "resnet-cifar-b128-amp", "resnet-imagenet-b64", "bert-b32-amp", "gpt-b8")
 
@@ -80,3 +81,16 @@ def test_many_jobs_quickly():
     assert time.perf_counter() - began < 2
     assert found.dtype == np.int64
     assert np.bincount(found) == pytest.approx(n / len(NAMES), rel=0.05)
+
+
+def test_what_a_run_is_told():
+    jobs = trace([(f"j{i}", f"u{i % 7}", "", "", 1) for i in range(40)])
+    of_job, uses, speed = workloads_of(jobs, 3)
+    found, n = measured(), len(workload_names())
+    assert of_job.tolist() == workloads(jobs, workload_names(), 3).tolist()
+    assert uses.shape == (3, n + 1)
+    assert uses[:, :n].tolist() == [found.gpu_util.tolist(), found.mem_mib.tolist(), found.mem_util.tolist()]
+    assert np.isnan(uses[:, n]).all()
+    assert (speed[:n, :n] == found.speeds()).all()
+    assert not speed[n].any()
+    assert not speed[:, n].any()

@@ -17,7 +17,7 @@ EXAMPLES = """Examples:
 
 shunter profile --list   # the workloads
 
-shunter profile --out mygpu   # about 15 minutes on an idle GPU
+shunter profile --out mygpu   # about 17 minutes on an idle GPU
 
 shunter profile --out mygpu --minutes 9   # the same command goes on later
 
@@ -102,7 +102,7 @@ def show_tables(
     if drawing is not None:
         _check_drawing(drawing, force)
     found = profiles.read(folder) if folder else profiles.measured()
-    tree = score.of_folder(folder, found) if folder else score.shipped()
+    tree = score.of_folder(folder, found) if folder else score.shipped_tree()
     if drawing is not None:
         _draw(tree, drawing)
     told = record(found, tree)

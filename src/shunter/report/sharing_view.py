@@ -57,6 +57,7 @@ def workload_records(profiles: Profiles, tree: ScoreTree) -> list[dict[str, Any]
         {
             "name": name,
             **{key: float(getattr(profiles, key)[i]) for key in keys},
+            "spread": float(profiles.spread[i]),
             "mean_speed": float(np.nanmean(profiles.pair[i])) if label[i] >= 0 else None,
             "score": int(score[i]),
             "label": int(label[i]) if label[i] >= 0 else None,
@@ -83,13 +84,14 @@ def pair_records(profiles: Profiles) -> list[dict[str, Any]]:
 def view(told: dict[str, Any]) -> RenderableType:
     """The record as tables."""
     about, model, tree = told["about"], told["interference"], told["tree"]
-    facts = [f"{key} {about[key]}" for key in ("driver", "cuda", "torch", "seconds", "date") if key in about]
+    facts = [f"{key} {about[key]}" for key in ("driver", "cuda", "torch", "runs", "date") if key in about]
     right = tree["accuracy_on_workloads_not_seen"]
     learned = f"{share(right)} of workloads right, each by a tree that has not seen it; " if right is not None else ""
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in model["weights"].items())
     return Group(
         Text.assemble((about["gpu"], "bold"), "  ", ", ".join(facts)),
         _workloads(told["workloads"]),
+        Text(" spread: of steps/s alone, between measurements; beside others: the mean speed, 1 alone", style="dim"),
         _pairs(told["pairs"]),
         _curve(told["speed_by_sum_of_utilisations"]),
         Text(f"interference: {weights}", style="bold"),
@@ -109,12 +111,13 @@ def view(told: dict[str, Any]) -> RenderableType:
 
 
 def _workloads(rows: Sequence[dict[str, Any]]) -> RenderableType:
-    made = table("workload", "steps/s", "GPU %", "memory %", "MiB", "speed beside others", "score", "by its speed")
+    made = table("workload", "steps/s", "spread", "GPU %", "mem. %", "MiB", "beside others", "score", "by speed")
     for row in rows:
         kept = "" if row["mean_speed"] is None else f"{row['mean_speed']:.3f}"
         label = "" if row["label"] is None else _SCORES[row["label"]]
-        cells = [number(row[key]) for key in ("steps_per_s", "gpu_util", "mem_util", "mem_mib")]
-        made.add_row(row["name"], *cells, kept, _SCORES[row["score"]], label)
+        cells = [number(row[key]) for key in ("gpu_util", "mem_util", "mem_mib")]
+        rates = (number(row["steps_per_s"]), share(row["spread"]))
+        made.add_row(row["name"], *rates, *cells, kept, _SCORES[row["score"]], label)
     return made
 
 

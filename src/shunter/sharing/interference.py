@@ -1,11 +1,12 @@
 """How fast a workload runs beside another that it was never measured with.
 
-A step takes longer by a sum of terms that grow with what the neighbour does:
+A step takes longer by a sum of terms:
 
-    time beside / time alone = 1 + a * u_own * u_other + b * max(0, u_own + u_other - 1) + c * u_own * m_other
+    time beside / time alone = 1 + a + b * max(0, u_own + u_other - 1) + c * u_own * m_other
 
-``u`` is GPU utilisation, ``m`` memory utilisation, both from 0 to 1 and measured alone. The weights are never negative,
-so a busier neighbour never makes anything faster; they are those that fit the measured pairs best.
+``u`` is GPU utilisation, ``m`` memory utilisation, both from 0 to 1 and measured alone. ``a`` is what it costs that the
+GPU changes between processes at all. The weights are never negative, so a busier neighbour never makes anything faster;
+they are those that fit the measured pairs best.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from shunter.errors import SharingError
 from shunter.sharing.profiles import Profiles
 from shunter.world import F64
 
-TERMS = ("both busy", "more than one GPU's time", "neighbour's memory traffic")
-FLOOR = 0.3  # the slowest that two on a GPU are ever taken to be
+TERMS = ("taking turns", "more than one GPU's time", "neighbour's memory traffic")
+FLOOR = 0.3  # the slowest that a pair that was not measured is taken to be
 FEWEST = 3  # pairs that weights can be fitted to
 
 
@@ -29,31 +30,31 @@ class Interference:
     """The weights of the terms."""
 
     weights: tuple[float, ...]
-    bounds: tuple[float, float] = (FLOOR, 1.0)
 
     @classmethod
     def fit(cls, profiles: Profiles) -> Interference:
-        """The weights that fit the measured pairs best, in squares of the time that is lost."""
+        """The weights that fit the measured pairs best, in squares of the relative error of the time of a step."""
         own, other = np.nonzero(~np.isnan(profiles.pair))
         if len(own) < FEWEST:
             raise SharingError(
                 f"there are {len(own)} measured speeds of pairs; the interference model needs {FEWEST}; "
                 "measure more with 'shunter profile'"
             )
-        lost = 1 / np.clip(profiles.pair[own, other], FLOOR, 1.0) - 1
-        return cls(tuple(map(float, nonnegative(terms(profiles)[own, other], lost))))
+        speed = np.clip(profiles.pair[own, other], FLOOR, 1.0)
+        factors = terms(profiles)[own, other] * speed[:, None]
+        return cls(tuple(map(float, nonnegative(factors, 1 - speed))))
 
     def speeds(self, profiles: Profiles) -> F64:
         """Speed of each workload beside each."""
         longer: F64 = 1 + terms(profiles) @ np.array(self.weights)
-        return np.clip(1 / longer, *self.bounds)
+        return np.maximum(1 / longer, FLOOR)
 
 
 def terms(profiles: Profiles) -> F64:
     """(workloads, workloads, terms): what each loses beside each, before weights."""
     busy, traffic = profiles.gpu_util / 100, profiles.mem_util / 100
     own, other = busy[:, None], busy[None, :]
-    return np.stack([own * other, np.maximum(0.0, own + other - 1), own * traffic[None, :]], axis=-1)
+    return np.stack(np.broadcast_arrays(1.0, np.maximum(0.0, own + other - 1), own * traffic[None, :]), axis=-1)
 
 
 def nonnegative(factors: F64, wanted: F64) -> F64:

@@ -2,7 +2,8 @@
 
 One file that needs only PyTorch and NumPy, so that it can be taken to a machine that has nothing else:
 ``python measuring.py --out FOLDER``. It writes solo.csv, pairs.csv and about.json there, a row as soon as it is
-measured, and goes on where it was when it finds them.
+measured, and goes on where it was when it finds them. Speeds in pairs.csv are relative to the first row of a loop in
+solo.csv; every loop is measured alone again at the end.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import platform
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -739,7 +741,9 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.solo = {row["name"]: row for row in self._read("solo.csv", SOLO)}
+        rows = self._read("solo.csv", SOLO)
+        self.solo = {row["name"]: row for row in reversed(rows)}  # the first of each
+        self.times = Counter(row["name"] for row in rows)
         self.pairs = {(row["name1"], row["name2"]): row for row in self._read("pairs.csv", PAIRS)}
         known = {each.name: each for each in CONFIGURATIONS}
         for name, row in self.solo.items():
@@ -787,7 +791,7 @@ class Tables:
     def add_solo(self, loop: Configuration, rate: float, gpu: float, memory: float, mib: float) -> None:
         """A loop alone."""
         values = (loop.name, *_settings(loop), *_rounded(rate, gpu, memory, mib))
-        self.solo[loop.name] = dict(zip(SOLO, values, strict=True))
+        self.solo.setdefault(loop.name, dict(zip(SOLO, values, strict=True)))
         self.add("solo.csv", SOLO, values)
 
     def add_pair(self, pair: tuple[str, str], speeds: list[float], gpu: float, memory: float) -> None:
@@ -854,7 +858,8 @@ class _Round:
         self.solos = [loop for loop in loops if loop.name not in tables.solo]
         every = [] if settings.alone else list(combinations_with_replacement(names, 2))
         self.pairs = [pair for pair in every if pair not in tables.pairs]
-        self.left = len(self.solos) + len(self.pairs)
+        self.again = [] if settings.alone else [loop for loop in loops if tables.times[loop.name] < 2]
+        self.left = len(self.solos) + len(self.pairs) + len(self.again)
         self.cost = LEAD + settings.seconds + 2 * TAIL
 
     def all(self) -> int:
@@ -868,6 +873,8 @@ class _Round:
             missing += not self._try(loop.name, partial(self._alone, loop))
         for pair in self.pairs:
             missing += not self._try(" + ".join(pair), partial(self._together, pair))
+        for loop in self.again:  # the speed of the CPU drifts: before and after count, half each
+            missing += not self._try(f"{loop.name} again", partial(self._alone, loop))
         return missing
 
     def _try(self, what: str, measured: Callable[[], str]) -> bool:
@@ -888,7 +895,8 @@ class _Round:
 
     def _alone(self, loop: Configuration) -> str:
         (rate,), gpu, memory = self.bench.run(((loop.name, 0),))
-        mib = self.bench.memory_of(loop.name)
+        before = self.tables.solo.get(loop.name)
+        mib = self.bench.memory_of(loop.name) if before is None else float(before["mem_mib"])
         self._about()
         self.tables.add_solo(loop, rate, gpu, memory, mib)
         return f"{rate:.1f} steps/s, GPU {gpu:.0f} %, memory {memory:.0f} %, {mib:.0f} MiB"

@@ -1,7 +1,9 @@
 """What was measured: workloads alone, and the speeds of every two that share a GPU.
 
 The package has its own tables (``measured/``), made by ``shunter profile``; a folder of the same form can be read
-instead.
+instead. A folder may have several runs, each in a folder of its own. The speed of a machine's CPU drifts, so what
+counts are means: the steps per second of a workload alone over all of its measurements, and those beside a neighbour
+over all runs, both weighted by the seconds of the run; a speed is the one divided by the other.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import as_file, files
@@ -41,6 +43,9 @@ class Profiles:
     mem_util: F64  # (workloads,) per cent of the time in which memory is read or written
     mem_mib: F64  # (workloads,)
     pair: F64  # (workloads, workloads) speed of the first beside the second, 1 alone; NaN: not measured
+    spread: (
+        F64  # (workloads,) steps per second alone: the difference of the best and the worst measurement, of the mean
+    )
     about: Mapping[str, Any]
 
     def __len__(self) -> int:
@@ -54,9 +59,9 @@ class Profiles:
         return Interference.fit(self)
 
     def speeds(self) -> F64:
-        """Speed of each workload beside each: measured where it was, else fitted."""
-        fitted = self.interference.speeds(self)
-        return np.where(np.isnan(self.pair), fitted, np.clip(self.pair, *self.interference.bounds))
+        """Speed of each workload beside each, 1 at most: measured where it was, else fitted."""
+        missing = np.isnan(self.pair)
+        return np.where(missing, self.interference.speeds(self), np.minimum(self.pair, 1.0))
 
     def index(self, name: str) -> int:
         """Of the workload of this name."""
@@ -73,50 +78,90 @@ def measured() -> Profiles:
 
 
 def read(folder: Path) -> Profiles:
-    """The tables of a folder that ``shunter profile`` wrote."""
-    solo = _rows(folder / "solo.csv", SOLO)
-    names = tuple(row["name"] for _, row in solo)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SharingError(f"{folder / 'solo.csv'}: workload {twice} is there twice; keep one")
-    if not names:
-        raise SharingError(
-            f"{folder / 'solo.csv'}: has no workload; measure some with 'shunter profile --out {folder}'"
-        )
-    columns = {
-        key: np.array([_number(folder / "solo.csv", line, key, row[key], LARGEST[key]) for line, row in solo])
-        for key in MEASURES
-    }
+    """The tables of a folder that ``shunter profile`` wrote, or of a folder of such folders."""
+    places = [folder] if (folder / "solo.csv").exists() else sorted(file.parent for file in folder.glob("*/solo.csv"))
+    if not places:
+        raise SharingError(f"{folder}: has no solo.csv, nor has any folder in it; make one with 'shunter profile'")
+    runs = [_Run.read(place) for place in places]
+    for run in runs[1:]:
+        if (run.about["gpu"], set(run.alone)) != (runs[0].about["gpu"], set(runs[0].alone)):
+            raise SharingError(
+                f"{run.folder}: must have the GPU and the workloads of {runs[0].folder}; keep them apart"
+            )
+    names = tuple(runs[0].alone)
+    weights = [run.seconds for run in runs for _ in range(run.times)]
+    every = np.array([[run.alone[name][i] for name in names] for run in runs for i in range(run.times)])
+    mean = np.average(every, axis=0, weights=weights)  # (workloads, measures)
+    rates = [(who, beside, rate, run.seconds) for run in runs for who, beside, rate in run.rates()]
     return Profiles(
         names,
         tuple(name.partition("-")[0] for name in names),
-        **columns,
-        pair=_pairs(folder / "pairs.csv", names),
-        about=_about(folder / "about.json"),
+        **dict(zip(MEASURES, mean.T, strict=True)),
+        pair=matrix(names, rates) / mean[:, :1],
+        spread=np.ptp(every[:, :, 0], axis=0) / mean[:, 0],
+        about={**runs[-1].about, "runs": len(runs)},
     )
 
 
-def _pairs(file: Path, names: tuple[str, ...]) -> F64:
-    """The matrix of speeds; a pair that was measured several times has the mean."""
-    found: list[tuple[str, str, float]] = []
+@dataclass(frozen=True)
+class _Run:
+    """The tables of one run as they are."""
+
+    folder: Path
+    alone: dict[str, list[list[float]]]  # for each workload its measurements alone, each of MEASURES
+    pairs: list[tuple[str, str, float, float]]  # speeds are told relative to the first measurement alone
+    about: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> _Run:
+        file = folder / "solo.csv"
+        alone: dict[str, list[list[float]]] = {}
+        for line, row in _rows(file, SOLO):
+            numbers = [_number(file, line, key, row[key], LARGEST[key]) for key in MEASURES]
+            alone.setdefault(row["name"], []).append(numbers)
+        if not alone:
+            raise SharingError(f"{file}: has no workload; measure some with 'shunter profile --out {folder}'")
+        idle = next((name for name, rows in alone.items() if rows[0][0] == 0), None)
+        if idle is not None:
+            raise SharingError(f"{file}: steps_per_s of {idle} must be more than 0; measure it again")
+        pairs = folder / "pairs.csv"
+        return cls(folder, alone, _pairs(pairs, set(alone)) if pairs.exists() else [], _about(folder / "about.json"))
+
+    @property
+    def seconds(self) -> float:
+        return float(self.about["seconds"])
+
+    @property
+    def times(self) -> int:
+        """How often every workload was measured alone."""
+        return min(map(len, self.alone.values()))
+
+    def rates(self) -> Iterator[tuple[str, str, float]]:
+        """Steps per second of (who, beside whom)."""
+        for one, two, *speeds in self.pairs:
+            for who, beside, speed in ((one, two, speeds[0]), (two, one, speeds[1])):
+                yield who, beside, speed * self.alone[who][0][0]
+
+
+def _pairs(file: Path, names: set[str]) -> list[tuple[str, str, float, float]]:
+    found = []
     for line, row in _rows(file, PAIRS):
-        pair = row["name1"], row["name2"]
-        unknown = [name for name in pair if name not in names]
+        unknown = [row[key] for key in ("name1", "name2") if row[key] not in names]
         if unknown:
             raise SharingError(f"{file}, line {line}: solo.csv has no workload {unknown[0]}; measure it alone first")
-        speeds = [_number(file, line, key, row[key], FASTEST) for key in ("speed1", "speed2")]
-        found += [(*pair, speeds[0]), (*pair[::-1], speeds[1])]
-    return matrix(names, found)
+        one, two = (_number(file, line, key, row[key], FASTEST) for key in ("speed1", "speed2"))
+        found.append((row["name1"], row["name2"], one, two))
+    return found
 
 
-def matrix(names: tuple[str, ...], speeds: list[tuple[str, str, float]]) -> F64:
-    """Speeds of (who, beside whom) as a matrix; NaN where there is none, the mean where there are several."""
+def matrix(names: tuple[str, ...], values: Iterable[tuple[str, str, float, float]]) -> F64:
+    """Weighted means of values as (who, beside whom, value, weight); NaN where there is none."""
     place = {name: i for i, name in enumerate(names)}
-    total, count = np.zeros((2, len(names), len(names)))
-    for who, beside, speed in speeds:
-        total[place[who], place[beside]] += speed
-        count[place[who], place[beside]] += 1
-    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+    total, weights = np.zeros((2, len(names), len(names)))
+    for who, beside, value, weight in values:
+        total[place[who], place[beside]] += weight * value
+        weights[place[who], place[beside]] += weight
+    return np.divide(total, weights, out=np.full_like(total, np.nan), where=weights > 0)
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
@@ -153,9 +198,10 @@ def _number(file: Path, line: int, column: str, text: str, most: float) -> float
 
 def _about(file: Path) -> dict[str, Any]:
     try:
-        about = json.loads(_text(file))
+        about: dict[str, Any] = json.loads(_text(file))
     except json.JSONDecodeError as error:
         raise SharingError(f"{file}: is no JSON: {error}; measure anew with 'shunter profile'") from None
-    if not isinstance(about, dict) or not isinstance(about.get("gpu"), str):
-        raise SharingError(f"{file}: must be a table that names the gpu; measure anew with 'shunter profile'")
+    told = isinstance(about, dict) and (about.get("gpu"), about.get("seconds"))
+    if not told or not isinstance(told[0], str) or not isinstance(told[1], int | float) or not told[1] > 0:
+        raise SharingError(f"{file}: must name the gpu and the seconds of a measurement; measure anew")
     return about

@@ -24,10 +24,10 @@ def read(data: Path) -> tuple[Profiles, I64]:
     found = []
     for row in pairs:
         one, two = _name(row, "1"), _name(row, "2")
-        found += [(one, two, float(row["speed1"])), (two, one, float(row["speed2"]))]
+        found += [(one, two, float(row["speed1"]), 1.0), (two, one, float(row["speed2"]), 1.0)]
     models = tuple(row["model"].lower() for row in solo)
     about = {"gpu": "NVIDIA GeForce RTX 3090", "by": "the authors of Lucid"}
-    profiles = Profiles(names, models, **columns, pair=matrix(names, found), about=about)
+    profiles = Profiles(names, models, **columns, pair=matrix(names, found), spread=np.zeros(len(names)), about=about)
     return profiles, np.array([int(row["label"]) for row in solo])
 
 

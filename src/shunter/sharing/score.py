@@ -13,13 +13,14 @@ import numpy as np
 from shunter import extras
 from shunter.errors import SharingError
 from shunter.sharing.profiles import Profiles
-from shunter.world import F64, I64
+from shunter.world import I64
 
 SCORES = ("tiny", "medium", "jumbo")
 FEATURES = ("gpu_util", "mem_util", "mem_mib")
 KEPT = (0.95, 0.85)  # who keeps this speed on average is tiny, medium
 FEWEST = 8  # workloads that a tree is learned from
 DEPTH = 3
+LEAST = 4  # workloads in a leaf, so that none is the quirk of one
 UNITS = {"gpu_util": " %", "mem_util": " %", "mem_mib": " MiB"}
 
 
@@ -49,14 +50,18 @@ class ScoreTree:
     origin: str  # in words
     accuracy: float | None = None  # on workloads that it was not learned from, one by one; None: not learned
 
-    def score(self, gpu_util: F64, mem_util: F64, mem_mib: F64) -> I64:
-        """The score of each workload."""
-        told = dict(zip(FEATURES, np.broadcast_arrays(gpu_util, mem_util, mem_mib), strict=True))
-        return _scored(self.root, told)
+    def score(self, gpu_util: float, mem_util: float, mem_mib: float) -> int:
+        """The score of a workload; what is NaN counts as above every bound."""
+        told = dict(zip(FEATURES, (gpu_util, mem_util, mem_mib), strict=True))
+        node = self.root
+        while isinstance(node, Split):
+            node = node.below if told[node.feature] <= node.bound else node.above
+        return node.score
 
     def of(self, profiles: Profiles) -> I64:
         """The score of each measured workload."""
-        return self.score(profiles.gpu_util, profiles.mem_util, profiles.mem_mib)
+        columns = (getattr(profiles, feature) for feature in FEATURES)
+        return np.array([self.score(*row) for row in zip(*columns, strict=True)], np.int64)
 
     def as_text(self) -> str:
         """The tree for a terminal."""
@@ -84,7 +89,7 @@ THRESHOLDS = ScoreTree(
 )
 
 
-def shipped() -> ScoreTree:
+def shipped_tree() -> ScoreTree:
     """The tree that was learned from the package's own tables."""
     file = files(__package__).joinpath("measured", "tree.json")
     return ScoreTree.from_json(file.read_text("utf-8"), "measured/tree.json")
@@ -135,16 +140,10 @@ def _grown(profiles: Profiles, wanted: I64) -> ScoreTree:
     known = wanted >= 0
     learner = extras.load("sklearn.tree", "learning sharing scores")
     inputs = np.stack([getattr(profiles, feature)[known] for feature in FEATURES], axis=1)
-    found = learner.DecisionTreeClassifier(ccp_alpha=1e-4, random_state=42, max_depth=DEPTH)
+    found = learner.DecisionTreeClassifier(ccp_alpha=1e-4, random_state=42, max_depth=DEPTH, min_samples_leaf=LEAST)
     fitted = found.fit(inputs, wanted[known])
     origin = f"learned from {known.sum()} workloads on {profiles.about['gpu']}"
     return ScoreTree(_merged(_of_learner(fitted.tree_, fitted.classes_, 0)), origin)
-
-
-def _scored(node: Split | Leaf, told: dict[str, F64]) -> I64:
-    if isinstance(node, Leaf):
-        return np.full(told["gpu_util"].shape, node.score, np.int64)
-    return np.where(told[node.feature] <= node.bound, _scored(node.below, told), _scored(node.above, told))
 
 
 def _of_learner(tree: Any, classes: I64, node: int) -> Split | Leaf:
