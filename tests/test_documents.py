@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import clusters, registry, runs
+from shunter import clusters, registry, runs, scenes
 from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
@@ -160,7 +160,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     )  # fmt: skip
     tiers = clusters.load("dally-2rack").tiers
     cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),), tiers=tiers)
-    summary = runs.run(runs.scene(trace, cluster, network="profiled"), "fifo").summary
+    summary = runs.run(scenes.scene(trace, cluster, network="profiled"), "fifo").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "# The summary")]
     assert told == list(dict.fromkeys(flat(summary)))
 

@@ -5,6 +5,7 @@ ShunterError
  │   ├─ TraceError        a trace file or its contents
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
+ │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   └─ RunError          a run folder or an experiment file
@@ -37,6 +38,10 @@ class ClusterError(InputError):
 
 class PolicyError(InputError):
     """A policy name, class or parameter is wrong."""
+
+
+class ModelError(InputError):
+    """A learned model, its settings or its file is wrong."""
 
 
 class NetworkError(InputError):

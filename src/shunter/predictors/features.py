@@ -1,0 +1,298 @@
+"""A job as numbers, all of them known when it is submitted, in kernels that simulations and batches share.
+
+Categories have no codes in a model: of a user, a name, a shape ... a row says what ended jobs of that group took, so
+that a model knows what to do about users who came after it was fitted.  What is not known is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shunter import world as w
+from shunter.arrays import F1, F2, I1, I2, Arrays
+from shunter.compiled import kernel
+from shunter.model import GPU, Trace
+from shunter.predictors.groups import (
+    ACCOUNT,
+    ALL,
+    BY_GPUS,
+    BY_VC,
+    NAME,
+    USER,
+    USER_GPUS,
+    USER_NAME,
+    USER_NAME_GPUS,
+    USER_REQUEST,
+    Described,
+    described,
+    group_ids,
+)
+from shunter.world import F64, I64
+
+HALF_LIFE_DAYS = 7.0  # after which what an ended job took counts half as much
+
+_WHO = {
+    USER: ("user", "the user's jobs"),
+    USER_REQUEST: ("request", "the user's jobs that asked for exactly the same"),
+    USER_GPUS: ("user_gpus", "the user's jobs with as many GPUs"),
+    USER_NAME: ("user_name", "the user's jobs of a similar name"),
+    NAME: ("name", "jobs of a similar name"),
+    ACCOUNT: ("account", "jobs of the same account"),
+    BY_VC: ("vc", "jobs of the same virtual cluster"),
+    BY_GPUS: ("gpus", "jobs with as many GPUs"),
+    ALL: ("all", "all jobs"),
+}
+MEANS = (USER, USER_REQUEST, USER_GPUS, USER_NAME, NAME, ACCOUNT, BY_VC, BY_GPUS, ALL)
+LASTS = (USER, USER_REQUEST, USER_NAME, NAME)
+COUNTS = (USER, USER_REQUEST, USER_NAME)
+OPENS = (USER, USER_REQUEST)
+AGES = (USER, USER_REQUEST)
+CHAIN = (USER_NAME_GPUS, USER_NAME, NAME, USER_GPUS, USER, BY_GPUS, ALL)  # where `history` looks, the nearest first
+
+FEATURES: dict[str, str] = {  # in the order of a row
+    "gpus": "GPUs that it asks for, log2",
+    "share": "of each GPU, 0 to 1",
+    "cpus": "CPU cores per GPU, log2",
+    "mem": "GiB of memory per GPU, log2",
+    "limit": "run time that its user requested, log of seconds",
+    "hour": "of its submission, with fractions",
+    "weekday": "of its submission, 0 is Monday",
+    "day": "of the month of its submission",
+    "gpu_util": "GPU utilisation as profiled, %",
+    "gpu_mem": "GPU memory as profiled, MiB",
+    "mem_util": "utilisation of GPU memory as profiled, %",
+    "history": "rolling mean of the nearest group of ended jobs, log of seconds",
+    "user_last_two": "mean of the user's last two that ended, log of seconds",
+    "user_gap": "since the user's last submission, log of seconds",
+    **{f"{_WHO[group][0]}_mean": f"decayed mean of log seconds of {_WHO[group][1]}" for group in MEANS},
+    **{f"{_WHO[group][0]}_last": f"log seconds of the last that ended of {_WHO[group][1]}" for group in LASTS},
+    **{f"{_WHO[group][0]}_ended": f"how many ended of {_WHO[group][1]}, log" for group in COUNTS},
+    **{f"{_WHO[group][0]}_open": f"how many wait or run of {_WHO[group][1]}, log" for group in OPENS},
+    **{f"{_WHO[group][0]}_age": f"since the last end of {_WHO[group][1]}, log of seconds" for group in AGES},
+}
+NAMES = tuple(FEATURES)
+F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_HOUR, F_WEEKDAY, F_DAY, F_USE = range(9)
+F_HISTORY, F_LAST_TWO, F_GAP, F_MEANS = range(11, 15)
+F_LASTS = F_MEANS + len(MEANS)
+F_COUNTS = F_LASTS + len(LASTS)
+F_OPENS = F_COUNTS + len(COUNTS)
+F_AGES = F_OPENS + len(OPENS)
+WIDTH = len(NAMES)
+
+# -- columns of `groups`: decayed weight, log seconds and seconds; the last two in seconds; how many ended, and when the
+# last did (ms); how many are open; when the last was submitted (ms)
+WEIGHT, LOGS, SECONDS, LAST, PREVIOUS, ENDED, ENDED_AT, OPEN, SUBMITTED_AT = range(9)
+GROUP_COLUMNS = 9
+# -- entries of `settings`: half-life in ms, whether submissions have a date
+HALF_LIFE, DATED = range(2)
+NEW, SUBMITTED, OVER = range(3)  # states of `met`
+
+
+class Seen(Arrays):
+    """What has been seen of every group of jobs so far."""
+
+    group_of: I2  # (GROUPINGS, jobs) a row of `groups`, -1: the job is in none
+    groups: F2  # (groups, GROUP_COLUMNS)
+    met: I1  # (jobs,)
+    settings: F1
+
+
+class Ended(Arrays):
+    """When jobs end."""
+
+    at: I1  # (jobs,) ms
+    took: I1  # (jobs,) ms of run time
+    order: I1  # (jobs,) by their end
+
+
+@kernel
+def note_submit(seen: Seen, job: int, now: int) -> None:
+    """A job was submitted; to be said after its row has been filled, and harmless if said twice."""
+    if seen.met[job] != NEW:
+        return
+    seen.met[job] = SUBMITTED
+    for grouping in range(seen.group_of.shape[0]):
+        group = seen.group_of[grouping, job]
+        if group >= 0:
+            seen.groups[group, OPEN] += 1
+            seen.groups[group, SUBMITTED_AT] = now
+
+
+@kernel
+def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
+    """A job has ended after so much run time."""
+    seconds = max(took_ms / 1000.0, 1.0)
+    was_open = seen.met[job] == SUBMITTED
+    seen.met[job] = OVER
+    for grouping in range(seen.group_of.shape[0]):
+        group = seen.group_of[grouping, job]
+        if group < 0:
+            continue
+        row = seen.groups[group]
+        kept = 0.0
+        if row[ENDED] > 0:
+            kept = 2.0 ** (-max(now - row[ENDED_AT], 0.0) / seen.settings[HALF_LIFE])
+        row[WEIGHT] = row[WEIGHT] * kept + 1.0
+        row[LOGS] = row[LOGS] * kept + math.log(seconds)
+        row[SECONDS] = row[SECONDS] * kept + seconds
+        row[PREVIOUS] = row[LAST]
+        row[LAST] = seconds
+        row[ENDED] += 1
+        row[ENDED_AT] = now
+        if was_open:
+            row[OPEN] -= 1
+
+
+@kernel
+def rolling(seen: Seen, job: int) -> float:
+    """Log of the decayed mean of seconds in the nearest group of ended jobs; NaN: nothing has ended."""
+    for grouping in CHAIN:
+        group = seen.group_of[grouping, job]
+        if group >= 0 and seen.groups[group, ENDED] > 0:
+            return math.log(seen.groups[group, SECONDS] / seen.groups[group, WEIGHT])
+    return np.nan
+
+
+@kernel
+def log_or_nan(value: float) -> float:
+    """Log2 of what was said; NaN where nothing was."""
+    return math.log2(value) if value > 0 else np.nan
+
+
+@kernel
+def log_seconds(since: float) -> float:
+    """Log of the seconds in so many ms; at least one."""
+    return math.log(max(since / 1000.0, 1.0))
+
+
+@kernel
+def day_of_month(days: int) -> int:
+    """Of a day counted from 1970, by the rule that years begin in March, so that a leap day is the last."""
+    shifted = days + 719_468
+    of_era = shifted % 146_097
+    year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    return of_year - (153 * month + 2) // 5 + 1
+
+
+@kernel
+def fill_request(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
+    """The part of a row that the job itself says."""
+    row[F_GPUS] = math.log2(jobs[w.GPUS, job])
+    row[F_SHARE] = jobs[w.SHARE, job] / 1000.0
+    row[F_CPUS] = log_or_nan(jobs[w.CPU, job] / 1000.0)
+    row[F_MEM] = log_or_nan(jobs[w.MEM, job] / 1024.0)
+    row[F_LIMIT] = math.log(jobs[w.LIMIT, job] / 1000.0) if jobs[w.LIMIT, job] > 0 else np.nan
+    row[F_HOUR], row[F_WEEKDAY], row[F_DAY] = np.nan, np.nan, np.nan
+    if seen.settings[DATED] > 0:
+        days = jobs[w.SUBMIT, job] // 86_400_000
+        row[F_HOUR] = (jobs[w.SUBMIT, job] - days * 86_400_000) / 3_600_000.0
+        row[F_WEEKDAY] = (days + 3) % 7  # 1970 began on a Thursday
+        row[F_DAY] = day_of_month(days)
+    for at in range(use.shape[0]):
+        row[F_USE + at] = use[at, job]
+
+
+@kernel
+def fill_row(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
+    """Describe a job that is being submitted, from what has ended by now; ``use`` is (3, jobs), NaN: not profiled."""
+    fill_request(jobs, use, seen, job, row)
+    now, groups = jobs[w.SUBMIT, job], seen.groups
+    row[F_HISTORY] = rolling(seen, job)
+    row[F_LAST_TWO], row[F_GAP] = np.nan, np.nan
+    user = seen.group_of[USER, job]
+    if user >= 0 and groups[user, ENDED] > 0:
+        before = groups[user, PREVIOUS] if groups[user, ENDED] > 1 else groups[user, LAST]
+        row[F_LAST_TWO] = math.log((groups[user, LAST] + before) / 2)
+    if user >= 0 and groups[user, SUBMITTED_AT] > -w.NEVER:
+        row[F_GAP] = log_seconds(now - groups[user, SUBMITTED_AT])
+    for at in range(len(MEANS)):
+        group = seen.group_of[MEANS[at], job]
+        known = group >= 0 and groups[group, ENDED] > 0
+        row[F_MEANS + at] = groups[group, LOGS] / groups[group, WEIGHT] if known else np.nan
+    for at in range(len(LASTS)):
+        group = seen.group_of[LASTS[at], job]
+        known = group >= 0 and groups[group, ENDED] > 0
+        row[F_LASTS + at] = math.log(groups[group, LAST]) if known else np.nan
+    for at in range(len(COUNTS)):
+        group = seen.group_of[COUNTS[at], job]
+        row[F_COUNTS + at] = math.log1p(groups[group, ENDED]) if group >= 0 else np.nan
+    for at in range(len(OPENS)):
+        group = seen.group_of[OPENS[at], job]
+        row[F_OPENS + at] = math.log1p(groups[group, OPEN]) if group >= 0 else np.nan
+    for at in range(len(AGES)):
+        group = seen.group_of[AGES[at], job]
+        known = group >= 0 and groups[group, ENDED] > 0
+        row[F_AGES + at] = log_seconds(now - groups[group, ENDED_AT]) if known else np.nan
+
+
+@kernel
+def walk(jobs: I64, use: F64, seen: Seen, ended: Ended, until: int, rows: F64) -> None:
+    """Submissions and ends up to an instant in the order of time, ends first; fills rows, if there are any."""
+    done, n = 0, jobs.shape[1]
+    for job in range(n + 1):
+        now = until
+        if job < n:
+            now = min(jobs[w.SUBMIT, job], until)
+        while done < n and ended.at[ended.order[done]] <= now:
+            note_end(seen, ended.order[done], ended.took[ended.order[done]], ended.at[ended.order[done]])
+            done += 1
+        if job == n or jobs[w.SUBMIT, job] > until:
+            break
+        if rows.shape[0] > 0:
+            fill_row(jobs, use, seen, job, rows[job])
+        note_submit(seen, job, now)
+
+
+# ------------------------------------------------------------------------------------------- from traces
+
+
+def request_table(trace: Trace) -> I64:
+    """What jobs ask for, in the columns of ``World.jobs``."""
+    jobs = np.zeros((w.DECLARED + 1, len(trace)), np.int64)
+    jobs[w.SUBMIT] = trace.submit
+    jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
+    jobs[w.SHARE] = np.minimum(trace.gpus, GPU)
+    jobs[w.LIMIT], jobs[w.USER], jobs[w.VC] = trace.limit, trace.user, trace.vc
+    jobs[w.CPU] = -(-trace.cpus // jobs[w.GPUS])
+    jobs[w.MEM] = -(-trace.mem_gib // jobs[w.GPUS])
+    return jobs
+
+
+def recorded_ends(trace: Trace) -> I64:
+    """When jobs ended; where no wait was recorded, as if there had been none.
+
+    Always after the submission: a job that took no time must not be known before it came.
+    """
+    ends: I64 = trace.submit + np.maximum(np.maximum(trace.recorded_wait, 0) + trace.duration, 1)
+    return ends
+
+
+def ended(trace: Trace, ends: I64 | None = None) -> Ended:
+    """The ends of jobs, as recorded or as told, in their order."""
+    at = recorded_ends(trace) if ends is None else np.maximum(ends, trace.submit + 1)
+    return Ended(at, trace.duration, np.argsort(at, kind="stable"))
+
+
+def not_profiled(jobs: int) -> F64:
+    """The utilisation of jobs that nobody has profiled."""
+    return np.full((3, jobs), np.nan)
+
+
+def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE_DAYS) -> Seen:
+    """The state before the first job has come."""
+    group_of, count = group_ids(jobs)
+    groups = np.zeros((count, GROUP_COLUMNS))
+    groups[:, SUBMITTED_AT] = -w.NEVER
+    settings = np.array([half_life_days * 86_400_000, float(dated)])
+    return Seen(group_of, groups, np.zeros(group_of.shape[1], np.int64), settings)
+
+
+def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_LIFE_DAYS) -> F64:
+    """The rows (jobs, features) of a trace, each as of its job's submission, from what had ended by then."""
+    seen, rows = nothing_seen(described(trace), trace.dated, half_life_days), np.empty((len(trace), WIDTH))
+    walk(request_table(trace), not_profiled(len(trace)), seen, ended(trace, ends), w.NEVER, rows)
+    return rows
