@@ -84,3 +84,16 @@ def test_a_table_of_bins_as_a_tree(first, second, row, data):
 
 def test_no_trees_say_nothing():
     assert t.evaluate(t.no_trees(), np.zeros(3)) == 0.0
+
+
+def test_the_mean_of_models():
+    """Each of them a tree of one split and a tree that is a leaf."""
+    models = []
+    for shift in (0.0, 3.0):
+        growing = t._Growing()
+        leaves = growing.add(1 + shift), growing.add(2 + shift)
+        growing.roots += [growing.join(growing.add(0, 0, shift), *leaves, leaves[0]), growing.add(shift)]
+        models.append(growing.grown(shift))
+    mean = t.mean_of(models)
+    for row in np.array([[-1.0], [1.0], [5.0], [math.nan]]):
+        assert t.evaluate(mean, row) == pytest.approx(np.mean([t.evaluate(model, row) for model in models]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -37,8 +38,14 @@ class Known:
 
     @property
     def logs(self) -> F64:
-        """What is predicted: log seconds."""
+        """Log seconds."""
         return np.log(self.seconds)
+
+    @property
+    def target(self) -> F64:
+        """What trees say: how many times longer than ``recent`` a job takes, log."""
+        target: F64 = self.logs - self.rows[:, f.F_RECENT]
+        return target
 
     def split(self, share: float) -> tuple[Known, Known]:
         """Those that ended first, and the last ones, so large a share of all."""
@@ -144,7 +151,13 @@ def varying(rows: F64) -> list[int]:
     return [int(column) for column in np.flatnonzero(np.isfinite(low) & (high > low))]
 
 
-def named(columns: Sequence[int], values: Any) -> tuple[tuple[str, float], ...]:
-    """Features and a number for each, the largest first."""
-    pairs = ((f.NAMES[column], float(value)) for column, value in zip(columns, values, strict=True))
+def named(names: Sequence[str], values: Any) -> tuple[tuple[str, float], ...]:
+    """Names and a number for each, the largest first."""
+    pairs = ((name, float(value)) for name, value in zip(names, values, strict=True))
     return tuple(sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def blocks(jobs: int, count: int) -> list[slice]:
+    """So many stretches of time, with as many jobs in each."""
+    edges = [jobs * at // count for at in range(count + 1)]
+    return [slice(first, last) for first, last in itertools.pairwise(edges)]
