@@ -35,7 +35,7 @@ def values(trees, rows):
 def test_the_same_as_lightgbm(missing, objective):
     lightgbm = pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
     rows, target = table(2_000, 5, 0, missing)
-    options = {"objective": objective, "verbosity": -1, "num_threads": 2, "seed": 0}
+    options = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 0}
     booster = lightgbm.train(options, lightgbm.Dataset(rows, target), num_boost_round=30)
     trees = t.of_lightgbm(booster.dump_model())
     asked, _ = table(3_000, 5, 1, 0.3)  # also where nothing was missing when it was trained

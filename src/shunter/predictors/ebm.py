@@ -11,8 +11,7 @@ import numpy as np
 
 from shunter import extras
 from shunter.params import param
-from shunter.predictors import features as f
-from shunter.predictors.fitting import Known, Learner, Model, blocks, named, varying
+from shunter.predictors.fitting import Model, Table, Trained, blocks, named, varying
 from shunter.predictors.trees import of_ebm
 
 # Settings of ExplainableBoostingRegressor; those of the paper's artifact are the library's but for what it names.
@@ -38,19 +37,19 @@ class Ebm(Model):
     settings: str = param("fast", "fast, or as Lucid's authors set it: far slower", choices=("fast", "published"))
     bags: int = param(4, "blocks of time, each left out by one machine, whose mean is taken", low=2, high=32)
 
-    def learner(self, early: Known) -> Callable[[Known], Learner]:
+    def trainer(self, early: Table) -> Callable[[Table], Trained]:
         """There is nothing to choose."""
         return self._train
 
-    def _train(self, jobs: Known) -> Learner:
+    def _train(self, table: Table) -> Trained:
         glassbox = extras.load("interpret.glassbox", "model 'ebm'")
-        columns = varying(jobs.rows) or [f.F_RECENT]
+        columns = varying(table.rows) or [0]
         # Rows left out at random would be siblings of rows that are not: boosting would hardly ever stop.
-        bags = np.ones((len(jobs), self.bags), np.int8)
-        for bag, left_out in enumerate(blocks(len(jobs), self.bags)):
+        bags = np.ones((len(table.target), self.bags), np.int8)
+        for bag, left_out in enumerate(blocks(len(table.target), self.bags)):
             bags[left_out, bag] = -1
         ebm = glassbox.ExplainableBoostingRegressor(
-            feature_names=[f.NAMES[column] for column in columns],
+            feature_names=[table.names[column] for column in columns],
             outer_bags=self.bags,
             n_jobs=1,
             random_state=0,
@@ -58,6 +57,6 @@ class Ebm(Model):
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of missing values, which are meant
-            ebm.fit(jobs.rows[:, columns], jobs.target, bags=bags)
-        importance = named(ebm.term_names_, ebm.term_importances())
-        return Learner(of_ebm(ebm, columns), tuple(ebm.term_names_), importance)
+            ebm.fit(table.rows[:, columns], table.target, bags=bags)
+        names = tuple(ebm.term_names_)
+        return Trained(of_ebm(ebm, columns), names, named(names, ebm.term_importances()))

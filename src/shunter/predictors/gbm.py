@@ -12,8 +12,7 @@ import numpy as np
 
 from shunter import extras
 from shunter.params import param
-from shunter.predictors import features as f
-from shunter.predictors.fitting import Known, Learner, Model, blocks, named
+from shunter.predictors.fitting import Model, Table, Trained, blocks, named
 from shunter.predictors.trees import mean_of, of_lightgbm
 
 
@@ -32,7 +31,7 @@ class Gbm(Model):
     bags: int = param(4, "blocks of time, and boosters", low=2, high=32)
     objective: str = param("auto", "what is minimised, in logs; auto: the better one", choices=("auto", "l1", "l2"))
 
-    def learner(self, early: Known) -> Callable[[Known], Learner]:
+    def trainer(self, early: Table) -> Callable[[Table], Trained]:
         """Choose what is minimised by the error on the blocks that each booster has not seen."""
         lightgbm = extras.load("lightgbm", f"model '{self.name}'")
         objective = self.objective
@@ -40,25 +39,26 @@ class Gbm(Model):
             errors = {tried: self._boosters(lightgbm, tried, early)[1] for tried in ("l1", "l2")}
             objective = min(errors, key=errors.__getitem__)
 
-        def train(jobs: Known) -> Learner:
-            boosters, _ = self._boosters(lightgbm, objective, jobs)
+        def train(table: Table) -> Trained:
+            boosters, _ = self._boosters(lightgbm, objective, table)
             gains = sum(booster.feature_importance("gain") for booster in boosters)
-            importance = named(f.NAMES, gains / max(gains.sum(), 1e-9))
-            return Learner(mean_of([of_lightgbm(booster.dump_model()) for booster in boosters]), (), importance)
+            importance = named(table.names, gains / max(gains.sum(), 1e-9))
+            return Trained(mean_of([of_lightgbm(booster.dump_model()) for booster in boosters]), (), importance)
 
         return train
 
-    def _boosters(self, lightgbm: Any, objective: str, jobs: Known) -> tuple[list[Any], float]:
-        """A booster for each block of time that is left out, and the mean |log error| on those blocks."""
+    def _boosters(self, lightgbm: Any, objective: str, table: Table) -> tuple[list[Any], float]:
+        """A booster for each block of time that is left out, and the mean |error| on those blocks."""
         with ThreadPoolExecutor(2) as pool:  # they need no lock; threads inside one would wait for each other
-            done = list(pool.map(partial(self._boosted, lightgbm, objective, jobs), blocks(len(jobs), self.bags)))
+            parts = blocks(len(table.target), self.bags)
+            done = list(pool.map(partial(self._boosted, lightgbm, objective, table), parts))
         return [booster for booster, _ in done], float(np.concatenate([errors for _, errors in done]).mean())
 
-    def _boosted(self, lightgbm: Any, objective: str, jobs: Known, left_out: slice) -> tuple[Any, Any]:
-        used = np.ones(len(jobs), bool)
+    def _boosted(self, lightgbm: Any, objective: str, table: Table, left_out: slice) -> tuple[Any, Any]:
+        used = np.ones(len(table.target), bool)
         used[left_out] = False
-        watched = jobs.rows[left_out], jobs.target[left_out]
-        data = lightgbm.Dataset(jobs.rows[used], jobs.target[used])
+        watched = table.rows[left_out], table.target[left_out]
+        data = lightgbm.Dataset(table.rows[used], table.target[used])
         booster = lightgbm.train(
             self._settings(objective),
             data,
