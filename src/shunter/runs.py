@@ -85,7 +85,8 @@ def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
         return None
     from shunter.predictors.lessons import lessons_for
 
-    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history))
+    forecasts = getattr(policy, "forecasts", False)
+    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history, forecasts))
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:

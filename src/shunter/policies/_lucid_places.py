@@ -44,7 +44,7 @@ class Places:
 
     @staticmethod
     def usable(view: View, job: int, nodes: I64) -> I64:
-        """Free GPUs of each node that a job can use, given its type and the CPU and memory that it wants beside each."""
+        """Free GPUs of each node that a job can use, given its type and what CPU and memory it wants beside each."""
         usable = view.nodes.free[nodes].copy()
         if view.jobs.gpu_type[job] >= 0:
             usable[view.nodes.gpu_type[nodes] != view.jobs.gpu_type[job]] = 0

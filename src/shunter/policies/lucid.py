@@ -2,78 +2,25 @@
 
 from __future__ import annotations
 
-import bisect
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.model import Action, Plan, Reason, Start, Timer, Trace, View
+from shunter.model import Action, Plan, Start, Timer, Trace, View
 from shunter.params import param
-from shunter.policies._estimates import took
+from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, take_in
 from shunter.policies._lucid_outlook import Outlook
 from shunter.policies._lucid_packing import Packing
 from shunter.policies._lucid_places import Places
 from shunter.policies._lucid_profiler import Partition
 from shunter.policies._queued import LEARNED
 from shunter.predictors import learned as model
-from shunter.predictors.learned import Learned
-from shunter.predictors.lessons import Lessons, model_named, requests_of
+from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.predictors.throughput import BIN_MS
 from shunter.sharing.score import THRESHOLDS, shipped_tree
-from shunter.world import F64, I64
-
-NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
-
-
-@dataclass(eq=False)
-class LucidMemory:
-    """All that Lucid remembers."""
-
-    cluster: Cluster
-    lessons: Lessons | None = None
-    learned: Learned | None = None
-    due: int = w.NEVER  # when its model is fitted anew
-    stage: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    priority: F64 = field(default_factory=lambda: np.zeros(0))
-    partition: Partition | None = None
-    packing: Packing | None = None
-    outlook: Outlook = field(default_factory=lambda: Outlook(None))
-    queues: dict[int, list[tuple[float, int]]] = field(default_factory=dict)  # by virtual cluster, in order
-    nodes: dict[int, I64] = field(default_factory=dict)  # of each virtual cluster, but those set apart
-    dirty: set[int] = field(default_factory=set)  # virtual clusters in which something changed
-    fresh: list[int] = field(default_factory=list)  # jobs that were just put on GPUs of their own
-    up: int = -1  # nodes that were up
-    told: list[Reason] = field(default_factory=list)  # why jobs wait, not yet said
-    bin: int = -1  # of the present time, of the last look at what is to come
-    timer: int = -1
-    places: Places = field(default_factory=lambda: Places(0))
-
-    @property
-    def profiler(self) -> Partition:
-        """The profiler, once the first view is there."""
-        assert self.partition is not None
-        return self.partition
-
-    @property
-    def binder(self) -> Packing:
-        """What pairs jobs, once the first view is there."""
-        assert self.packing is not None
-        return self.packing
-
-    def forget_nodes(self) -> None:
-        """Nodes went from one virtual cluster to another, or were set apart."""
-        self.nodes.clear()
-        self.dirty.update(self.queues)
-
-    def own_nodes(self, view: View, vc: int) -> I64:
-        """The nodes on which the main queue may put jobs of a virtual cluster."""
-        if vc not in self.nodes:
-            mine = np.flatnonzero((view.nodes.vc == vc) | (vc == -1))
-            self.nodes[vc] = mine[[not self.profiler.apart(int(node)) for node in mine]]
-        return self.nodes[vc]
+from shunter.world import I64
 
 
 @dataclass(frozen=True)
@@ -90,8 +37,8 @@ class Lucid:
     quiet: float = param(2.0, "jobs in ten minutes to come, up to which nothing is packed", low=0, high=1e6)
     scores: str = param(
         "learned",
-        "how it is judged what two jobs do to a GPU: by a tree learned from measured pairs, or by GPU utilisation below "
-        "25 % and 53 %, as the paper reads its own (thresholds)",
+        "how light a job is: by a tree learned from measured pairs, or by GPU utilisation below 25 % and 53 %, as the "
+        "paper reads its own (thresholds)",
         choices=("learned", "thresholds"),
     )
     capacity: int = param(2, "the sum of sharing scores (0, 1, 2) on a GPU at most", low=0, high=4)
@@ -99,13 +46,14 @@ class Lucid:
     gpu_memory: float = param(24.0, "GiB of a GPU that two jobs may fill", low=1, high=1000)
     estimate: str = param(
         "ebm",
-        "what orders jobs and pairs: GPU time by a model learned from ended jobs, by the truth (oracle), or nothing but "
-        "the submission (none)",
+        "what orders jobs and pairs: GPU time by a model learned from ended jobs or by the truth (oracle), or nothing "
+        "but the submission (none)",
         choices=(*LEARNED, "oracle", "none"),
     )
     refit: float = param(7.0, "days after which the model is fitted anew to what has ended; 0: never", low=0, high=3650)
 
     shares = True  # puts several jobs on a GPU
+    forecasts = True  # goes by what is expected to be submitted
 
     @property
     def needs(self) -> frozenset[str]:
@@ -114,8 +62,8 @@ class Lucid:
 
     @property
     def model(self) -> str:
-        """The model that makes its estimates, by its name in ``predictors``; "": none does."""
-        return LEARNED.get(self.estimate, "")
+        """The model that makes its estimates, by its name in ``predictors``; without one, it forecasts submissions."""
+        return LEARNED.get(self.estimate, "ebm")
 
     def estimate_source(self, trace: Trace) -> str:
         """Where estimates come from."""
@@ -130,7 +78,7 @@ class Lucid:
         actions = [] if memory.partition else self._begin(view, memory)
         while view.now >= memory.due:
             self._refit(view, memory)
-        _take_in(self, view, memory)
+        take_in(view, memory, self.prioritise)
         actions = actions or self._next(view, memory)
         told, memory.told = memory.told, []
         return Plan(actions, told if view.reasons_wanted else ())
@@ -163,17 +111,18 @@ class Lucid:
         base = self.profile_nodes if self.profiling else 0
         memory.partition = Partition(round(self.profile_time * 1000), self.profile_gpus, base, self.scaling)
         memory.outlook = Outlook(memory.lessons.arrivals if memory.lessons else None)
-        if self.model:
-            memory.lessons = memory.lessons or Lessons(model_named(self.model), None, requests_of(view), None)
+        if self.estimate in LEARNED:
+            memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
             memory.learned = memory.lessons.prepared()
-            memory.due = memory.lessons.first_refit(view.now, self.refit)
+            memory.due = memory.lessons.next_look(view.now, self.refit)
         return memory.partition.set_up(view)
 
     def _refit(self, view: View, memory: LucidMemory) -> None:
-        assert memory.lessons is not None and memory.learned is not None
-        memory.lessons = memory.lessons.refitted(view.world, memory.learned, memory.due)
+        assert memory.lessons is not None
+        assert memory.learned is not None
+        memory.lessons = memory.lessons.refitted(view.world, memory.learned, memory.due, self.refit)
         memory.learned = memory.lessons.taught(memory.learned)
-        memory.due = memory.lessons.next_refit(memory.due, self.refit)
+        memory.due = memory.lessons.next_look(memory.due, self.refit)
 
     def prioritise(self, view: View, memory: LucidMemory, job: int) -> float:
         """The place of a job in the order: GPU time by its estimate, in GPU-ms."""
@@ -210,7 +159,7 @@ class Lucid:
     # -- the main queue
 
     def _start(self, view: View, memory: LucidMemory, vc: int) -> Start | None:
-        """The first job of a virtual cluster's queue that finds a partner or a place; in order only, if nothing is packed."""
+        """The first job of a queue that finds a partner or a place; while nothing is packed, the first or nobody."""
         queue, nodes, failed = memory.queues.get(vc, []), memory.own_nodes(view, vc), set[tuple[int, ...]]()
         for at, (priority, job) in enumerate(queue):
             found = self._place(view, memory, job, priority, nodes, failed)
@@ -224,7 +173,7 @@ class Lucid:
                 return None
         return None
 
-    def _place(  # noqa: PLR0913, PLR0917
+    def _place(
         self, view: View, memory: LucidMemory, job: int, priority: float, nodes: I64, failed: set[tuple[int, ...]]
     ) -> Start | None:
         """A partner's GPUs, else GPUs of its own; ``failed`` are demands for which there was neither before."""
@@ -252,54 +201,3 @@ class Lucid:
     def pairs(self, memory: LucidMemory) -> list[tuple[int, int, int]]:
         """Who joined whom on their GPUs: time (ms), newcomer, resident."""
         return memory.packing.joined if memory.packing else []
-
-
-def _take_in(policy: Lucid, view: View, memory: LucidMemory) -> None:
-    """Learn from what ended; put what arrived into the profiler's queue or the main one; note who lives alone."""
-    for job in memory.fresh:
-        memory.binder.lives_alone(view, job, float(memory.priority[job]))
-    memory.fresh = []
-    up = int((view.nodes.state == w.UP).sum())
-    if up != memory.up:
-        memory.up = up
-        memory.dirty.update(memory.queues)
-    for job in view.ended.tolist():
-        if memory.stage[job] != OVER:
-            _left(view, memory, job)
-            memory.stage[job] = OVER
-            if memory.learned is not None:
-                model.learn(view.world.jobs, memory.learned, job, took(view.world, job), view.now)
-    for job in view.arrived.tolist():
-        if view.jobs.state[job] != w.PENDING or memory.stage[job] in (TO_PROFILE, QUEUED):
-            continue
-        first = memory.stage[job] == NEW
-        if not first:
-            _left(view, memory, job)
-        else:
-            memory.outlook.note(view.now, int(view.jobs.gpus[job]))
-        if first and memory.profiler.takes(view, job):
-            memory.stage[job] = TO_PROFILE
-            memory.told.append(Reason(job, "profile", (len(memory.profiler.queue),)))
-            memory.profiler.join(view, job)
-        else:
-            _enqueue(policy, view, memory, job)
-
-
-def _left(view: View, memory: LucidMemory, job: int) -> None:
-    """A job gave up its GPUs."""
-    memory.profiler.running.pop(job, None)
-    memory.binder.left(view, job, lambda other: float(memory.priority[other]))
-    memory.dirty.add(int(view.jobs.vc[job]))
-
-
-def _enqueue(policy: Lucid, view: View, memory: LucidMemory, job: int) -> None:
-    """A job enters the main queue."""
-    vc = int(view.jobs.vc[job])
-    if not memory.places.could_hold(view, job, memory.own_nodes(view, vc)):
-        memory.profiler.yield_to(vc)
-    memory.stage[job] = QUEUED
-    memory.priority[job] = policy.prioritise(view, memory, job)
-    queue, entry = memory.queues.setdefault(vc, []), (float(memory.priority[job]), job)
-    memory.told.append(Reason(job, "order", (bisect.bisect_left(queue, entry),)))
-    bisect.insort(queue, entry)
-    memory.dirty.add(vc)

@@ -134,7 +134,7 @@ class Simulator:
             )
         if "use" in needs and not self._state.uses.shape[1]:
             raise PolicyError(
-                "this policy must be told what jobs do to their GPUs, and the scenario says nothing of it; set workloads"
+                "this policy must be told what jobs do to their GPUs, and the scenario does not say; set its workloads"
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
