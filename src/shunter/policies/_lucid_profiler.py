@@ -28,6 +28,7 @@ class Partition:
     queue: list[tuple[int, int]] = field(default_factory=list)  # a heap of (GPUs, job)
     running: dict[int, None] = field(default_factory=dict)
     leaving: set[int] = field(default_factory=set)  # nodes that go back once they are idle
+    changed: bool = False  # nodes were set apart or given back
 
     def takes(self, view: View, job: int) -> bool:
         """Whether a job is to be profiled at all: it has a whole GPU or more, not too many, and a node can hold it."""
@@ -58,6 +59,7 @@ class Partition:
         """Set a node apart; jobs of every virtual cluster are profiled there."""
         self.nodes.append(node)
         self.home[node] = vc
+        self.changed = True
         return [Assign(node, w.OPEN)] if vc != w.OPEN else []
 
     def give_back(self, view: View) -> list[Action]:
@@ -65,6 +67,7 @@ class Partition:
         actions: list[Action] = []
         for node in [n for n in self.leaving if view.nodes.free[n] == view.nodes.total[n]]:
             self.leaving.discard(node)
+            self.changed = True
             vc = self.home.pop(node)
             actions += [Assign(node, vc)] if vc != w.OPEN else []
         return actions

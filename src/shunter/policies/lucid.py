@@ -88,8 +88,11 @@ class Lucid:
         if actions := profiler.stop(view):
             return actions
         self._look_ahead(view, memory)
-        if actions := [*profiler.give_back(view), *profiler.rescale(view, memory.outlook.gpus)]:
+        actions = [*profiler.give_back(view), *profiler.rescale(view, memory.outlook.gpus)]
+        if profiler.changed:
+            profiler.changed = False
             memory.forget_nodes()
+        if actions:
             return actions
         if started := profiler.start(view, memory.places):
             memory.stage[started.job] = PROFILING
@@ -149,9 +152,10 @@ class Lucid:
             memory.dirty.update(memory.queues)
 
     def _set_timer(self, view: View, memory: LucidMemory) -> list[Action]:
-        """Look again in the next bin, if anybody waits for that."""
+        """Look again in the next bin, if that may let somebody start who waits."""
         at = (view.now // BIN_MS + 1) * BIN_MS
-        if memory.timer == at or not any(memory.queues.values()) or not (self.dynamic and self.packing):
+        waits = self.packing and not memory.binder.on and any(memory.queues.values())
+        if memory.timer == at or not waits:
             return []
         memory.timer = at
         return [Timer(at)]
