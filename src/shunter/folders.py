@@ -42,6 +42,7 @@ class Run:
     events: I64  # (rows, 5) the event log, ms
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
+    pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy tells it
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
@@ -56,7 +57,7 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         run.jobs.write_parquet(made / "jobs.parquet")
         run.series.write_parquet(made / "series.parquet")
         pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
-        for name, table in (("decisions", run.decisions), ("timers", run.timers)):
+        for name, table in (("decisions", run.decisions), ("timers", run.timers), ("pairs", run.pairs)):
             if table is not None:
                 table.write_parquet(made / f"{name}.parquet")
 
@@ -79,7 +80,7 @@ def load(folder: str | Path) -> Run:
         if not {"policy", "digest"} <= set(summary):
             raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
-        optional = [folder / f"{name}.parquet" for name in ("decisions", "timers")]
+        optional = [folder / f"{name}.parquet" for name in ("decisions", "timers", "pairs")]
         kept = [pl.read_parquet(path) if path.exists() else None for path in optional]
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]

@@ -19,6 +19,7 @@ from shunter.folders import Run
 from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
 from shunter.report import metrics
+from shunter.report.insights import Insights, insights
 from shunter.report.replay import Replay, replay
 from shunter.report.rho import finish_time_fairness
 from shunter.report.tiers import by_tier
@@ -66,7 +67,8 @@ def run(
     told = _told(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
-    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
+    seen = insights(chosen, memory, scenario.workloads, len(trace))
+    return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers, seen)
 
 
 def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
@@ -150,6 +152,7 @@ class Result:
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
+    insights: Insights = Insights()  # what the policy tells beside its schedule
 
     @cached_property
     def replay(self) -> Replay:
@@ -162,6 +165,7 @@ class Result:
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
         numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
         tiers = by_tier(self.events, self.cluster)
+        numbers |= self.insights.summary(self.trace, self.table, self.about["estimate"])
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
         return {**self.about, **numbers, "tiers": tiers, "remarks": [*self.trace.remarks, *self.remarks], **end}
 
@@ -202,7 +206,7 @@ class Result:
             nodes.group_by("row").agg(pl.col("nodes").sort()), on="row", how="left", maintain_order="left"
         )
         ended, started = pl.col("state").is_in(["done", "failed"]), pl.col("nodes").is_not_null()
-        frame = frame.with_columns(pl.col("rho").fill_nan(None))
+        frame = frame.with_columns(pl.col("rho").fill_nan(None), **self.insights.columns(trace, table))
         blanks = [pl.when(ended).then(pl.col(name)).alias(name) for name in ("end", "jct")]
         return frame.with_columns(pl.when(started).then(pl.col("start")).alias("start"), *blanks).drop("row")
 
@@ -243,7 +247,7 @@ class Result:
             jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
             decisions = self.told.decisions
         record = (self.experiment, self.summary, folders.versions(), self.cluster)
-        return Run(*record, jobs, self.series, self.events, decisions, self.timers)
+        return Run(*record, jobs, self.series, self.events, decisions, self.timers, self.insights.pairs)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""

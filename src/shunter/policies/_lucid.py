@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.cluster import Cluster
@@ -22,6 +23,8 @@ from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons
 from shunter.world import F64, I64
 
+Mask: TypeAlias = NDArray[np.bool_]
+
 NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
 
 
@@ -35,6 +38,9 @@ class LucidMemory:
     due: int = w.NEVER  # when its model is fitted anew
     stage: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     priority: F64 = field(default_factory=lambda: np.zeros(0))
+    expected: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # first estimate of the run time (ms), 0: none
+    profiled: Mask = field(default_factory=lambda: np.zeros(0, bool))
+    ended_there: Mask = field(default_factory=lambda: np.zeros(0, bool))  # in the profiler
     partition: Partition | None = None
     packing: Packing | None = None
     outlook: Outlook = field(default_factory=lambda: Outlook(None))
@@ -87,6 +93,7 @@ def take_in(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
         memory.dirty.update(memory.queues)
     for job in view.ended.tolist():
         if memory.stage[job] != OVER:
+            memory.ended_there[job] = memory.stage[job] == PROFILING
             _left(view, memory, job)
             memory.stage[job] = OVER
             if memory.learned is not None:

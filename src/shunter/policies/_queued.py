@@ -198,6 +198,13 @@ class Queued:
         queue = queue_of(memory.form)
         return queue.class_of, queue.pool_of[queue.class_of]
 
+    def predictions(self, memory: QueueMemory) -> I64 | None:
+        """How long each job was expected to run when it came (ms, 0: it never came); None: not, or by the truth."""
+        if not self.estimates or self.needs or memory.form is None:
+            return None
+        estimate: I64 = queue_of(memory.form).estimate
+        return estimate
+
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
         form = self.compiled(view, memory)

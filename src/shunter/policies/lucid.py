@@ -10,9 +10,9 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.model import Action, Plan, Start, Timer, Trace, View
 from shunter.params import param
-from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, take_in
+from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, Mask, take_in
 from shunter.policies._lucid_outlook import Outlook
-from shunter.policies._lucid_packing import Packing
+from shunter.policies._lucid_packing import UNKNOWN, Packing
 from shunter.policies._lucid_places import Places
 from shunter.policies._lucid_profiler import Partition
 from shunter.policies._queued import LEARNED
@@ -96,6 +96,7 @@ class Lucid:
             return actions
         if started := profiler.start(view, memory.places):
             memory.stage[started.job] = PROFILING
+            memory.profiled[started.job] = True
             return [started]
         for vc in sorted(memory.dirty):
             if started := self._start(view, memory, vc):
@@ -107,7 +108,12 @@ class Lucid:
 
     def _begin(self, view: View, memory: LucidMemory) -> list[Action]:
         jobs = view.world.jobs.shape[1]
-        memory.stage, memory.priority = np.zeros(jobs, np.int64), np.zeros(jobs)
+        memory.stage, memory.priority, memory.expected = (
+            np.zeros(jobs, np.int64),
+            np.zeros(jobs),
+            np.zeros(jobs, np.int64),
+        )
+        memory.profiled, memory.ended_there = np.zeros(jobs, bool), np.zeros(jobs, bool)
         memory.places = Places(view.world.gpus.shape[1])
         tree = shipped_tree() if self.scores == "learned" else THRESHOLDS
         memory.packing = Packing(self.capacity, self.ratio, self.gpu_memory * 1024, tree.score)
@@ -136,6 +142,7 @@ class Lucid:
         else:
             assert memory.learned is not None
             expected = float(model.estimate(view.world.jobs, view.world.use, memory.learned, job))
+            memory.expected[job] = memory.expected[job] or max(round(expected), 1)
         return expected * int(view.jobs.gpus[job]) * int(view.jobs.share[job]) / 1000
 
     # -- what is to come
@@ -205,3 +212,18 @@ class Lucid:
     def pairs(self, memory: LucidMemory) -> list[tuple[int, int, int]]:
         """Who joined whom on their GPUs: time (ms), newcomer, resident."""
         return memory.packing.joined if memory.packing else []
+
+    def sharing_scores(self, memory: LucidMemory) -> I64:
+        """The sharing score of each job, -1 where none was asked for."""
+        found = np.full(len(memory.stage), UNKNOWN, np.int64)
+        if memory.packing:
+            found[list(memory.packing.score)] = list(memory.packing.score.values())
+        return found
+
+    def predictions(self, memory: LucidMemory) -> I64 | None:
+        """The run time behind each job's first place in the order (ms), 0: it had none; None: learned by no model."""
+        return memory.expected if self.estimate in LEARNED else None
+
+    def profiled(self, memory: LucidMemory) -> tuple[Mask, Mask]:
+        """Which jobs ran in the profiler, and which ended there."""
+        return memory.profiled, memory.ended_there

@@ -13,6 +13,7 @@ from shunter import clusters
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.report import demand
+from shunter.report.foresight import log_errors
 from shunter.report.hours import DAY_MS, HOUR_MS, WEEKDAYS, local_ms, text_of, weekday
 from shunter.report.metrics import spread
 from shunter.world import F64, I64
@@ -20,7 +21,6 @@ from shunter.world import F64, I64
 TOP = 10  # users, virtual clusters ... that are named
 SUGGESTED_LOAD = 0.9  # of the cluster that is suggested where none is given
 SIZE_TOPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**7)  # a size class reaches up to so many GPUs
-SHORTEST_MS = 1000  # shorter run times count as so long when estimates are judged
 
 
 def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -> dict[str, Any]:
@@ -215,5 +215,4 @@ def _log_error(estimate: I64 | F64, truth: I64) -> dict[str, float] | None:
     """Mean |ln(estimate / truth)|; 0.7 is a factor of two."""
     if not len(truth):
         return None
-    error = np.log(np.maximum(estimate, SHORTEST_MS)) - np.log(np.maximum(truth, SHORTEST_MS))
-    return {"jobs": len(truth), "mean_abs_log_error": float(np.abs(error).mean())}
+    return {"jobs": len(truth), "mean_abs_log_error": float(np.abs(log_errors(estimate, truth)).mean())}

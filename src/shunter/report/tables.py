@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
@@ -129,12 +130,29 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
     if is_told([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
+    yield from _insights(summary)
     recorded = _recorded(summary)
     if recorded:
         yield "as recorded", recorded.plain.strip()
     yield "estimates", _estimate(summary)
     yield "digest", f"{summary['digest']} (seed {summary['seed']})"
     yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
+
+
+def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What the policy expected of jobs, and who shared GPUs; nothing where it tells nothing."""
+    if (found := summary.get("prediction")) and found["jobs"]:
+        error, rank = found["mean_abs_log_error"], found["rank_correlation"]
+        order = "" if rank is None else f", rank correlation {rank:.2f}"
+        off = f"mean |log error| {error:.2f} (a factor of {number(math.exp(error))})"
+        yield "run times expected", f"{off}{order}, bias {found['bias']:+.2f}"
+    if found := summary.get("sharing"):
+        slower = (
+            "" if found["mean_slowdown"] is None else f", {found['mean_slowdown']:.2f}x as long as alone on average"
+        )
+        yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
+        told = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
+        yield "profiled", told
 
 
 def table(*headings: str) -> Table:
