@@ -165,6 +165,12 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     assert told == list(dict.fromkeys(flat(summary)))
 
 
+def test_every_key_that_only_some_policies_tell_is_defined():
+    summary = shunter.simulate("synthetic:jobs=20,gpus=8", "4x2", "lucid:estimate=rolling").summary
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "Some policies tell more")]
+    assert told == [key for name in ("prediction", "sharing") for key in flat(summary[name], name)]
+
+
 def test_every_file_of_a_run_is_described(tmp_path):
     shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo", decisions=True).save(tmp_path / "run")
     told = {cells(line)[0].strip("`") for line in rows_of("summary.md", "## The folder")}

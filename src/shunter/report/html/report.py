@@ -9,8 +9,10 @@ from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import Section, note, paragraph, render
+from shunter.report.html.predicted import predicted
 from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
+from shunter.report.html.shared import shared
 from shunter.report.html.timeline import Progress, timeline
 from shunter.report.html.words import counted
 from shunter.report.tables import duration
@@ -40,6 +42,12 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     why = reasons(names, runs)
     if why:
         sections.append(Section("Where waiting time went", why))
+    foreseen = predicted(names, runs, rows)
+    if foreseen:
+        sections.append(Section("Predicted and actual", foreseen))
+    together = shared(names, runs, rows)
+    if together:
+        sections.append(Section("Sharing", together))
     run = Section("What was run", provenance(runs, rows))
     title, lead = _title(names, first), _lead(runs)
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
