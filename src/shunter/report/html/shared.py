@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.findings import Row
-from shunter.report.html.page import choice, figure, note, paragraph, table, text_of
+from shunter.report.html.page import Cell, choice, figure, note, paragraph, table, text_of
 from shunter.report.html.words import span_of
 from shunter.report.tables import share
 from shunter.sharing.score import SCORES, THRESHOLDS, ScoreTree, shipped_tree
@@ -31,7 +31,7 @@ SLOWDOWNS = (
     ("to 1.2", 1.2),
     ("to 1.5", 1.5),
     ("to 2", 2.0),
-    ("above", math.inf),
+    ("over 2", math.inf),
 )  # name, up to so many times as long
 GENTLY = 4  # of these: up to a tenth longer
 
@@ -129,11 +129,12 @@ def _workloads(run: Run) -> str:
     return table("Workloads that shared GPUs", headings, lines) + note(about)
 
 
-def _line(group: dict[str, object]) -> list[str]:
-    first, second = (f"{group[f'workload_{side}']} ({_score(group[f'score_{side}'])})" for side in (1, 2))
+def _line(group: dict[str, object]) -> list[str | Cell]:
+    names = " + ".join(str(group[f"workload_{side}"]) for side in (1, 2))
+    scores = " + ".join(_score(group[f"score_{side}"]) for side in (1, 2))
     speeds = [f"{group[f'speed_{side}']:.2f}" for side in (1, 2)]
     slower = ["–" if (value := group[f"slowdown_{side}"]) is None else f"{value:.2f}x" for side in (1, 2)]
-    return [f"{first} + {second}", f"{group['pairs']:,}", *speeds, *slower]
+    return [Cell(names, hint=scores), f"{group['pairs']:,}", *speeds, *slower]
 
 
 def _score(score: object) -> str:
