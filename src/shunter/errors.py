@@ -7,6 +7,7 @@ ShunterError
  │   ├─ PolicyError       a policy string, class or parameter
  │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
+ │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -45,6 +46,10 @@ class ModelError(InputError):
 
 class NetworkError(InputError):
     """A network, a model that trains on it, or a placement is wrong."""
+
+
+class SharingError(InputError):
+    """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
 
 
 class RunError(InputError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from shunter import world as w
@@ -53,6 +55,13 @@ def prepare(fitted: Fitted | None, window: Trace, history: Trace | None = None) 
     trees = fitted.trees if fitted else no_trees()
     numbers = fitted.numbers if fitted else np.array([1.0, np.inf])
     return Learned(seen, trees, np.full((len(window), f.WIDTH), np.nan), numbers)
+
+
+@cache
+def unlearned() -> Learned:
+    """What is in the place of a model where none is needed."""
+    seen = Seen(np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0))
+    return Learned(seen, no_trees(), np.zeros((0, 0)), np.zeros(0))
 
 
 def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
