@@ -22,6 +22,7 @@ from shunter.cli import (
     reproduce,
     simulate,
     traces,
+    tune,
 )
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
@@ -79,6 +80,7 @@ app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
 app.add_typer(network.app, name="network")
