@@ -6,6 +6,7 @@ ShunterError
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
+ │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -40,6 +41,10 @@ class PolicyError(InputError):
 
 class NetworkError(InputError):
     """A network, a model that trains on it, or a placement is wrong."""
+
+
+class EnergyError(InputError):
+    """A node series, a forecast of it, or what nodes draw is wrong."""
 
 
 class RunError(InputError):
