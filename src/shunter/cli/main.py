@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from shunter import __version__
-from shunter.cli import clusters, compare, demo, explain, network, policies, reproduce, simulate, traces
+from shunter.cli import clusters, compare, demo, energy, explain, network, policies, reproduce, simulate, traces
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
 
@@ -66,6 +66,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
