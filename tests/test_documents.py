@@ -165,6 +165,14 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     assert told == list(dict.fromkeys(flat(summary)))
 
 
+def test_every_number_about_energy_is_defined_and_no_other():
+    from shunter.report.energy import energy
+
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Energy")]
+    log = shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").events
+    assert told == [f"energy.{key}" for key in flat(energy(log, 1))]
+
+
 def test_every_file_of_a_run_is_described(tmp_path):
     shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo", decisions=True).save(tmp_path / "run")
     told = {cells(line)[0].strip("`") for line in rows_of("summary.md", "## The folder")}

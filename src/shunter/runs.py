@@ -19,6 +19,7 @@ from shunter.folders import Run
 from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
 from shunter.report import metrics
+from shunter.report.energy import any_slept, energy
 from shunter.report.replay import Replay, replay
 from shunter.report.rho import finish_time_fairness
 from shunter.report.tiers import by_tier
@@ -163,7 +164,9 @@ class Result:
         numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
         tiers = by_tier(self.events, self.cluster)
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
-        return {**self.about, **numbers, "tiers": tiers, "remarks": [*self.trace.remarks, *self.remarks], **end}
+        remarks = [*self.trace.remarks, *self.remarks]
+        saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}
+        return {**self.about, **numbers, "tiers": tiers, **saved, "remarks": remarks, **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:

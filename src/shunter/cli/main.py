@@ -14,6 +14,7 @@ from shunter.cli import (
     clusters,
     compare,
     demo,
+    energy,
     explain,
     network,
     policies,
@@ -79,6 +80,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
+app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.add_typer(clusters.app, name="cluster")

@@ -19,6 +19,7 @@ _FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
+_SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
@@ -67,8 +68,25 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         Text(f" {_LEGEND}", style="dim"),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if is_told(rows) else ()),
+        *(_energy(rows) if any("energy" in row for row in rows) else ()),
         *_notes(rows),
     )
+
+
+def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """What sleep saved and what it cost."""
+    made = table(
+        "policy", "nodes\nasleep", "wake-ups\na day", "jobs\ndelayed", "nodes in use\nof awake", "MWh", "MWh\nsaved"
+    )
+    slept = [row for row in rows if "energy" in row]
+    for row in slept:
+        found = row["energy"]
+        numbers = (number(found[key]) for key in ("asleep_nodes", "wake_ups_per_day"))
+        saved = (number(value / 1000) for value in (found["kwh"], found["kwh_without_sleep"] - found["kwh"]))
+        made.add_row(
+            _name(row), *numbers, f"{found['delayed_jobs']:,.0f}", share(found["node_utilization_awake"]), *saved
+        )
+    return made, Text(f" {_SLEEP}", style="dim")
 
 
 def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -129,12 +147,21 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
     if is_told([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
+    if "energy" in summary:
+        yield "nodes asleep", _slept(summary["energy"])
     recorded = _recorded(summary)
     if recorded:
         yield "as recorded", recorded.plain.strip()
     yield "estimates", _estimate(summary)
     yield "digest", f"{summary['digest']} (seed {summary['seed']})"
     yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
+
+
+def _slept(found: dict[str, Any]) -> str:
+    saved = found["kwh_without_sleep"] - found["kwh"]
+    nodes = f"{number(found['asleep_nodes'])} ({share(found['asleep_share'])})"
+    wakes = f"{number(found['wake_ups_per_day'])} wake-ups a day"
+    return f"{nodes}, {wakes}, {found['delayed_jobs']:,.0f} jobs delayed; {number(saved)} kWh saved"
 
 
 def table(*headings: str) -> Table:
