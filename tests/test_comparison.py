@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import shunter
-from shunter import comparison, runs
+from shunter import comparison, runs, scenes
 from shunter.errors import RunError
 
 TRACE, CLUSTER = "synthetic:jobs=200,gpus=16,load=1.2", "2x8"
@@ -109,7 +109,7 @@ def test_what_makes_no_sense_is_refused(arguments, says):
 
 
 def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
-    scene = runs.scene(TRACE, CLUSTER)
+    scene = scenes.scene(TRACE, CLUSTER)
     out = tmp_path / "out"
     with comparison._stash(scene, out), pytest.raises(RunError, match="another comparison is being written there"):
         comparison.compare_scene(scene, ["fifo"], out=out)
@@ -126,7 +126,7 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 
 def test_progress_ends_at_the_end():
     told = []
-    scene = runs.scene(TRACE, CLUSTER)
+    scene = scenes.scene(TRACE, CLUSTER)
     comparison.compare_scene(scene, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (400, 400)
     assert told == sorted(told)
@@ -169,7 +169,7 @@ def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     import own_policy
 
-    scene = runs.scene(TRACE, CLUSTER)
+    scene = scenes.scene(TRACE, CLUSTER)
     before = comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path)
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY + "# changed\n")
     assert comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path) != before
@@ -182,5 +182,5 @@ def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_pa
     seen = []
     monkeypatch.setattr(comparison, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(comparison, "run", lambda scene, policy: seen.append(len(scene.trace)))
-    comparison.compile_once(runs.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
+    comparison.compile_once(scenes.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
     assert seen == jobs

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import clusters, registry, runs
+from shunter import clusters, registry, runs, scenes
 from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
@@ -160,7 +160,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     )  # fmt: skip
     tiers = clusters.load("dally-2rack").tiers
     cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),), tiers=tiers)
-    summary = runs.run(runs.scene(trace, cluster, network="profiled"), "fifo").summary
+    summary = runs.run(scenes.scene(trace, cluster, network="profiled"), "fifo").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "# The summary")]
     assert told == list(dict.fromkeys(flat(summary)))
 
@@ -224,6 +224,72 @@ def test_the_example_of_models_is_one(tmp_path):
     (block,) = blocks(REFERENCE / "network.md", "toml")
     (tmp_path / "mine.toml").write_text(block)
     assert {"mine", "small-gpt"} < set(catalogue(tmp_path / "mine.toml"))
+
+
+# ------------------------------------------------------------------------------------------- sharing
+
+
+def test_the_measured_workloads_are_those_of_the_tables():
+    from shunter.report.sharing_view import workload_records
+    from shunter.sharing import profiles, score
+    from shunter.sharing.measuring import CONFIGURATIONS
+
+    loops = {each.name: each for each in CONFIGURATIONS}
+    tree = score.shipped_tree()
+    assert blocks(REFERENCE / "sharing.md", "text") == [tree.as_text() + "\n"]
+    expected = []
+    for told in workload_records(profiles.measured(), tree):
+        loop = loops[told["name"]]
+        sizes = [f"{told[key]:.0f}" for key in ("gpu_util", "mem_util", "mem_mib")]
+        scores = [score.SCORES[told[key]] for key in ("score", "label")]
+        expected.append(row(f"`{loop.name}`", loop.kind, *sizes, f"{told['mean_speed']:.2f}", *scores))
+    assert rows_of("sharing.md", "## What was measured") == expected
+
+
+def test_the_curves_of_sharing_are_those_of_the_tables(data):
+    from shunter.sharing import profiles, published
+    from shunter.sharing.interference import curve
+
+    ours, theirs = (
+        {f"{each['from']:.0f} - {each['to']:.0f}": f"{each['speed']:.2f} ({each['pairs']})" for each in curve(found)}
+        for found in (profiles.measured(), published.read(data)[0])
+    )
+    expected = [row(span, ours.get(span, ""), text) for span, text in theirs.items()]
+    assert rows_of("sharing.md", "## How speed falls") == expected
+
+
+def test_the_errors_of_interference_are_what_the_code_gives(data):
+    from shunter.sharing import profiles, published
+    from shunter.sharing.interference import held_out
+
+    expected = []
+    for name, found in (("ours", profiles.measured()), ("Lucid's", published.read(data)[0])):
+        seen, said = held_out(found)
+        errors = (abs(seen - said).mean(), abs(seen - seen.mean()).mean())
+        numbers = (*(f"{weight:.2f}" for weight in found.interference.weights), *(f"{error:.3f}" for error in errors))
+        expected.append(row(name, *numbers))
+    assert rows_of("sharing.md", "## Pairs that were not measured") == expected
+
+
+def test_the_accuracy_of_sharing_is_what_the_code_gives(data):
+    pytest.importorskip("sklearn", reason="no scikit-learn")
+    from shunter.sharing import profiles, published
+    from shunter.sharing.score import labels
+
+    ours, (theirs, by_hand) = profiles.measured(), published.read(data)
+    expected = [
+        accuracy_row("ours, by speed", ours, labels(ours)),
+        accuracy_row("Lucid's, by speed", theirs, labels(theirs)),
+        accuracy_row("Lucid's, by hand", theirs, by_hand),
+    ]
+    assert rows_of("sharing.md", "## The sharing score") == expected
+
+
+def accuracy_row(name, profiles, wanted):
+    from shunter.sharing.score import THRESHOLDS, accuracy, agreement
+
+    reached = (accuracy(profiles, wanted), accuracy(profiles, wanted, True), agreement(THRESHOLDS, profiles, wanted))
+    return row(name, int((wanted >= 0).sum()), *(f"{100 * share:.1f} %" for share in reached))
 
 
 # ------------------------------------------------------------------------------------------- examples that run

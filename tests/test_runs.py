@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import shunter
-from shunter import folders, runs
+from shunter import folders, runs, scenes
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import NetworkError, RunError, TraceError
 from shunter.experiment import override, read
@@ -166,7 +166,7 @@ def test_a_place_that_cannot_be_written_is_said(csv):
 
 
 def test_repeats_move_arrivals_a_little_and_nothing_else():
-    scene = runs.scene(a_trace(jobs=50), "1x8")
+    scene = scenes.scene(a_trace(jobs=50), "1x8")
     assert scene.repeat(seed=0, repeat=0) is scene.trace
     moved = scene.repeat(seed=0, repeat=1)
     place = {job: row for row, job in enumerate(moved.job_id)}
@@ -179,14 +179,14 @@ def test_repeats_move_arrivals_a_little_and_nothing_else():
 
 
 def test_repeats_of_a_synthetic_trace_are_other_traces():
-    scene = runs.scene("synthetic:jobs=50,seed=3", "16x8")
-    assert scene.repeat(0, 2).digest == runs.read_trace("synthetic:jobs=50,seed=5").digest
+    scene = scenes.scene("synthetic:jobs=50,seed=3", "16x8")
+    assert scene.repeat(0, 2).digest == scenes.read_trace("synthetic:jobs=50,seed=5").digest
 
 
 @pytest.mark.parametrize("text", ["synthetic:jobs", "synthetic:jobs=x", "synthetic:job=5", "synthetic:jobs=-1"])
 def test_a_wrong_synthetic_text_is_said(text):
     with pytest.raises(TraceError, match="synthetic"):
-        runs.read_trace(text)
+        scenes.read_trace(text)
 
 
 def test_jobs_that_can_never_fit_are_left_out_when_wanted():
@@ -196,11 +196,11 @@ def test_jobs_that_can_never_fit_are_left_out_when_wanted():
     trace = Trace.of("t", list(trace.job_id), submit=trace.submit, duration=trace.duration, gpus=gpus)
     with pytest.raises(shunter.InputError, match=r"j1(.|\n)*--drop-unfit"):
         shunter.simulate(trace, "1x8", "fifo")
-    scene = runs.scene(trace, "1x8", must_fit=["fifo"])
+    scene = scenes.scene(trace, "1x8", must_fit=["fifo"])
     assert (scene.dropped, list(scene.trace.job_id)) == (1, ["j0", "j2", "j3"])
     assert runs.run(scene, "fifo").experiment.drop_unfit
     with pytest.raises(TraceError, match="no job"):
-        runs.scene(a_trace(gpus=99), "1x8", must_fit=["fifo"])
+        scenes.scene(a_trace(gpus=99), "1x8", must_fit=["fifo"])
 
 
 def test_a_recorded_scene_needs_a_trace_and_a_policy():
@@ -209,7 +209,7 @@ def test_a_recorded_scene_needs_a_trace_and_a_policy():
         ("policy=", "no policy"),
         ("repeat=-1", "repeat must be >= 0"),
     ):
-        record = runs.scene("synthetic:jobs=5", "16x8").experiment("fifo", 0)
+        record = scenes.scene("synthetic:jobs=5", "16x8").experiment("fifo", 0)
         with pytest.raises(RunError, match=says):
             runs.rerun(override(record, [setting]))
 
@@ -246,21 +246,21 @@ def test_what_is_no_run_is_refused(tmp_path):
 # ------------------------------------------------------------------------------------------- the network
 
 
-@pytest.mark.parametrize("network", list(runs.NETWORKS))
+@pytest.mark.parametrize("network", list(scenes.NETWORKS))
 def test_communication_is_what_a_run_takes_longer(network):
     trace = Trace.of("t", ["a"], submit=[0], duration=[100_000], gpus=[16 * GPU], model=[0], models=("mobilenetv3",))
-    result = runs.run(runs.scene(trace, "dally-2rack", network=network), "fifo:placement=spread")
+    result = runs.run(scenes.scene(trace, "dally-2rack", network=network), "fifo:placement=spread")
     (job,) = result.jobs.to_dicts()
     assert job["communication"] == pytest.approx(job["run"] - 100, abs=0.002) != 0
     assert result.summary["communication_s"]["mean"] == job["communication"]
-    assert any(runs.NETWORKS[network] in remark for remark in result.summary["remarks"])
+    assert any(scenes.NETWORKS[network] in remark for remark in result.summary["remarks"])
     assert result.experiment.network == network
 
 
 def test_contention_is_recorded_and_slows_spread_jobs(tmp_path):
     found = [
         runs.run(
-            runs.scene("synthetic:jobs=40,gpus=128", "dally-2rack", network="profiled", contention=on),
+            scenes.scene("synthetic:jobs=40,gpus=128", "dally-2rack", network="profiled", contention=on),
             "fifo:placement=spread",
         )
         for on in (False, True)
@@ -278,7 +278,7 @@ def test_contention_is_recorded_and_slows_spread_jobs(tmp_path):
 )
 def test_missing_layer_files_are_told_where_they_matter(network, told, tmp_path, monkeypatch):
     monkeypatch.setenv("SHUNTER_DATA", str(tmp_path))
-    remarks = runs.scene(a_trace(), "dally-2rack", network=network).remarks
+    remarks = scenes.scene(a_trace(), "dally-2rack", network=network).remarks
     assert ("no layer files" in " ".join(remarks)) == told
 
 
@@ -290,8 +290,8 @@ def test_without_a_network_there_is_no_communication():
 
 def test_networks_that_cannot_be_are_told():
     with pytest.raises(RunError, match="no network 'daly'; did you mean 'dally'"):
-        runs.scene(a_trace(), "dally-2rack", network="daly")
+        scenes.scene(a_trace(), "dally-2rack", network="daly")
     with pytest.raises(RunError, match="there is none; give --network"):
-        runs.scene(a_trace(), "dally-2rack", contention=True)
+        scenes.scene(a_trace(), "dally-2rack", contention=True)
     with pytest.raises(NetworkError, match=r"three tiers.*got 0"):
-        runs.scene(a_trace(), "4x8", network="dally")
+        scenes.scene(a_trace(), "4x8", network="dally")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from shunter import registry
 from shunter import world as w
-from shunter.policies._queue import BINS, bin_of
+from shunter.policies._estimates import bin_of
+from shunter.policies._queue import BINS
 from shunter.policies.tiresias import gittins
 from shunter.testing import strategies
 from shunter.testing.leases import LeaseJob

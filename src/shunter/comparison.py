@@ -25,7 +25,8 @@ from shunter.errors import RunError
 from shunter.folders import Run, check_folder, load, new_folder
 from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import ClusterLike, Scene, TraceLike, check, describe, run, scene
+from shunter.runs import describe, run
+from shunter.scenes import ClusterLike, Scene, TraceLike, check, scene
 from shunter.seeding import check_seed
 from shunter.world import F64
 

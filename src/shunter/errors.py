@@ -5,8 +5,10 @@ ShunterError
  │   ├─ TraceError        a trace file or its contents
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
+ │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
+ │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -39,12 +41,20 @@ class PolicyError(InputError):
     """A policy name, class or parameter is wrong."""
 
 
+class ModelError(InputError):
+    """A learned model, its settings or its file is wrong."""
+
+
 class NetworkError(InputError):
     """A network, a model that trains on it, or a placement is wrong."""
 
 
 class EnergyError(InputError):
     """A node series, a forecast of it, or what nodes draw is wrong."""
+
+
+class SharingError(InputError):
+    """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
 
 
 class RunError(InputError):

@@ -41,10 +41,12 @@ class Experiment:
 
     policy: str = ""
     seed: int = 0
-    repeat: int = 0  # above 0: the same with other arrivals and another seed, see ``runs.Scene.repeat``
+    repeat: int = 0  # above 0: the same with other arrivals and another seed, see ``scenes.Scene.repeat``
     drop_unfit: bool = False  # leave out jobs that can never fit
     network: str = ""  # how the network model is calibrated; "": where a job is put does not change its speed
     contention: bool = False  # jobs share the links of that network
+    since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
+    until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it
     trace: TraceSource = field(default_factory=TraceSource)
     cluster: ClusterSource = field(default_factory=ClusterSource)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -269,6 +270,7 @@ class JobColumns:
         self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
         self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
         self.workers, self.until = table[w.WORKERS], table[w.UNTIL]
+        self.job_name, self.account = table[w.NAME], table[w.ACCOUNT]
 
 
 class NodeColumns:
@@ -298,9 +300,11 @@ class GpuColumns:
 class View:
     """What a policy sees: one instant, read-only, a window on the backend's arrays, valid until the next ``apply``."""
 
-    def __init__(self, world: World, truth: F64 | None = None, models: Sequence[str] = ()) -> None:
+    def __init__(
+        self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
         self.world = world
-        self.models = tuple(models)  # names behind jobs.model
+        self.names = names  # behind the codes of a column: user, vc, model, job_name, account
         self.jobs = JobColumns(world)
         self.nodes = NodeColumns(world)
         self.gpus = GpuColumns(world)
@@ -310,6 +314,11 @@ class View:
     def now(self) -> int:
         """The present, ms."""
         return int(self.world.clock[w.NOW])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names behind ``jobs.model``."""
+        return tuple(self.names.get("model", ()))
 
     @property
     def reasons_wanted(self) -> bool:

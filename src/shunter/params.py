@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from shunter.errors import PolicyError, did_you_mean
+from shunter.errors import InputError, PolicyError, did_you_mean
 
 Scale = Literal["linear", "log"]
 T = TypeVar("T")
@@ -54,37 +54,52 @@ def declared(cls: type) -> dict[str, tuple[type, Any, Param]]:
     return {f.name: (type(f.default), f.default, f.metadata.get("param", Param("not described"))) for f in plain}
 
 
-def build(cls: type[T], name: str, values: Mapping[str, Any]) -> T:
+def named(text: str, what: str = "policy", error: type[InputError] = PolicyError) -> tuple[str, dict[str, str]]:
+    """The name and the settings in a text like ``wfp3:backfill=easy,depth=2``."""
+    name, _, settings = text.strip().partition(":")
+    values: dict[str, str] = {}
+    for item in filter(None, settings.split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip():
+            raise error(f"{what} '{text}': settings are written key=value,key=value, got '{item}'")
+        if key.strip() in values:
+            raise error(f"{what} '{text}': '{key.strip()}' is set twice")
+        values[key.strip()] = value
+    return name, values
+
+
+def build(
+    cls: type[T], name: str, values: Mapping[str, Any], what: str = "policy", error: type[InputError] = PolicyError
+) -> T:
     """``cls(**values)`` with every value parsed from text where needed and checked against its declaration."""
     known = declared(cls)
     checked: dict[str, Any] = {}
     for key, value in values.items():
         if key not in known:
-            raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
+            raise error(f"{what} '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
         kind, _, about = known[key]
-        checked[key] = _parse(value, kind, about, f"policy '{name}': parameter '{key}'")
+        wanted = f"{what} '{name}': parameter '{key}' must be {about.range_text(kind)}, got '{value}'"
+        checked[key] = _parse(str(value).strip(), kind, about, error(wanted))
     return cls(**checked)
 
 
-def _parse(value: Any, kind: type, about: Param, where: str) -> Any:
-    text = str(value).strip()
-    wanted = f"{where} must be {about.range_text(kind)}, got '{value}'"
+def _parse(text: str, kind: type, about: Param, wrong: InputError) -> Any:
     if about.choices:
         if text not in about.choices:
-            raise PolicyError(wanted)
+            raise wrong
         return text
     if kind is bool:
         truth = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
         if text.lower() not in truth:
-            raise PolicyError(wanted)
+            raise wrong
         return truth[text.lower()]
     if kind is str:
         return text
     try:
         number = kind(text)
     except ValueError:
-        raise PolicyError(f"{wanted} (a {'whole ' if kind is int else ''}number)") from None
+        raise type(wrong)(f"{wrong} (a {'whole ' if kind is int else ''}number)") from None
     out_of_range = (about.low is not None and number < about.low) or (about.high is not None and number > about.high)
     if not math.isfinite(number) or out_of_range:
-        raise PolicyError(wanted)
+        raise wrong
     return number

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, cast
 
 from shunter.errors import PolicyError, did_you_mean
-from shunter.params import build, declared
+from shunter.params import build, declared, named
 
 if TYPE_CHECKING:
     from shunter.protocols import Policy
@@ -67,15 +67,7 @@ def policy(wanted: str | Policy) -> Policy:
         if not isinstance(wanted, Policy):
             raise PolicyError(f"a policy needs 'needs', 'start' and 'decide'; {wanted!r} lacks some")
         return wanted
-    name, _, settings = wanted.strip().partition(":")
-    values: dict[str, str] = {}
-    for item in filter(None, settings.split(",")):
-        key, equals, value = item.partition("=")
-        if not equals or not key.strip():
-            raise PolicyError(f"policy '{wanted}': settings are written key=value,key=value, got '{item}'")
-        if key.strip() in values:
-            raise PolicyError(f"policy '{wanted}': '{key.strip()}' is set twice")
-        values[key.strip()] = value
+    name, values = named(wanted)
     cls = policy_class(name)
     made: Any = _whole(build(cls, name, values)) if dataclasses.is_dataclass(cls) else cls(**values)
     return cast("Policy", made)

@@ -1,22 +1,21 @@
-"""One run: from a trace, a cluster and a policy to a ``Result``, and from there to a folder on disk."""
+"""One run: from a scene and a policy to a ``Result``, and from there to a folder on disk."""
 
 from __future__ import annotations
 
 import dataclasses
-import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import __version__, clusters, folders, registry, traces
+from shunter import folders, registry
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
-from shunter.experiment import ClusterSource, Experiment, TraceSource
+from shunter.energy.series import NodeSeries
+from shunter.experiment import Experiment
 from shunter.folders import Run
 from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
@@ -25,157 +24,14 @@ from shunter.report.energy import any_slept, energy
 from shunter.report.replay import Replay, replay
 from shunter.report.rho import finish_time_fairness
 from shunter.report.tiers import by_tier
-from shunter.seeding import check_seed, rng
+from shunter.scenes import ClusterLike, Scene, TraceLike, check, recorded_scene, scene
+from shunter.seeding import check_seed
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.network.placing import Costs, Fabric
-
-JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
-SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
-
-NETWORKS = {  # what --network takes: in words
-    "profiled": "calibration profiled",
-    "paper": "calibration paper",
-    "dally": "the one fitted to Dally's Table I, calibration paper",
-    "dally-even": "the one fitted to Dally's Table I, calibration paper, uneven placements charged as even ones",
-}
-
-TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
-ClusterLike: TypeAlias = "Cluster | str | Path"
 Progress: TypeAlias = Callable[[int], None]  # told how many jobs have ended
-
-
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """What is simulated, before any policy: the jobs, the machines, and where both came from."""
-
-    trace: Trace
-    cluster: Cluster
-    trace_source: TraceSource
-    cluster_source: ClusterSource
-    must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
-    dropped: int = 0  # how many those were
-    network: str = ""  # one of NETWORKS; "": placements cost nothing
-    contention: bool = False  # jobs share the links of that network
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is not as in the trace, in words."""
-        jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
-        dropped = f"left out {jobs} that can never fit" if self.dropped else ""
-        slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
-        shared = "; jobs share its links" if self.contention else ""
-        bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
-        return tuple(filter(None, (dropped, slowed + shared + bare if self.network else "")))
-
-    def _lacks_layers(self) -> bool:
-        """Whether the paper's compute times are wanted and the files with them are not there."""
-        from shunter.files import data_folder
-        from shunter.network.models import LAYER_FILES
-
-        folder = data_folder()
-        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
-
-    def repeat(self, seed: int, repeat: int) -> Trace:
-        """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
-
-        A synthetic trace is made anew with the seed ``seed + repeat``.  Of any other, each submission moves by up to
-        30 s either way (never before the first one), and the jobs are put in their new order.
-        """
-        if repeat == 0:
-            return self.trace
-        if _is_synthetic(self.trace_source.path):
-            return _fitting(_synthetic(self.trace_source.path, repeat), self.cluster, self.must_fit)
-        moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
-        moved = np.maximum(moved, self.trace.submit[0])
-        return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))
-
-    def experiment(self, policy: str, seed: int, repeat: int = 0) -> Experiment:
-        """The record that leads to this run again."""
-        return Experiment(
-            policy,
-            seed,
-            repeat,
-            drop_unfit=bool(self.must_fit),
-            network=self.network,
-            contention=self.contention,
-            version=__version__,
-            trace=self.trace_source,
-            cluster=self.cluster_source,
-        )
-
-    def costs(self) -> Costs | None:
-        """What placements cost on the cluster's network, if that is to matter."""
-        if not self.network:
-            if self.contention:
-                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
-            return None
-        from shunter.network.paper import TableFabric
-        from shunter.network.placing import Tiers
-
-        if self.network not in NETWORKS:
-            raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
-        if self.network.startswith("dally"):
-            return _costs(TableFabric.of(self.cluster), "paper", "even" if self.network == "dally-even" else "ring")
-        return _costs(Tiers.of(self.cluster), self.network)
-
-
-def scene(
-    trace: TraceLike,
-    cluster: ClusterLike,
-    must_fit: Iterable[Any] = (),
-    format: str | None = None,  # noqa: A002
-    on_bad_row: str = "fail",
-    network: str = "",
-    contention: bool = False,
-) -> Scene:
-    """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out."""
-    read, trace_source = _trace(trace, format, on_bad_row)
-    machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
-    text = machines.name if isinstance(cluster, Cluster) else str(cluster)
-    cluster_source = ClusterSource(text, clusters.to_toml(machines))
-    policies = tuple(registry.policy(policy) for policy in must_fit)
-    jobs = _fitting(read, machines, policies)
-    found = Scene(jobs, machines, trace_source, cluster_source, policies, len(read) - len(jobs), network, contention)
-    _check_models(found)  # refused before anything is run
-    return found
-
-
-def _check_models(scene: Scene) -> None:
-    """Refuse a network that can't be, and models that it does not know, of jobs for which it matters."""
-    costs, trace = scene.costs(), scene.trace
-    if costs is None:
-        return
-    named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
-    for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
-        try:
-            costs.profile(trace.models[model])
-        except NetworkError as error:
-            job_id = trace.job_id[named[first]]
-            where = f"{_where(scene.trace_source, job_id)}job '{job_id}': model: "
-            raise NetworkError(f"{where}{error}; correct it, or leave it empty: one is drawn then") from None
-
-
-@cache
-def _costs(fabric: Fabric, calibration: str, uneven: str = "ring") -> Costs:
-    from shunter.files import data_folder
-    from shunter.network.placing import Costs
-
-    # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None, uneven=uneven)
-
-
-def check(scene: Scene, policy: Any) -> None:
-    """Refuse a scene in which some job can never run under this policy."""
-    from shunter.sim.fitting import check_fit
-
-    try:
-        check_fit(scene.trace, scene.cluster, registry.policy(policy))
-    except InputError as error:
-        raise type(error)(_where(scene.trace_source, error.job_id) + str(error)) from None
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -203,9 +59,9 @@ def run(
     if costs is not None:
         trace = with_models(trace, seed)
     check(dataclasses.replace(scene, trace=trace), chosen)
-    scenario = Scenario(network=costs, contention=scene.contention)
+    scenario = Scenario(network=costs, contention=scene.contention, workloads=_workloads(chosen, trace, seed))
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-    memory = simulator.run(chosen, progress=progress)
+    memory = simulator.run(chosen, memory=taught(chosen, scene, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = scene.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
@@ -213,6 +69,48 @@ def run(
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
     return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
+
+
+def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
+    """What each job does to its GPUs, for a policy that lets several share one: as measured."""
+    if not getattr(policy, "shares", False):
+        return None
+    from shunter.sharing.drawing import workloads_of
+    from shunter.sim.scenario import Workloads
+
+    return Workloads(*workloads_of(trace, seed))
+
+
+def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
+    """The memory of a policy that learns, with lessons from the jobs before the window; None for any other."""
+    lessons = None
+    if getattr(policy, "model", ""):
+        from shunter.predictors.lessons import lessons_for
+
+        lessons = lessons_for(policy.model, trace, scene.history, getattr(policy, "forecasts", False))
+    sleeps = hasattr(policy, "remember") and scene.history is not None and len(scene.history) > 0
+    if lessons is None and not sleeps:
+        return None
+    memory = policy.start(scene.cluster, lessons)
+    if sleeps:
+        policy.remember(memory, _demand_before(policy, scene))
+    return memory
+
+
+def _demand_before(policy: Any, scene: Scene) -> NodeSeries:
+    """How many nodes were in use before the window, had the same policy scheduled what came then."""
+    from shunter.energy.series import of_run
+    from shunter.sim import Simulator
+    from shunter.sim.fitting import unfit
+
+    assert scene.history is not None
+    begin, step = int(scene.trace.submit[0]), round(1000 * policy.step)
+    past = Simulator(scene.history.select(~unfit(scene.history, scene.cluster, policy)), scene.cluster)
+    past.run(policy.inner, until=begin)
+    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # who still runs does so up to then
+    found = of_run(scene.trace.name, events, scene.cluster.nodes, step)
+    over = found.time + step <= begin
+    return NodeSeries(found.name, found.time[over], found.used[over], found.total[over])
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -225,31 +123,6 @@ def describe(policy: Any, trace: Trace) -> dict[str, Any]:
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:
     """Run an experiment again as it was recorded."""
     return run(recorded_scene(record), record.policy, record.seed, record.repeat, progress)
-
-
-def recorded_scene(record: Experiment) -> Scene:
-    """The scene of a recorded experiment; the trace must still be what it was."""
-    for key, value in (("trace.path", record.trace.path), ("policy", record.policy)):
-        if not value:
-            raise RunError(f"the experiment has no {key}; give it with --set {key}=...")
-    if record.repeat < 0:
-        raise RunError(f"the experiment's repeat must be >= 0, got {record.repeat}")
-    machines: ClusterLike = record.cluster.text
-    if record.cluster.definition:
-        from shunter.clusters.reading import parse
-
-        machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
-    must_fit = [record.policy] if record.drop_unfit else ()
-    source = record.trace
-    network = (record.network, record.contention)
-    found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, *network)
-    if record.trace.digest and record.trace.digest != found.trace_source.digest:
-        raise RunError(
-            f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
-            f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
-        )
-    named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
-    return dataclasses.replace(found, cluster_source=named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,69 +281,3 @@ def _named(names: Sequence[str], codes: I64) -> pl.Series:
     import polars as pl
 
     return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
-
-
-def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
-    """The trace behind a path, a ``synthetic`` text, a frame, or the trace itself."""
-    return _trace(given, format, on_bad_row)[0]
-
-
-def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") -> tuple[Trace, TraceSource]:
-    if isinstance(given, Trace):
-        return given, TraceSource("", given.digest)
-    if isinstance(given, str | Path):
-        if _is_synthetic(str(given)):
-            trace, path = _synthetic(str(given)), str(given)
-        else:
-            trace, path = traces.read(Path(given), form or None, on_bad_row), str(Path(given).resolve())
-        return trace, TraceSource(path, trace.digest, form or "", on_bad_row)
-    with tempfile.TemporaryDirectory() as folder:  # a frame is checked as the CSV that it would be
-        given.write_csv(Path(folder) / "frame.csv")
-        trace = traces.read(Path(folder) / "frame.csv")
-    return trace, TraceSource("", trace.digest)
-
-
-def _where(source: TraceSource, job_id: str | None) -> str:
-    """The file, and the line where it has lines, that a message about a job begins with."""
-    if not source.path or _is_synthetic(source.path) or job_id is None:
-        return ""
-    return " ".join(filter(None, [source.path, traces.place_of(job_id, source.path, source.format or None)])) + ": "
-
-
-def _is_synthetic(text: str) -> bool:
-    return text == SYNTHETIC or text.startswith(SYNTHETIC + ":")
-
-
-def _synthetic(text: str, repeat: int = 0) -> Trace:
-    """The trace of a text such as ``synthetic:jobs=5000,load=1.2``; a repeat takes the next seeds."""
-    from shunter.traces.synthetic import synthetic
-
-    values: dict[str, Any] = {"jobs": 5000, "seed": 0}
-    kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
-    for part in filter(None, text.partition(":")[2].split(",")):
-        key, _, value = part.partition("=")
-        try:
-            values[key] = kinds[key](value)
-        except (KeyError, ValueError):
-            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
-            raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
-    return synthetic(**{**values, "seed": values["seed"] + repeat})
-
-
-def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:
-    """The trace without the jobs that can never run under one of the policies."""
-    if not policies:
-        return trace
-    from shunter.sim.fitting import unfit
-
-    misfits = np.logical_or.reduce([unfit(trace, cluster, policy) for policy in policies])
-    if misfits.all():
-        why = (
-            "; it is divided into virtual clusters, and no job names one"
-            if cluster.vcs and (trace.vc < 0).all()
-            else ""
-        )
-        raise TraceError(
-            f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'{why}; choose another cluster"
-        )
-    return trace.select(~misfits)

@@ -24,22 +24,29 @@ FUTURE, HELD, PENDING, RUNNING, STOPPING, DONE, FAILED = range(7)
 # -- node states
 UP, DOWN, ASLEEP, WAKING = range(4)
 
+OPEN = -1  # the virtual cluster of a node that jobs of all of them may use
+
 # -- columns of `jobs`: the request ...
 SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES, DECLARED = range(15)
+NAME, ACCOUNT = range(15, 17)
 # (DECLARED: run time at speed 1 where the user said how many iterations the job has, ms; 0: not said)
 # ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
 # what starting again costs, ms)
-STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(15, 25)
-PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(25, 33)
-JOB_COLUMNS = 33
+STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
+PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(27, 35)
+JOB_COLUMNS = 35
 
 # -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's),
 # what its spread over machines leaves of its speed in the present or last run (1: all), and ms of communication that no
 # computing hid, in all runs up to SINCE
 WORK, SAVED, RATE, SPREAD, COMMUNICATION = range(5)
 PROGRESS_COLUMNS = 5
+
+# -- rows of `use`: what a job that runs alone does to its GPUs, seen from its first start on (before: NaN): utilisation
+# of the GPU in %, its memory in MiB, utilisation of the memory's bandwidth in %
+GPU_USE, GPU_MEMORY, MEMORY_USE = range(3)
 
 # -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins
 FREE, TOTAL, NODE_TYPE, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(11)
@@ -77,6 +84,7 @@ class World(Arrays):
     gpus: I2  # (GPU_COLUMNS, gpus)
     slots: I2  # (2, gpus * S)
     lists: I2  # (4, jobs)
+    use: F2  # (3, jobs)
     domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards
 
 

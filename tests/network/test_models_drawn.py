@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import runs
+from shunter import runs, scenes
 from shunter.cli.main import app
 from shunter.errors import InputError, RunError
 from shunter.model import GPU, Trace
@@ -38,7 +38,7 @@ def test_the_seed_alone_decides():
 
 
 def test_the_option_makes_spread_jobs_slower_and_is_recorded(tmp_path):
-    scenes = [runs.scene(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
+    scenes = [scenes.scene(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
     free, slowed = (runs.run(scene, "fifo:placement=spread") for scene in scenes)
     assert slowed.summary["jct_s"]["mean"] > free.summary["jct_s"]["mean"]
     assert any("network model, calibration profiled" in remark for remark in slowed.summary["remarks"])
@@ -64,7 +64,7 @@ def test_bad_input_is_a_message(arguments, message):
 def test_a_model_that_nobody_knows_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[9], gpus=[2 * GPU], model=[0], models=("resnet51",))
     with pytest.raises(InputError, match="resnet51"):
-        runs.run(runs.scene(trace, "dally-2rack", network="profiled"), "fifo")
+        runs.run(scenes.scene(trace, "dally-2rack", network="profiled"), "fifo")
     with pytest.raises(RunError, match="no network 'x'"):
-        runs.scene(trace, "dally-2rack", network="x")
+        scenes.scene(trace, "dally-2rack", network="x")
     assert shunter.simulate(trace, "dally-2rack", "fifo").summary["finished"] == 1

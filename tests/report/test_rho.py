@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shunter import runs
+from shunter import runs, scenes
 from shunter import world as w
 from shunter.model import GPU, Trace
 from shunter.report.rho import finish_time_fairness, is_told, share_of_fair
@@ -62,7 +62,7 @@ def test_the_mean_number_of_jobs_counted_second_by_second(seed):
 def test_a_result_has_it_and_only_themis_runs_show_it(capsys):
     from rich.console import Console
 
-    scene = runs.scene("synthetic:jobs=60,gpus=16,load=1.5", "2x8")
+    scene = scenes.scene("synthetic:jobs=60,gpus=16,load=1.5", "2x8")
     themis, fifo = (runs.run(scene, policy) for policy in ("themis:lease=600", "fifo"))
     for result in (themis, fifo):
         rho = result.jobs["rho"].to_numpy()
@@ -82,7 +82,7 @@ def test_a_result_has_it_and_only_themis_runs_show_it(capsys):
 def test_a_report_shows_it(tmp_path):
     from shunter.report.html.report import report
 
-    scene = runs.scene("synthetic:jobs=60,gpus=16,load=1.5", "2x8")
+    scene = scenes.scene("synthetic:jobs=60,gpus=16,load=1.5", "2x8")
     results = [runs.run(scene, policy, decisions=True) for policy in ("fifo", "themis:lease=600")]
     rows = [{**result.summary, "difference": None} for result in results]
     page = report([result.kept for result in results], rows)

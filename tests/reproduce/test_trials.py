@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shunter import runs
+from shunter import runs, scenes
 from shunter.reproduce.dally.standin import standin
 from shunter.reproduce.trials import Case, Outcome, Trials, run_cases, with_settings
 
@@ -25,7 +25,7 @@ def test_numbers_of_a_trial_are_those_of_the_summary():
     found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, courses=lambda case: case == OTHER, workers=1)
     assert list(found.outcomes) == [CASE, OTHER]
     for repeat, outcome in enumerate(found.outcomes[OTHER]):
-        result = runs.run(runs.scene(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
+        result = runs.run(scenes.scene(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
         summary, numbers = result.summary, outcome.numbers
         assert outcome.digest == result.digest
         assert sorted(outcome.jct) == sorted(result.jobs["jct"])

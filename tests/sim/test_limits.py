@@ -71,7 +71,7 @@ REFUSED = [
     ("the time is not in the future", (), Start(0, [0], until=0)),
     (f"more than {TIMERS} timers", tuple(Timer(time) for time in range(1, TIMERS + 1)), Timer(1000)),
     ("there is no such virtual cluster", (), Assign(0, 2)),
-    ("there is no such virtual cluster", (), Assign(0, -1)),
+    ("there is no such virtual cluster", (), Assign(0, -2)),
     (
         "the GPU holds as many jobs as it can (Scenario.sharing)",
         (*RAN, Start(5, [0], shared=True)),

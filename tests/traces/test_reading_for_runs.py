@@ -9,7 +9,7 @@ import pytest
 from samples import HELIOS, sample
 from typer.testing import CliRunner
 
-from shunter import experiment, runs
+from shunter import experiment, scenes
 from shunter.cli.console import format_names
 from shunter.cli.main import app
 from shunter.errors import TraceError
@@ -27,13 +27,13 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_record_reads_alike(tmp_path: Path, log: Path) -> None:
-    scene = runs.scene(log, "4x8", format="helios", on_bad_row="skip")
+    scene = scenes.scene(log, "4x8", format="helios", on_bad_row="skip")
     (tmp_path / "experiment.toml").write_text(experiment.to_toml(scene.experiment("fifo", 0)))
     record = experiment.read(tmp_path / "experiment.toml")
     assert (record.trace.format, record.trace.on_bad_row) == ("helios", "skip")
-    assert runs.recorded_scene(record).trace.digest == scene.trace.digest
+    assert scenes.recorded_scene(record).trace.digest == scene.trace.digest
     with pytest.raises(TraceError, match="end_time must be known"):
-        runs.recorded_scene(experiment.override(record, ["trace.on_bad_row=fail"]))
+        scenes.recorded_scene(experiment.override(record, ["trace.on_bad_row=fail"]))
 
 
 @pytest.mark.parametrize("command", ["simulate", "compare"])

@@ -43,7 +43,7 @@ def show_cluster(
 
     jobs = None
     if trace is not None:
-        from shunter.runs import read_trace
+        from shunter.scenes import read_trace
 
         jobs = read_trace(trace)
     found = clusters.load(text, jobs)

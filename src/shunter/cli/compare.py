@@ -18,6 +18,8 @@ from shunter.cli.console import (
     NetworkOption,
     OnBadRowOption,
     SeedOption,
+    SinceOption,
+    UntilOption,
     check_decisions,
     note,
     policy_names,
@@ -61,6 +63,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
     contention: ContentionOption = False,
+    since: SinceOption = None,
+    until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
@@ -82,15 +86,15 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
     check_decisions(decisions, out, report)
 
-    from shunter import comparison, folders, runs
+    from shunter import comparison, folders, scenes
     from shunter.report.html.files import check_file
 
     if out is not None:
         folders.check_folder(out, force)
     if report is not None:
         check_file(report, force)
-    must_fit, links = policy if drop_unfit else (), (network or "", contention)
-    scene = runs.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *links)
+    must_fit, choices = policy if drop_unfit else (), (network or "", contention, since or "", until or "")
+    scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(scene, cluster, policy)
     kept: list[folders.Run] = []
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from shunter.model import Trace
-    from shunter.runs import Scene
+    from shunter.scenes import Scene
 
 WIDTH = 100  # columns that a table may take
 PATIENCE_S = 2  # what takes longer gets a progress bar
@@ -144,6 +144,16 @@ NetworkOption: TypeAlias = Annotated[
 ContentionOption: TypeAlias = Annotated[
     bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
 ]
+SinceOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--since", metavar="T",
+        help="Simulate jobs submitted from then on (date, seconds or +days); policies learn from those before.",
+    ),
+]  # fmt: skip
+UntilOption: TypeAlias = Annotated[
+    str | None, typer.Option("--until", metavar="T", help="Simulate jobs submitted before then.")
+]
 DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
 
 
@@ -181,7 +191,7 @@ OutArgument: TypeAlias = Annotated[
 
 def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
     """The trace that the user named."""
-    from shunter.runs import read_trace
+    from shunter.scenes import read_trace
 
     return read_trace(trace, format, on_bad_row or "fail")
 

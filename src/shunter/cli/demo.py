@@ -31,7 +31,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
     only if --report names one.
     """
-    from shunter import comparison, folders, runs
+    from shunter import comparison, folders, scenes
     from shunter.report.html.files import check_file
 
     if report is not None:
@@ -39,7 +39,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     page = report or (None if json else _usual_page())
     if not json:
         note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes some seconds", "demo")
-    scene = runs.scene(TRACE.format(seed=seed), CLUSTER)
+    scene = scenes.scene(TRACE.format(seed=seed), CLUSTER)
     kept: list[folders.Run] = []
     why, keep = (False, None) if page is None else (True, kept.extend)
     with progress("comparing six policies") as tell:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from shunter.energy.control import Settings
     from shunter.energy.power import PowerModel
     from shunter.energy.series import NodeSeries
-    from shunter.runs import Result, Scene
+    from shunter.runs import Result
+    from shunter.scenes import Scene
 
 EXAMPLES = """Examples:
 
@@ -112,7 +113,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     if recognises(Path(source)):
         _series(Path(source), kinds, chosen, report, json)
         return
-    from shunter import runs
+    from shunter import scenes
 
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
@@ -121,7 +122,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
             f"--forecast {' '.join(kinds)}: a trace is simulated with one forecast that knows only the past; give "
             "lightgbm or last"
         )
-    scene = runs.scene(source, cluster, [policy] if drop_unfit else (), format)
+    scene = scenes.scene(source, cluster, [policy] if drop_unfit else (), format)
     say_about(scene, cluster, [policy])
     _trace(scene, policy, kinds[0], chosen, seed, report, json)
 

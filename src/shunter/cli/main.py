@@ -10,7 +10,20 @@ import typer
 from typer.core import TyperGroup
 
 from shunter import __version__
-from shunter.cli import clusters, compare, demo, energy, explain, network, policies, reproduce, simulate, traces
+from shunter.cli import (
+    clusters,
+    compare,
+    demo,
+    energy,
+    explain,
+    network,
+    policies,
+    predict,
+    profile,
+    reproduce,
+    simulate,
+    traces,
+)
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
 
@@ -71,6 +84,8 @@ app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
 app.add_typer(network.app, name="network")
+app.add_typer(predict.app, name="predict")
+app.add_typer(profile.app, name="profile")
 app.add_typer(reproduce.app, name="reproduce")
 
 

@@ -18,6 +18,8 @@ from shunter.cli.console import (
     JsonOption,
     NetworkOption,
     OnBadRowOption,
+    SinceOption,
+    UntilOption,
     check_decisions,
     check_free,
     policy_names,
@@ -74,6 +76,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
     contention: ContentionOption = False,
+    since: SinceOption = None,
+    until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
     settings: Annotated[
@@ -87,7 +91,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     policy = policies[0] if policies else None
     given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
-    given |= {"contention": contention or None}
+    given |= {"contention": contention or None, "since": since, "until": until}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
@@ -96,7 +100,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("--force replaces what --out, --report and the like name; give one of these")
     check_decisions(decisions, out, report)
 
-    from shunter import folders, runs, traces
+    from shunter import folders, runs, scenes, traces
     from shunter.report import batsim
     from shunter.report.html.files import check_file
 
@@ -106,7 +110,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         check_file(report, force)
     for file in files:
         check_free(file, force)
-    scene = runs.recorded_scene(record)
+    scene = scenes.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     with progress("simulating") as tell:
         count = lambda ended: tell(ended, len(scene.trace))  # noqa: E731

@@ -11,7 +11,9 @@ from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.policies import _queue as q
-from shunter.policies._queued import BACKFILLS, Queued, queue_of
+from shunter.policies._queued import BACKFILLS, LEARNED, Queued, queue_of
+from shunter.predictors.learned import unlearned
+from shunter.predictors.noise import noisy
 from shunter.protocols import Compiled
 from shunter.world import I64, World
 
@@ -27,7 +29,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
     users = max(int(world.jobs[w.USER].max(initial=0)) + 1, 1)
     estimate = np.zeros(n, np.int64)
     if view.truth is not None:
-        estimate[:] = np.maximum(view.truth, 1)
+        estimate[:] = np.maximum(view.truth, 1) if policy.estimate == "oracle" else noisy(view)
     elif not policy.estimates:
         estimate[:] = 1
     return q.Queue(
@@ -57,6 +59,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         told=told_for(world, first_member, int(pools.max(initial=0)) + 1),
         tiers=tiers_for(policy, view, cluster, first_member),
         forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
+        learned=unlearned(),
     )
 
 
@@ -79,6 +82,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
+    sources |= {"noisy": q.S_ORACLE, **dict.fromkeys(LEARNED, q.S_LEARNED)}
     sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
     settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
     settings[q.FRESH] = 1

@@ -102,7 +102,9 @@ class Leasing(Queued):
         """The compiled form."""
         queue = queue_for(self, view, cluster, previous)
         queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
-        parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
+        parts = parts_for(
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+        )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         return Compiled(decide_pointer(self.decision(), tools), self.memory(view.world, queue), tools)

@@ -26,7 +26,7 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies._building import queue_for
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
-from shunter.policies._queued import BACKFILLS, ESTIMATES, Queued, key_pointer
+from shunter.policies._queued import BACKFILLS, ESTIMATES, ESTIMATES_DOC, Queued, key_pointer
 from shunter.protocols import Compiled
 
 
@@ -34,12 +34,7 @@ from shunter.protocols import Compiled
 class Ordering(Queued):
     """A queue in some order. Subclasses say which."""
 
-    estimate: str = param(
-        "auto",
-        "where run-time estimates come from: the truth (oracle), the iterations that the user declared, the user's "
-        "limit, the user's past (history), or limit where the trace has one, else history (auto)",
-        choices=ESTIMATES,
-    )
+    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
     backfill: str = param(
         "none", "whether later jobs may start before an earlier one that doesn't fit", choices=BACKFILLS
     )
@@ -48,6 +43,9 @@ class Ordering(Queued):
     )
     placement: str = param("consolidate", "which nodes a job gets", choices=placers.names())
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
+    refit: float = param(
+        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
+    )
 
     def __post_init__(self) -> None:
         if self.backfill != "none" and self.blocking == "skip":
@@ -68,6 +66,8 @@ class Ordering(Queued):
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled queue, which serves every order."""
         queue = queue_for(self, view, cluster, previous)
-        parts = parts_for(key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False)
+        parts = parts_for(
+            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.model)
+        )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue, tools)

@@ -66,8 +66,8 @@ def held(world: World, job: int, gpu_ids: I64) -> int:
 def may_use(world: World, job: int, node: int) -> bool:
     """Whether a node is of the job's virtual cluster and GPU type."""
     jobs, nodes = world.jobs, world.nodes
-    vc, kind = jobs[w.VC, job], jobs[w.TYPE, job]
-    return bool((vc < 0 or vc == nodes[w.NODE_VC, node]) and (kind < 0 or kind == nodes[w.NODE_TYPE, node]))
+    vc, kind, own = jobs[w.VC, job], jobs[w.TYPE, job], nodes[w.NODE_VC, node]
+    return bool((vc < 0 or own in (w.OPEN, vc)) and (kind < 0 or kind == nodes[w.NODE_TYPE, node]))
 
 
 @kernel

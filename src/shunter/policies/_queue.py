@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, I3, Arrays
 from shunter.compiled import kernel
+from shunter.predictors.learned import Learned
 from shunter.world import I64, Job, World
 
 # -- entries of `settings`: how the queue works ...
@@ -25,7 +26,7 @@ KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_R
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
 SETTINGS_SIZE = 29
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
-S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY = range(5)  # where estimates come from
+S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
 LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
@@ -33,7 +34,6 @@ LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
 SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
-FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
 # of ended jobs, by GPU time: how many, and the sum of their GPU time in seconds; four bins per factor of two
 BINS = 128
 
@@ -130,6 +130,7 @@ class Queue(Arrays):
     told: Told
     tiers: Tiers
     forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
+    learned: Learned  # the model behind learned estimates; or nothing
 
 
 class Parts(NamedTuple):
@@ -138,6 +139,8 @@ class Parts(NamedTuple):
     key: Any
     place: Any  # a placement rule
     choose: Any  # finds nodes: by that rule, or by network tiers
+    expect: Any  # estimates the run time of a job
+    learn: Any  # takes note of what an ended job took
 
 
 class Tools(NamedTuple):
@@ -230,71 +233,7 @@ def top(world: World, queue: Queue, cls: int) -> int:
     return -1
 
 
-# ------------------------------------------------------------------------------------------- what is learned on the way
-
-
-@kernel
-def size_class(gpus: int) -> int:
-    """0: one GPU, 1: 2-4, 2: 5-8, 3: 9-16, 4: 17-32, 5: more."""
-    if gpus <= 1:
-        return 0
-    if gpus <= 4:
-        return 1
-    if gpus <= 8:
-        return 2
-    if gpus <= 16:
-        return 3
-    return 4 if gpus <= 32 else 5
-
-
-@kernel
-def bin_of(gpu_seconds: float) -> int:
-    """The bin of the histogram of ended jobs that so much GPU time falls into."""
-    return min(int(4 * math.log2(max(gpu_seconds, 1.0))), BINS - 1)
-
-
-@kernel
-def learn(world: World, queue: Queue, job: int) -> None:
-    """A job has ended: what it took is known now."""
-    took = float(world.jobs[w.EXECUTED, job])
-    if world.jobs[w.STATE, job] == w.DONE:
-        took = world.progress[w.WORK, job]  # what it would have taken at speed 1, as all estimates
-    user = world.jobs[w.USER, job]
-    if user >= 0:
-        queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
-        queue.users[LAST, user] = took
-        queue.users[ENDED_JOBS, user] += 1
-        queue.users[ENDED_SUM, user] += took
-    for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
-        queue.sizes[SIZE_JOBS, column] += 1
-        queue.sizes[SIZE_SUM, column] += took
-    if queue.settings[LEARNS] > 0:
-        queue.settings[ENDED_JOBS_SEEN] += 1
-        attained = world.jobs[w.ATTAINED, job] / 1000.0
-        at = queue.settings[LEARNS] + bin_of(attained)
-        queue.params[at] += 1
-        queue.params[at + BINS] += attained
-
-
-@kernel
-def expect(world: World, queue: Queue, job: int) -> int:
-    """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms)."""
-    if queue.settings[SOURCE] == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
-        return int(world.jobs[w.DECLARED, job])
-    if queue.settings[SOURCE] <= S_LIMIT and world.jobs[w.LIMIT, job] > 0:
-        return int(world.jobs[w.LIMIT, job])
-    user = world.jobs[w.USER, job]
-    if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
-        guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
-    elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
-        guess = queue.users[ENDED_SUM, user]
-    else:
-        column = size_class(world.jobs[w.GPUS, job])
-        if queue.sizes[SIZE_JOBS, column] == 0:
-            column = SIZE_CLASSES
-        jobs = queue.sizes[SIZE_JOBS, column]
-        guess = queue.sizes[SIZE_SUM, column] / jobs if jobs > 0 else FIRST_GUESS
-    return max(int(guess), 1)
+# ------------------------------------------------------------------------------------------- usage
 
 
 @kernel
@@ -506,20 +445,20 @@ def run_time(world: World, queue: Queue, job: int, speed: float) -> int:
 
 
 @kernel
-def meet(world: World, queue: Queue, job: int) -> None:
+def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """See a job for the first time: count its user, estimate its run time."""
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[SEEN, user] == 0:
         queue.users[SEEN, user] = 1
         queue.settings[USERS_SEEN] += 1
     if queue.estimate[job] == 0:
-        queue.estimate[job] = expect(world, queue, job)
+        queue.estimate[job] = parts.expect(world, queue, job)
 
 
 @kernel
 def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """Put a job into the queue."""
-    meet(world, queue, job)
+    meet(world, queue, parts, job)
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
     insert(queue, job)
     reconsider(queue, job)
@@ -541,13 +480,13 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
     if settings[FAIR] > 0:
         charge(world, queue)
     for at in range(world.clock[w.N_ENDED]):
-        learn(world, queue, world.lists[w.L_ENDED, at])
+        parts.learn(world, queue, world.lists[w.L_ENDED, at])
     row, length = w.L_ARRIVED, w.N_ARRIVED
     if settings[FRESH] == 1:  # whoever waits or runs already is new to this queue
         settings[FRESH] = 0
         row, length = w.L_PENDING, w.N_PENDING
         for at in range(world.clock[w.N_RUNNING]):
-            meet(world, queue, world.lists[w.L_RUNNING, at])
+            meet(world, queue, parts, world.lists[w.L_RUNNING, at])
     for at in range(world.clock[length]):
         welcome(world, queue, parts, world.lists[row, at])
     if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:

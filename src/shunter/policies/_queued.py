@@ -18,10 +18,18 @@ from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
 from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.policies._tiers import BEST, EVEN
+from shunter.predictors.learned import Learned
+from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, Job, World
 
-ESTIMATES = ("auto", "oracle", "declared", "limit", "history")
+LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
+ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", *LEARNED)
+ESTIMATES_DOC = (
+    "where run-time estimates come from: the truth (oracle), the truth with Helios' noise (noisy), the iterations that "
+    "the user declared, the user's limit, the user's last two jobs (history), limit where the trace has one, else "
+    "history (auto); or learned from ended jobs: rolling means of similar ones, gbm, ebm, or blend of rolling and gbm"
+)
 BACKFILLS = ("none", "easy", "conservative")
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)
@@ -44,11 +52,13 @@ class QueueMemory:
     previous: QueueMemory | None = None
     form: Compiled | None = None
     plan: Decision | None = None
+    lessons: Lessons | None = None  # where estimates are learned: from what
+    due: int = w.NEVER  # when the model is fitted anew (ms)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
         """An independent memory; the compiled functions, which never change, are shared."""
         previous, form = copy.deepcopy(self.previous, memo), copy.deepcopy(self.form, memo)
-        return QueueMemory(self.cluster, previous, form, copy.deepcopy(self.plan, memo))
+        return QueueMemory(self.cluster, previous, form, copy.deepcopy(self.plan, memo), self.lessons, self.due)
 
 
 class Queued:
@@ -58,6 +68,7 @@ class Queued:
     backfill: str = "none"
     blocking: str = "skip"
     depth: int = 0
+    refit: float = 7.0
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
@@ -106,13 +117,18 @@ class Queued:
     @property
     def needs(self) -> frozenset[str]:
         """True durations, for an oracle."""
-        return frozenset({"duration"}) if self.estimates and self.estimate == "oracle" else frozenset()
+        return frozenset({"duration"}) if self.estimates and self.estimate in ("oracle", "noisy") else frozenset()
+
+    @property
+    def model(self) -> str:
+        """The model that makes its estimates, by its name in ``predictors``; "": none does."""
+        return LEARNED.get(self.estimate, "") if self.estimates else ""
 
     def estimate_source(self, trace: Trace) -> str:
         """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
         if not self.estimates:
             return "none"
-        if self.estimate in ("oracle", "history"):
+        if self.estimate in ("oracle", "noisy", "history", *LEARNED):
             return self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
         declared = (trace.iterations > 0) & first
@@ -132,7 +148,9 @@ class Queued:
     # -- deciding
 
     def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
-        """A fresh memory, or one that goes on with what another configuration knew of users and estimates."""
+        """A fresh memory, or one that goes on with what another configuration knew; or with lessons from the past."""
+        if isinstance(previous, Lessons):
+            return QueueMemory(cluster, lessons=previous)
         return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
@@ -146,7 +164,32 @@ class Queued:
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)
             memory.previous = None
+            if self.model:
+                self._begin_learning(view, memory)
         return memory.form
+
+    # -- learned estimates
+
+    def _begin_learning(self, view: View, memory: QueueMemory) -> None:
+        """Give the queue its model; without lessons it begins with rolling means."""
+        memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
+        self._use(memory, memory.lessons.prepared())
+        memory.due = memory.lessons.next_look(view.now, self.refit)
+
+    def _use(self, memory: QueueMemory, learned: Learned) -> None:
+        assert memory.form is not None
+        queue = queue_of(memory.form).replace(learned=learned)
+        whole = queue if memory.form.memory is queue_of(memory.form) else memory.form.memory.replace(queue=queue)
+        memory.form = memory.form._replace(memory=whole)
+
+    def refresh(self, view: View, memory: QueueMemory) -> None:
+        """Fit the model anew to all that had ended when that was due, and say when it is due again."""
+        assert memory.lessons is not None
+        assert memory.form is not None
+        learned = queue_of(memory.form).learned
+        memory.lessons = memory.lessons.refitted(view.world, learned, memory.due, self.refit)
+        self._use(memory, memory.lessons.taught(learned))
+        memory.due = memory.lessons.next_look(memory.due, self.refit)
 
     def groups(self, memory: QueueMemory) -> tuple[I64, I64]:
         """The demand class and the pool of each job, of which its reasons speak."""
@@ -158,6 +201,9 @@ class Queued:
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
         form = self.compiled(view, memory)
+        while view.now >= memory.due:
+            self.refresh(view, memory)
+            form = self.compiled(view, memory)
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
         return decode(memory.plan)

@@ -134,7 +134,9 @@ class Themis(Leasing):
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """A queue without an order of its own, and auctions."""
         queue = queue_for(self, view, cluster, previous)
-        parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
+        parts = parts_for(
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+        )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         fair = self._fairness(view, queue)

@@ -14,9 +14,10 @@ from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.params import param
 from shunter.policies._building import queue_for
+from shunter.policies._estimates import bin_of
 from shunter.policies._leasing import Leasing, first_only, skew_of
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
-from shunter.policies._queue import BINS, bin_of
+from shunter.policies._queue import BINS
 from shunter.policies._queued import Mask, Placing, key_pointer
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.protocols import Compiled
@@ -143,7 +144,9 @@ class Tiresias(Leasing):
         """With leases as all that lease, else as all that stop running jobs for earlier ones."""
         if self.lease > 0:
             return super().form(view, cluster, previous)
-        parts = parts_for(key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True)
+        parts = parts_for(
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+        )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous), tools)
 

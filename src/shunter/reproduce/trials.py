@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shunter import registry, runs
+from shunter import registry, runs, scenes
 from shunter import world as w
 from shunter.comparison import compile_once
 from shunter.model import Trace
@@ -18,7 +18,8 @@ from shunter.params import declared
 from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
-from shunter.runs import Result, Scene
+from shunter.runs import Result
+from shunter.scenes import Scene
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ def run_cases(
     """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
     cases = list(dict.fromkeys(cases))
     scenes = {
-        case.place: runs.scene(workloads[case.workload], case.cluster, network=case.network, contention=case.contention)
+        case.place: scenes.scene(
+            workloads[case.workload], case.cluster, network=case.network, contention=case.contention
+        )
         for case in cases
     }
     trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]

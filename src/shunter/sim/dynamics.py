@@ -21,7 +21,7 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
         other = world.slots[w.SLOT_JOB, slot]
         if other < 0 or other == job:
             continue
-        pair = state.pair_speed[world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]]
+        pair = state.pair_speed[state.workload[job], state.workload[other]]
         if pair > 0.0:
             speed *= pair
         else:

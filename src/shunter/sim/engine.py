@@ -58,7 +58,7 @@ WHY = {
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
 }
 STEP = 20_000  # decisions between two reports of progress
-COLUMNS = frozenset({"duration"})  # what the simulator can tell beyond the request
+COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond the request
 
 
 class Simulator:
@@ -132,10 +132,16 @@ class Simulator:
             raise PolicyError(
                 f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}"
             )
+        if "use" in needs and not self._state.uses.shape[1]:
+            raise PolicyError(
+                "this policy must be told what jobs do to their GPUs, and the scenario does not say; set its workloads"
+            )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
     def _view(self) -> View:
-        return View(self.world, self._truth, self.trace.models)
+        trace = self.trace
+        names = {"user": trace.users, "vc": self.cluster.vcs, "model": trace.models}
+        return View(self.world, self._truth, names | {"job_name": trace.job_names, "account": trace.accounts})
 
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
@@ -232,13 +238,18 @@ class Simulator:
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         with compiling():  # before the clock is started
             form: Compiled = policy.compiled(self._view(), memory)
-            arguments = (self._state, form.decide, form.memory, form.parts, self._plan, self._until)
-            loop.run(*arguments, 0)
+            loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0)
         begun = time.perf_counter()
         while True:
-            status = loop.run(*arguments, STEP)
+            until = min(self._until, getattr(memory, "due", w.NEVER) - 1)  # then it fits its model anew
+            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, until, STEP)
             if status == loop.LOG_FULL:
                 self._empty_log()
+            elif status == loop.PAUSED and until < self._until:
+                paused = time.perf_counter()
+                policy.refresh(self._view(), memory)
+                form = policy.compiled(self._view(), memory)
+                begun += time.perf_counter() - paused  # learning is not the engine's time
             elif status == loop.REFUSED:
                 raise InvariantError(f"the compiled form of {policy} made an impossible plan at {self.now} ms")
             elif status != loop.DECIDE:

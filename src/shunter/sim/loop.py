@@ -212,7 +212,7 @@ def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> in
         node = gpus[w.NODE, gpu]
         if nodes[w.NODE_STATE, node] != w.UP:
             return NODE_NOT_UP
-        if jobs[w.VC, job] >= 0 and jobs[w.VC, job] != nodes[w.NODE_VC, node]:
+        if jobs[w.VC, job] >= 0 and nodes[w.NODE_VC, node] not in (w.OPEN, jobs[w.VC, job]):
             return WRONG_VC
         if jobs[w.TYPE, job] >= 0 and jobs[w.TYPE, job] != nodes[w.NODE_TYPE, node]:
             return WRONG_TYPE
@@ -322,7 +322,7 @@ def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
     if target < 0 or target >= paper.nodes.shape[1]:
         return NO_SUCH_NODE
     if kind == w.A_ASSIGN:
-        if arg < 0 or arg > paper.clock[w.LAST_VC]:
+        if arg < w.OPEN or arg > paper.clock[w.LAST_VC]:
             return NO_SUCH_VC
         paper.nodes[w.NODE_VC, target] = arg
         return FINE

@@ -32,6 +32,17 @@ class Warm:
     done: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class Workloads:
+    """What jobs do to their GPUs, and to each other on one; the last entry of each table stands for what is unknown."""
+
+    of_job: I64  # (jobs,) the workload of each, -1: not known
+    uses: (
+        F64  # (3, workloads + 1) GPU utilisation, memory and memory utilisation as in `World.use`; or (3, 0): not told
+    )
+    speed: F64  # (workloads + 1, workloads + 1) of the first beside the second; 0: by time slices
+
+
 @dataclass(frozen=True)
 class Scenario:
     """Everything about a simulated world that is neither trace nor cluster; the default adds nothing."""
@@ -46,6 +57,7 @@ class Scenario:
     contention: bool = False  # jobs share the links that lead out of machines, racks and so on; else each has its own
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
+    workloads: Workloads | None = None  # what jobs do to GPUs, job by job; instead of pair_speed
 
     def __post_init__(self) -> None:
         if self.contention and self.network is None:

@@ -9,7 +9,7 @@ from shunter.arrays import F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.errors import ClusterError
 from shunter.model import GPU, Trace
-from shunter.sim.scenario import Scenario
+from shunter.sim.scenario import Scenario, Workloads
 from shunter.sim.spread import Network, network
 from shunter.sim.traffic import Traffic, stretches, traffic
 from shunter.world import I64, World
@@ -50,7 +50,9 @@ class State(Arrays):
     tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model; or nothing
     network: Network  # never changed
     traffic: Traffic
-    pair_speed: F2  # (models + 1, models + 1) speed of the first beside the second on one GPU; 0: by time slices
+    workload: I1  # (jobs,) what the tables below are about; -1: not known
+    pair_speed: F2  # (workloads + 1, workloads + 1) speed of the first beside the second on one GPU; 0: by time slices
+    uses: F2  # (3, workloads + 1) what each does to its GPUs, as `World.use`; or nothing
     wake: I1  # (1,) ms that a sleeping node needs
     paper: World  # to try a plan on: nodes and gpus of its own
 
@@ -93,7 +95,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     clock[w.REASONS] = reasons
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
     progress, lists, domains = np.zeros((w.PROGRESS_COLUMNS, n)), np.zeros((4, n), np.int64), np.array(cluster.domains)
-    world = World(clock, jobs, progress, nodes, gpus, slots, lists, domains)
+    world = World(clock, jobs, progress, nodes, gpus, slots, lists, np.full((3, n), np.nan), domains)
 
     heap = np.zeros((4, n + m + TIMERS), np.int64)
     heap[WHERE] = -1
@@ -108,10 +110,11 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
         if known:
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)
+    workloads = scenario.workloads or Workloads(trace.model, np.zeros((3, 0)), pair_speed)
     wake = np.array([round(cluster.overheads.wake * 1000)], np.int64)
     costs, contention = scenario.network, scenario.contention
     links = (network(trace, cluster, costs, stretches(cluster, contention)), traffic(cluster, n, contention))
-    speeds = (tier_speed, *links, pair_speed)
+    speeds = (tier_speed, *links, workloads.of_job, workloads.speed, workloads.uses)
     return State(world, truth, counts, heap, log, told, faults, *speeds, wake, paper_for(world))
 
 
@@ -134,6 +137,8 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
         (w.MODEL, trace.model),
         (w.QOS, trace.qos),
         (w.RETRIES, trace.retries),
+        (w.NAME, trace.job_name),
+        (w.ACCOUNT, trace.account),
         (w.DECLARED, np.where(trace.iterations > 0, trace.duration, 0)),
     ):
         jobs[column] = values

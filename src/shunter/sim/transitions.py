@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from shunter import world as w
-from shunter.compiled import kernel
+from shunter.compiled import copy_into, kernel
 from shunter.sim.dynamics import note_spread, speed, spread_speed
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
 from shunter.sim.state import (
@@ -242,6 +242,8 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
     state.world.jobs[w.SINCE, job] = now
     take(state, job, gpu_ids)
     if jobs[w.STARTED, job] < 0:
+        if state.uses.shape[1] > 0:
+            copy_into(world.use[:, job], state.uses[:, state.workload[job]])
         jobs[w.STARTED, job] = now
         jobs[w.ATTEMPTS, job] = 1
     else:

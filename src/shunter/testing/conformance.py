@@ -260,7 +260,7 @@ def _room(view: View, job: int) -> tuple[int, ...]:
     """Free GPUs on which a job may start now, () if there aren't enough."""
     need, found = int(view.jobs.gpus[job]), []
     for node in range(len(view.nodes.total)):
-        allowed = view.jobs.vc[job] in (-1, view.nodes.vc[node]) and (
+        allowed = (view.jobs.vc[job] == -1 or view.nodes.vc[node] in (-1, view.jobs.vc[job])) and (
             view.jobs.gpu_type[job] in (-1, view.nodes.gpu_type[node])
         )
         if allowed:

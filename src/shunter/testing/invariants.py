@@ -127,7 +127,7 @@ class _Replay:
         """Take a node's GPUs, CPU and memory for a job, which must be allowed there and fit."""
         there, trace, cluster = self.nodes[node], self.trace, self.cluster
         _must(there.up, f"started on node {node}, which is not up")
-        if cluster.vcs:
+        if cluster.vcs and there.vc != w.OPEN:
             name = trace.vcs[trace.vc[job]]
             _must(cluster.vcs[there.vc] == name, f"is of VC '{name}' but got node {node} of '{cluster.vcs[there.vc]}'")
         if trace.gpu_type[job] >= 0:

@@ -1,0 +1,127 @@
+"""``shunter profile``: measure how workloads share a GPU, and look at what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import ForceOption, JsonOption, check_free, note, print_json, show
+from shunter.errors import SharingError
+
+if TYPE_CHECKING:
+    from shunter.sharing.score import ScoreTree
+
+EXAMPLES = """Examples:
+
+shunter profile --list   # the workloads
+
+shunter profile --out mygpu   # about 17 minutes on an idle GPU
+
+shunter profile --out mygpu --minutes 9   # the same command goes on later
+
+shunter profile show mygpu
+"""
+
+SHOW_EXAMPLES = """Examples:
+
+shunter profile show   # what comes with shunter
+
+shunter profile show mygpu --tree tree.svg   # .json: for another program, or as tree.json in the folder
+"""
+
+app = typer.Typer(invoke_without_command=True, help="Measure how workloads share a GPU.", epilog=EXAMPLES)
+
+
+@app.callback(epilog=EXAMPLES)
+def profile(  # noqa: PLR0913, PLR0917  one argument per option
+    context: typer.Context,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FOLDER", help="For the tables; goes on with those that are there.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, metavar="S", help="Of each measurement.")] = 8.0,
+    minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="Stop after so many.")] = None,
+    only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These workloads.")] = "",
+    alone: Annotated[bool, typer.Option("--alone", help="No pairs.")] = False,
+    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="Which, as nvidia-smi counts.")] = 0,
+    device: Annotated[str, typer.Option(hidden=True)] = "cuda",
+    names: Annotated[bool, typer.Option("--list", help="Print the workloads.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Measure how workloads share a GPU: small training loops, alone and in pairs, watched through NVML."""
+    from shunter.sharing import measuring
+
+    if context.invoked_subcommand is not None:
+        return
+    if names:
+        _list(json)
+        return
+    if out is None:
+        raise SharingError("say where the tables go: --out FOLDER; or see 'shunter profile show' for those that exist")
+    chosen = tuple(name for name in only.split(",") if name)
+    try:
+        missing = measuring.measure(measuring.Settings(out, seconds, minutes, chosen, alone, device, gpu))
+    except measuring.MeasuringError as error:
+        raise SharingError(str(error)) from None
+    if json:
+        print_json({"folder": str(out), "missing": missing})
+    elif not missing:
+        note(f"see it with: shunter profile show {out}")
+
+
+def _list(json: bool) -> None:
+    from shunter.report.tables import table
+    from shunter.sharing.measuring import CONFIGURATIONS
+
+    if json:
+        keys = ("name", "kind", "batch", "amp")
+        print_json([{key: getattr(each, key) for key in keys} for each in CONFIGURATIONS])
+        return
+    made = table("workload", "kind", "batch", "mixed precision")
+    for each in CONFIGURATIONS:
+        made.add_row(each.name, each.kind, f"{each.batch:,}", "yes" if each.amp else "")
+    show(made)
+
+
+@app.command("show", epilog=SHOW_EXAMPLES)
+def show_tables(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="Of 'shunter profile'; shunter's own if not given.")
+    ] = None,
+    drawing: Annotated[
+        Path | None, typer.Option("--tree", metavar="FILE", help="Write the tree of sharing scores: .svg or .json.")
+    ] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Show what was measured, the interference model and the sharing scores."""
+    from shunter.report.sharing_view import record, view
+    from shunter.sharing import profiles, score
+
+    if drawing is not None:
+        _check_drawing(drawing, force)
+    found = profiles.read(folder) if folder else profiles.measured()
+    tree = score.of_folder(folder, found) if folder else score.shipped_tree()
+    if drawing is not None:
+        _draw(tree, drawing)
+    told = record(found, tree)
+    if json:
+        print_json(told)
+    else:
+        show(view(told))
+
+
+def _check_drawing(file: Path, force: bool) -> None:
+    if file.suffix not in (".svg", ".json"):
+        raise SharingError(f"--tree {file}: must end in .svg or .json")
+    check_free(file, force)
+
+
+def _draw(tree: ScoreTree, file: Path) -> None:
+    from shunter.files import whole
+    from shunter.sharing.tree_svg import drawn
+
+    text = drawn(tree) if file.suffix == ".svg" else tree.as_json()
+    with whole(file, SharingError) as made:
+        made.write_text(text, "utf-8")

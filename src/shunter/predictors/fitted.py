@@ -1,0 +1,80 @@
+"""A fitted duration model: what is kept of it, and what it says about rows of features."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from shunter.arrays import F1
+from shunter.compiled import kernel
+from shunter.predictors import features as f
+from shunter.predictors.trees import Trees, evaluate
+from shunter.world import F64
+
+HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
+
+# -- entries of `numbers`: the weight of the rolling mean, and the longest estimate in seconds
+ALPHA, LONGEST = range(2)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A duration model as fitted: everything that estimates need, and where it comes from."""
+
+    name: str  # history, gbm, ebm, blend
+    settings: dict[str, Any]
+    trees: Trees  # of log(seconds / recent)
+    alpha: float  # weight of the rolling mean
+    half_life_days: float  # of the decayed means in its rows
+    longest_s: float  # of the jobs that it was fitted to
+    edges: F64  # (2,) of the terciles of log estimates
+    spread: F64  # (3, 3) by tercile: quantiles of log(actual / estimate)
+    rows: int  # jobs that it was fitted to
+    span: tuple[int, int]  # of their submissions, ms
+    fitted_at: int  # the instant up to which jobs had ended, ms
+    error: float  # mean |log error| on the last part of the training time
+    terms: tuple[str, ...] = ()  # of its trees, where each is a term
+    importance: dict[str, float] = field(default_factory=dict)  # of features or terms
+    versions: dict[str, str] = field(default_factory=dict)  # of the libraries that fitted it
+    features: tuple[str, ...] = f.NAMES
+
+    @property
+    def numbers(self) -> F64:
+        """What the kernels need besides the trees."""
+        return np.array([self.alpha, HEADROOM * self.longest_s])
+
+
+@kernel
+def expect(trees: Trees, numbers: F1, row: F64) -> float:
+    """The estimate for a row in seconds: a mix of the rolling mean and the model, or the one that there is."""
+    alpha, near = numbers[ALPHA], row[f.F_RECENT]
+    seconds = math.exp(near)
+    if alpha < 1.0 and len(trees.roots) > 0:
+        seconds = math.exp(min(near + evaluate(trees, row), 50.0))
+    if alpha > 0.0 and not math.isnan(row[f.F_HISTORY]):
+        seconds = alpha * math.exp(near + row[f.F_HISTORY]) + (1.0 - alpha) * seconds
+    return float(max(min(seconds, numbers[LONGEST]), 1.0))
+
+
+@kernel
+def expect_all(trees: Trees, numbers: F1, rows: F64, seconds: F64) -> None:
+    """The estimate for every row in seconds."""
+    for at in range(rows.shape[0]):
+        seconds[at] = expect(trees, numbers, rows[at])
+
+
+def estimates(fitted: Fitted, rows: F64) -> F64:
+    """What a model expects of every row, in seconds."""
+    seconds = np.empty(len(rows))
+    expect_all(fitted.trees, fitted.numbers, np.ascontiguousarray(rows), seconds)
+    return seconds
+
+
+def quantiles(fitted: Fitted, seconds: F64) -> F64:
+    """P10, P50 and P90 (3, jobs) of what jobs take whose estimates are these, in seconds."""
+    tercile = np.searchsorted(fitted.edges, np.log(seconds), side="right")
+    spread: F64 = seconds * np.exp(fitted.spread[tercile].T)
+    return spread

@@ -1,0 +1,140 @@
+"""What was measured of workloads that share a GPU: records for scripts, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from shunter.report.tables import number, share, table
+
+if TYPE_CHECKING:
+    from shunter.sharing.profiles import Profiles
+    from shunter.sharing.score import ScoreTree
+
+ENDS = 5  # pairs shown from each end
+_SCORES = ("tiny", "medium", "jumbo")
+
+
+def record(profiles: Profiles, tree: ScoreTree) -> dict[str, Any]:
+    """Everything that ``shunter profile show`` tells."""
+    from shunter.sharing.interference import TERMS, curve, held_out
+    from shunter.sharing.published import ACCURACY
+    from shunter.sharing.score import THRESHOLDS, agreement, labels
+
+    wanted = labels(profiles)
+    measured, said = held_out(profiles)
+    return {
+        "about": dict(profiles.about),
+        "workloads": workload_records(profiles, tree),
+        "pairs": pair_records(profiles),
+        "speed_by_sum_of_utilisations": curve(profiles),
+        "interference": {
+            "weights": dict(zip(TERMS, profiles.interference.weights, strict=True)),
+            "mean_error_on_pairs_not_seen": float(np.abs(measured - said).mean()),
+            "mean_error_of_one_speed_for_all": float(np.abs(measured - measured.mean()).mean()),
+        },
+        "tree": {
+            "origin": tree.origin,
+            "text": tree.as_text(),
+            "accuracy_on_workloads_not_seen": tree.accuracy,
+            "accuracy_of_thresholds": agreement(THRESHOLDS, profiles, wanted),
+            "accuracy_in_the_paper": ACCURACY,
+        },
+    }
+
+
+def workload_records(profiles: Profiles, tree: ScoreTree) -> list[dict[str, Any]]:
+    """What each workload does alone, what it keeps beside others, and its scores."""
+    from shunter.sharing.score import labels
+
+    score, label = tree.of(profiles), labels(profiles)
+    keys = ("steps_per_s", "gpu_util", "mem_util", "mem_mib")
+    return [
+        {
+            "name": name,
+            **{key: float(getattr(profiles, key)[i]) for key in keys},
+            "spread": float(profiles.spread[i]),
+            "mean_speed": float(np.nanmean(profiles.pair[i])) if label[i] >= 0 else None,
+            "score": int(score[i]),
+            "label": int(label[i]) if label[i] >= 0 else None,
+        }
+        for i, name in enumerate(profiles.names)
+    ]
+
+
+def pair_records(profiles: Profiles) -> list[dict[str, Any]]:
+    """The measured pairs, slowest first."""
+    both = [(i, j) for i in range(len(profiles)) for j in range(i, len(profiles))]
+    rows = [
+        {
+            "pair": [profiles.names[i], profiles.names[j]],
+            "speeds": [float(profiles.pair[i, j]), float(profiles.pair[j, i])],
+            "sum_of_utilisations": float(profiles.gpu_util[i] + profiles.gpu_util[j]),
+        }
+        for i, j in both
+        if not np.isnan(profiles.pair[i, j] + profiles.pair[j, i])
+    ]
+    return sorted(rows, key=lambda row: sum(row["speeds"]))
+
+
+def view(told: dict[str, Any]) -> RenderableType:
+    """The record as tables."""
+    about, model, tree = told["about"], told["interference"], told["tree"]
+    facts = [f"{key} {about[key]}" for key in ("driver", "cuda", "torch", "runs", "date") if key in about]
+    right = tree["accuracy_on_workloads_not_seen"]
+    learned = f"{share(right)} of workloads right, each by a tree that has not seen it; " if right is not None else ""
+    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in model["weights"].items())
+    return Group(
+        Text.assemble((about["gpu"], "bold"), "  ", ", ".join(facts)),
+        _workloads(told["workloads"]),
+        Text(" spread: of steps/s alone, between measurements; beside others: the mean speed, 1 alone", style="dim"),
+        _pairs(told["pairs"]),
+        _curve(told["speed_by_sum_of_utilisations"]),
+        Text(f"interference: {weights}", style="bold"),
+        Text(
+            f" mean error on pairs not seen {model['mean_error_on_pairs_not_seen']:.3f}; "
+            f"of one speed for all {model['mean_error_of_one_speed_for_all']:.3f}\n",
+            style="dim",
+        ),
+        Text(f"sharing score: {tree['origin']}", style="bold"),
+        Text(tree["text"]),
+        Text(
+            f" {learned}thresholds 25 % and 53 %: {share(tree['accuracy_of_thresholds'])}; "
+            f"paper, its workloads: {share(tree['accuracy_in_the_paper'])}",
+            style="dim",
+        ),
+    )
+
+
+def _workloads(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    made = table("workload", "steps/s", "spread", "GPU %", "mem. %", "MiB", "beside others", "score", "by speed")
+    for row in rows:
+        kept = "" if row["mean_speed"] is None else f"{row['mean_speed']:.3f}"
+        label = "" if row["label"] is None else _SCORES[row["label"]]
+        cells = [number(row[key]) for key in ("gpu_util", "mem_util", "mem_mib")]
+        rates = (number(row["steps_per_s"]), share(row["spread"]))
+        made.add_row(row["name"], *rates, *cells, kept, _SCORES[row["score"]], label)
+    return made
+
+
+def _pairs(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    made = table("pair", "speed of first", "of second", "sum of GPU %")
+    some = rows if len(rows) <= 2 * ENDS else [*rows[:ENDS], None, *rows[-ENDS:]]
+    for row in some:
+        if row is None:
+            made.add_row("...", "", "", "")
+        else:
+            speeds = (f"{speed:.3f}" for speed in row["speeds"])
+            made.add_row(" + ".join(row["pair"]), *speeds, number(row["sum_of_utilisations"]))
+    return made
+
+
+def _curve(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    made = table("sum of GPU %", *(f"{row['from']:.0f}-{row['to']:.0f}" for row in rows))
+    made.add_row("mean speed", *(f"{row['speed']:.3f}" for row in rows))
+    made.add_row("speeds", *(f"{row['pairs']:,}" for row in rows))
+    return made
