@@ -261,6 +261,19 @@ def test_the_forecast_is_learned_from_the_demand_seen_so_far(tides, monkeypatch)
     assert len(memory.used) == 9 * 144  # one step after the other
 
 
+def test_the_demand_before_a_window_is_known_from_the_beginning(tides):
+    from shunter.scenes import scene
+
+    window = scene(tides, cluster(NodeGroup(12, 4)), since="+8")
+    memory = runs.taught(registry.policy("ces:forecast=last"), window, window.trace)
+    assert len(memory.used) == 8 * 144
+    assert memory.time[-1] == 8 * 86_400_000 - 600_000
+    assert set(memory.used[12 * 6 : 13 * 6]) == {11}  # noon
+    assert runs.taught(registry.policy("ces:forecast=last"), scene(tides, "12x4"), tides) is None
+    late = runs.run(window, "ces:forecast=last,fell=0").events
+    assert late[late[:, 1] == w.SLEEP, 0].min() == 8 * 86_400_000 + 600_000  # at the end of the first step
+
+
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("shunter.extras.is_there", lambda module: False)
     simulator = Simulator(trace((0, 5, 1)), cluster())

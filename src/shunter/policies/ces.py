@@ -15,6 +15,7 @@ from shunter.cluster import Cluster
 from shunter.energy import control
 from shunter.energy.control import FIRST, Awake, Demand, Settings
 from shunter.energy.forecast import WHAT, enough, fit
+from shunter.energy.series import NodeSeries
 from shunter.errors import PolicyError
 from shunter.model import Action, Plan, Power, Reason, Timer, Trace, View
 from shunter.params import param
@@ -88,6 +89,21 @@ class Ces:
         """How jobs are placed, by which it is known who can never run."""
         return str(getattr(self.inner, "placement", "count"))
 
+    @property
+    def model(self) -> str:
+        """The model that makes its estimates; "": none does."""
+        return str(getattr(self.inner, "model", ""))
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether it is to be told how many jobs came before."""
+        return bool(getattr(self.inner, "forecasts", False))
+
+    @property
+    def shares(self) -> bool:
+        """Whether it lets jobs share GPUs."""
+        return bool(getattr(self.inner, "shares", False))
+
     def estimate_source(self, trace: Trace) -> str:
         """Where its estimates come from."""
         if hasattr(self.inner, "estimate_source"):
@@ -127,6 +143,10 @@ class Ces:
         return dataclasses.replace(
             fresh, time=[*previous.time], used=[*previous.used], at=previous.at, peak=previous.peak, hold=previous.hold
         )
+
+    def remember(self, memory: CesMemory, before: NodeSeries) -> None:
+        """Let it know the demand before its time, in steps of its own length."""
+        memory.time[:], memory.used[:] = before.time.tolist(), before.used.tolist()
 
     def decide(self, view: View, memory: CesMemory) -> Plan:
         """First what the policy that schedules does; when it has nothing more to do, who sleeps and who wakes."""
