@@ -184,3 +184,9 @@ def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_pa
     monkeypatch.setattr(comparison, "run", lambda scene, policy: seen.append(len(scene.trace)))
     comparison.compile_once(scenes.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
     assert seen == jobs
+
+
+def test_a_number_that_some_repeats_lack_is_the_mean_of_the_others():
+    repeats = tuple({"sharing": {"mean_slowdown": slowdown}, "none": None} for slowdown in (None, 1.0, 1.5))
+    (row,) = comparison.Comparison("trace", "cluster", 0, (repeats,), ((),)).policies
+    assert (row["sharing"], row["none"]) == ({"mean_slowdown": 1.25}, None)

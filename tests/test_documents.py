@@ -167,8 +167,16 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
 
 def test_every_key_that_only_some_policies_tell_is_defined():
     summary = shunter.simulate("synthetic:jobs=20,gpus=8", "4x2", "lucid:estimate=rolling").summary
-    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "Some policies tell more")]
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Predictions and sharing")]
     assert told == [key for name in ("prediction", "sharing") for key in flat(summary[name], name)]
+
+
+def test_every_number_about_energy_is_defined_and_no_other():
+    from shunter.report.energy import energy
+
+    told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Energy")]
+    log = shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").events
+    assert told == [f"energy.{key}" for key in flat(energy(log, 1))]
 
 
 def test_every_file_of_a_run_is_described(tmp_path):

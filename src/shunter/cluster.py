@@ -11,6 +11,7 @@ from shunter.errors import ClusterError
 from shunter.world import I64
 
 ANY_TYPE = "gpu"  # the type of GPUs when nobody says
+WAKE_S = 300.0  # a sleeping node needs so long when nobody says
 USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called when nobody says
 
 
@@ -45,7 +46,7 @@ class Overheads:
 
     checkpoint: tuple[tuple[int, float], ...] = ()  # (up to so many GPUs, seconds), ascending; () costs nothing
     restart: tuple[tuple[int, float], ...] = ()
-    wake: float = 0.0  # a sleeping node needs so long
+    wake: float = WAKE_S  # a sleeping node needs so long
 
     @staticmethod
     def of(steps: tuple[tuple[int, float], ...], gpus: I64) -> I64:

@@ -225,7 +225,11 @@ def _save(comparison: Comparison, tasks: Sequence[Task], out: Path, force: bool)
 
 
 def _average(repeats: Sequence[Any]) -> Any:
-    """The mean of every number in equally built trees; what is no number, or always the same, is the first one's."""
+    """The mean of every number in equally built trees; what is no number, or always the same, is the first one's.
+
+    Repeats in which a number is missing don't count.
+    """
+    repeats = [one for one in repeats if one is not None] or repeats
     first = repeats[0]
     if isinstance(first, dict):
         shared = [key for key in first if all(key in other for other in repeats)]

@@ -8,6 +8,7 @@ ShunterError
  │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
+ │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -50,6 +51,10 @@ class NetworkError(InputError):
 
 class SharingError(InputError):
     """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
+
+
+class EnergyError(InputError):
+    """A node series, a forecast of it, or what nodes draw is wrong."""
 
 
 class RunError(InputError):

@@ -26,9 +26,12 @@ class Param:
     high: float | None = None
     choices: tuple[str, ...] = ()
     scale: Scale = "linear"
+    policy: bool = False  # it names another policy, with ; in place of , between its settings
 
     def range_text(self, kind: type) -> str:
         """The allowed values in words, for people."""
+        if self.policy:
+            return "a policy"
         if self.choices:
             return " | ".join(self.choices)
         if kind is bool:

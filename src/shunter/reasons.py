@@ -10,7 +10,7 @@ from __future__ import annotations
 OF_JOB, OF_CLASS, OF_POOL, OF_ALL = range(4)
 SCOPES = ("job", "class", "pool", "all")
 
-NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED, OFFER = range(11)
+NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED, OFFER, ASLEEP = range(12)
 # with the numbers that go with each code, at most three
 CODES = {
     "none": "nothing holds it back",
@@ -25,6 +25,7 @@ CODES = {
     "unplanned": "too many jobs are ahead of it to plan its turn (how many are planned)",
     "offer": "GPUs are free, but closer ones are worth waiting for (the tier that it waits for, for how many ms from "
     "when it began to wait, tuned from how many waits; -1: not tuned)",
+    "asleep": "nodes that it needs were asleep and are being woken (when they will be awake in ms)",
     "profile": "it is to be profiled first, and the profiler is busy (jobs before it when it came)",
     "order": "neither free GPUs nor a job to share with were there for it (jobs before it when it came)",
 }

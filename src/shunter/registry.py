@@ -69,8 +69,15 @@ def policy(wanted: str | Policy) -> Policy:
         return wanted
     name, values = named(wanted)
     cls = policy_class(name)
-    made: Any = build(cls, name, values) if dataclasses.is_dataclass(cls) else cls(**values)
+    made: Any = _whole(build(cls, name, values)) if dataclasses.is_dataclass(cls) else cls(**values)
     return cast("Policy", made)
+
+
+def _whole(made: Any) -> Any:
+    """A policy with objects in place of the texts of other policies that it is made of."""
+    texts = {key: getattr(made, key) for key, (_, _, about) in declared(type(made)).items() if about.policy}
+    parts = {key: policy(text.replace(";", ",")) for key, text in texts.items()}
+    return dataclasses.replace(made, **parts) if parts else made
 
 
 def text(policy: Policy) -> str:
@@ -81,14 +88,14 @@ def text(policy: Policy) -> str:
         name = f"{cls.__module__}.{cls.__qualname__}"
     if not dataclasses.is_dataclass(cls):
         return name
-    changed = {
-        key: getattr(policy, key) for key, (_, default, _) in declared(cls).items() if getattr(policy, key) != default
-    }
-    settings = ",".join(f"{key}={_written(value)}" for key, value in changed.items())
+    written = {key: (_written(getattr(policy, key)), default) for key, (_, default, _) in declared(cls).items()}
+    settings = ",".join(f"{key}={value}" for key, (value, default) in written.items() if value != _written(default))
     return f"{name}:{settings}" if settings else name
 
 
 def _written(value: Any) -> str:
+    if hasattr(value, "decide"):
+        return text(value).replace(",", ";")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and float(f"{value:g}") == value:

@@ -14,11 +14,13 @@ import numpy as np
 from shunter import folders, registry
 from shunter import world as w
 from shunter.cluster import Cluster
+from shunter.energy.series import NodeSeries
 from shunter.experiment import Experiment
 from shunter.folders import Run
 from shunter.model import GPU, Trace
 from shunter.reasons import SCOPES
 from shunter.report import metrics
+from shunter.report.energy import any_slept, energy
 from shunter.report.insights import Insights, insights
 from shunter.report.replay import Replay, replay
 from shunter.report.rho import finish_time_fairness
@@ -83,12 +85,34 @@ def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
 
 def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
     """The memory of a policy that learns, with lessons from the jobs before the window; None for any other."""
-    if not getattr(policy, "model", ""):
-        return None
-    from shunter.predictors.lessons import lessons_for
+    lessons = None
+    if getattr(policy, "model", ""):
+        from shunter.predictors.lessons import lessons_for
 
-    forecasts = getattr(policy, "forecasts", False)
-    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history, forecasts))
+        lessons = lessons_for(policy.model, trace, scene.history, getattr(policy, "forecasts", False))
+    sleeps = hasattr(policy, "remember") and scene.history is not None and len(scene.history) > 0
+    if lessons is None and not sleeps:
+        return None
+    memory = policy.start(scene.cluster, lessons)
+    if sleeps:
+        policy.remember(memory, _demand_before(policy, scene))
+    return memory
+
+
+def _demand_before(policy: Any, scene: Scene) -> NodeSeries:
+    """How many nodes were in use before the window, had the same policy scheduled what came then."""
+    from shunter.energy.series import of_run
+    from shunter.sim import Simulator
+    from shunter.sim.fitting import unfit
+
+    assert scene.history is not None
+    begin, step = int(scene.trace.submit[0]), round(1000 * policy.step)
+    past = Simulator(scene.history.select(~unfit(scene.history, scene.cluster, policy)), scene.cluster)
+    past.run(policy.inner, until=begin)
+    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # who still runs does so up to then
+    found = of_run(scene.trace.name, events, scene.cluster.nodes, step)
+    over = found.time + step <= begin
+    return NodeSeries(found.name, found.time[over], found.used[over], found.total[over])
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
@@ -167,7 +191,9 @@ class Result:
         tiers = by_tier(self.events, self.cluster)
         numbers |= self.insights.summary(self.trace, self.table, self.about["estimate"])
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
-        return {**self.about, **numbers, "tiers": tiers, "remarks": [*self.trace.remarks, *self.remarks], **end}
+        remarks = [*self.trace.remarks, *self.remarks]
+        saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}
+        return {**self.about, **numbers, "tiers": tiers, **saved, "remarks": remarks, **end}
 
     @cached_property
     def jobs(self) -> pl.DataFrame:

@@ -77,6 +77,19 @@ class TestPairs(PolicyConformance):
         return request.param
 
 
+class TestSleeping(PolicyConformance):
+    """Ces lets nodes sleep under another policy."""
+
+    @pytest.fixture(
+        params=[
+            "ces:forecast=last,step=5,buffer=0,least=1,keep=1,past=1,fell=0",
+            "ces:policy=las:look_again=60,forecast=last,step=6,buffer=0,least=1,keep=0,past=1,fell=0,patience=20",
+        ]
+    )
+    def policy(self, request):
+        return request.param
+
+
 class TestSimulator(BackendConformance):
     @pytest.fixture(params=[case for case in CASES if case.name not in ("shares of a GPU",)], ids=str)
     def backend(self, request):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from shunter import folders
 from shunter import world as w
 from shunter.model import Trace
 from shunter.report.foresight import foresight
+from shunter.report.insights import insights
 from shunter.report.tables import summary_view
 
 TIMES = st.lists(st.tuples(st.integers(1000, 10**9), st.integers(1000, 10**9)), min_size=2, max_size=40)
@@ -101,6 +103,13 @@ def test_estimates_of_a_queue_are_told(policy):
     assert result.summary["prediction"]["jobs"] == 120
     assert result.summary["prediction"]["model"] == policy.rpartition("=")[2]
     assert "run times expected" in printed(result.summary)
+
+
+def test_a_policy_that_schedules_by_another_tells_what_that_one_tells():
+    expected = np.array([5, 0, 7])
+    inner = SimpleNamespace(predictions=lambda memory: memory)
+    outer, memory = SimpleNamespace(inner=inner), SimpleNamespace(inner=expected)
+    assert insights(outer, memory, None, 3).predicted is expected
 
 
 # ------------------------------------------------------------------------------------------- who shared

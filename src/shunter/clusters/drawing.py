@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
+from shunter.cluster import ANY_TYPE, WAKE_S, Cluster, NodeGroup
 
 WIDTH = 72  # of the picture, beside its labels: the whole fits a terminal of 100 columns
 MOST_ROWS = 24
@@ -118,7 +118,7 @@ def _overheads(cluster: Cluster) -> str:
         costs = [f"{seconds:g} s (up to {_count(gpus, 'GPU')})" for gpus, seconds in steps[:-1]]
         costs += [f"{seconds:g} s" + (" (more)" if costs else "") for _, seconds in steps[-1:]]
         told += [f"{what} {', '.join(costs)}"] if costs else []
-    told += [f"wake {cluster.overheads.wake:g} s"] if cluster.overheads.wake else []
+    told += [f"wake {cluster.overheads.wake:g} s"] if cluster.overheads.wake != WAKE_S else []
     return "; ".join(told)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Overheads, Tier
+from shunter.cluster import ANY_TYPE, WAKE_S, Cluster, NodeGroup, Overheads, Tier
 from shunter.clusters import MOST_GPUS_PER_NODE, MOST_NODES
 from shunter.errors import ClusterError, did_you_mean
 from shunter.forms import MOST, Amount, Form, Name, Positive, filled
@@ -75,7 +75,7 @@ class OverheadsForm(Form):
 
     checkpoint: Steps = ()
     restart: Steps = ()
-    wake: Amount = 0
+    wake: Amount = WAKE_S
 
 
 class ClusterForm(Form):

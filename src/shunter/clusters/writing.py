@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Tier
+from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Overheads, Tier
 
 
 def to_toml(cluster: Cluster) -> str:
@@ -15,7 +15,8 @@ def to_toml(cluster: Cluster) -> str:
     parts = [_table("", {"name": cluster.name})]
     parts += [_table("[[nodes]]", _group(group)) for group in cluster.groups]
     parts += [_table("[[tier]]", _tier(tier)) for tier in cluster.tiers]
-    costs = {key: value for key, value in dataclasses.asdict(cluster.overheads).items() if value}
+    usual = dataclasses.asdict(Overheads())
+    costs = {key: value for key, value in dataclasses.asdict(cluster.overheads).items() if value != usual[key]}
     tables = {"[speeds]": cluster.speeds, "[vc_priority]": cluster.vc_priority, "[overheads]": costs}
     parts += [_table(title, fields) for title, fields in tables.items() if fields]
     return "\n".join(parts)

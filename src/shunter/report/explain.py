@@ -26,6 +26,7 @@ STOPPED = {
     w.BY_LEASE: "stopped, its lease was over",
     w.BY_FAILURE: "stopped, a node failed",
 }
+TIMED = {"planned": "its turn was planned for", "asleep": "waited for sleeping nodes, awake at"}
 
 
 @dataclass
@@ -236,8 +237,8 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: C901, PLR0911 one 
             return "not its turn: {} came first and did not fit{}".format(*_in_front(run, piece)) + idle
         case "reservation":
             return "held back by what is reserved for {}{}".format(*_in_front(run, piece))
-        case "planned":
-            return f"its turn was planned for {moment(piece.numbers[0])}"
+        case "planned" | "asleep":
+            return f"{TIMED[piece.code]} {moment(piece.numbers[0])}"
         case "unplanned":
             return f"not planned yet: {free} jobs held a reservation before it"
         case "offer":
@@ -323,6 +324,7 @@ REASONS = {
     "planned": "planned for later",
     "unplanned": "too far back to be planned",
     "offer": "waiting for closer GPUs",
+    "asleep": "waiting for nodes to wake up",
     "profile": "waiting to be profiled",
     "order": "no free GPUs, no job to share with",
     "dependency": "waiting for another job",

@@ -19,27 +19,14 @@ def log_errors(predicted: I64 | F64, actual: I64 | F64) -> F64:
 
 def foresight(predicted: I64 | F64, actual: I64 | F64) -> dict[str, Any]:
     """How many predictions there are, and how good they are; numbers that nothing follows for are None."""
+    from shunter.predictors.evaluating import rank_correlation
+
     if not len(actual):
         return {"jobs": 0, "mean_abs_log_error": None, "rank_correlation": None, "bias": None}
     errors = log_errors(predicted, actual)
     return {
         "jobs": len(actual),
         "mean_abs_log_error": float(np.abs(errors).mean()),
-        "rank_correlation": rank_correlation(predicted, actual),
+        "rank_correlation": rank_correlation(predicted.astype(np.float64), actual.astype(np.float64)),
         "bias": float(errors.mean()),
     }
-
-
-def rank_correlation(a: I64 | F64, b: I64 | F64) -> float | None:
-    """Spearman's: the correlation of ranks, equal values sharing theirs; None where all are equal."""
-    first, second = _ranks(a), _ranks(b)
-    if first.std() == 0 or second.std() == 0:
-        return None
-    return float(np.corrcoef(first, second)[0, 1])
-
-
-def _ranks(values: I64 | F64) -> F64:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last: F64 = np.cumsum(counts)
-    ranks: F64 = (last - (counts - 1) / 2)[place]
-    return ranks

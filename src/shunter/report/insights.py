@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from shunter import world as w
 from shunter.model import Trace
 from shunter.report.foresight import foresight
-from shunter.sharing.drawing import workload_names
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class Sharing:
     def pairs(self) -> pl.DataFrame:
         """One row per pair: since when, both jobs as rows of the job table, and how fast each is beside the other."""
         import polars as pl
+
+        from shunter.sharing.drawing import workload_names
 
         job, partner = self.rows[:, 1], self.rows[:, 2]
         first, second, names = self.workload[job], self.workload[partner], pl.Series(workload_names())
@@ -90,6 +91,8 @@ class Insights:
         """What it adds to the table of jobs, times in seconds."""
         import polars as pl
 
+        from shunter.sharing.drawing import workload_names
+
         found: dict[str, Any] = {}
         if self.predicted is not None:
             ended = jobs[w.STATE] == w.DONE
@@ -121,6 +124,8 @@ class Insights:
 
 def insights(policy: Any, memory: Any, workloads: Any, jobs: int) -> Insights:
     """Ask a policy after its run; ``workloads``: what each job did to its GPUs, if several may share one."""
+    while hasattr(policy, "inner") and hasattr(memory, "inner"):  # one that schedules for another, as under ces
+        policy, memory = policy.inner, memory.inner
     predicted = policy.predictions(memory) if hasattr(policy, "predictions") else None
     if workloads is None or not hasattr(policy, "pairs"):
         return Insights(predicted)

@@ -20,6 +20,7 @@ _FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
+_SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
 _ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
@@ -68,8 +69,25 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         Text(f" {_LEGEND}", style="dim"),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if is_told(rows) else ()),
+        *(_energy(rows) if any("energy" in row for row in rows) else ()),
         *_notes(rows),
     )
+
+
+def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """What sleep saved and what it cost."""
+    made = table(
+        "policy", "nodes\nasleep", "wake-ups\na day", "jobs\ndelayed", "nodes in use\nof awake", "MWh", "MWh\nsaved"
+    )
+    slept = [row for row in rows if "energy" in row]
+    for row in slept:
+        found = row["energy"]
+        numbers = (number(found[key]) for key in ("asleep_nodes", "wake_ups_per_day"))
+        saved = (number(value / 1000) for value in (found["kwh"], found["kwh_without_sleep"] - found["kwh"]))
+        made.add_row(
+            _name(row), *numbers, f"{found['delayed_jobs']:,.0f}", share(found["node_utilization_awake"]), *saved
+        )
+    return made, Text(f" {_SLEEP}", style="dim")
 
 
 def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
@@ -131,6 +149,8 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
     if is_told([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
     yield from _insights(summary)
+    if "energy" in summary:
+        yield "nodes asleep", _slept(summary["energy"])
     recorded = _recorded(summary)
     if recorded:
         yield "as recorded", recorded.plain.strip()
@@ -153,6 +173,13 @@ def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
         told = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
         yield "profiled", told
+
+
+def _slept(found: dict[str, Any]) -> str:
+    saved = found["kwh_without_sleep"] - found["kwh"]
+    nodes = f"{number(found['asleep_nodes'])} ({share(found['asleep_share'])})"
+    wakes = f"{number(found['wake_ups_per_day'])} wake-ups a day"
+    return f"{nodes}, {wakes}, {found['delayed_jobs']:,.0f} jobs delayed; {number(saved)} kWh saved"
 
 
 def table(*headings: str) -> Table:

@@ -33,19 +33,24 @@ def tidy(trace: Trace) -> Trace:
 
 def moment(text: str, trace: Trace, zone: tzinfo) -> int:
     """The time, in the trace's ms, that people write as a date, as seconds or as ``+DAYS``; dates are in ``zone``."""
+    return instant(text, f"trace '{trace.name}'", int(trace.submit[0]), trace.dated, zone)
+
+
+def instant(text: str, what: str, begin: int, dated: bool, zone: tzinfo) -> int:
+    """The same for anything that begins at some time (ms), with or without dates; messages say ``what`` it is."""
     text = text.strip()
     if later := _LATER.fullmatch(text):
-        return int(trace.submit[0]) + round(float(later[1]) * UNIT_S[later[2] or "d"] * 1000)
+        return begin + round(float(later[1]) * UNIT_S[later[2] or "d"] * 1000)
     if _SECONDS.fullmatch(text) and abs(float(text)) <= FARTHEST_SUBMIT_S:
         return round(float(text) * 1000)
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
         raise TraceError(f"a time must be {MOMENT}; got '{text}'") from None
-    if not trace.dated:
+    if not dated:
         raise TraceError(
-            f"trace '{trace.name}' has no dates, its times are counted from its own beginning, so '{text}' is nowhere"
-            " in it; give seconds, or +DAYS"
+            f"{what} has no dates, its times are counted from its own beginning, so '{text}' is nowhere in it; give"
+            " seconds, or +DAYS"
         )
     return ((date if date.tzinfo else date.replace(tzinfo=zone)) - EPOCH) // timedelta(milliseconds=1)
 

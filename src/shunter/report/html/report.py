@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
+from shunter.report.html.energy import asleep
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import Section, note, paragraph, render
 from shunter.report.html.predicted import predicted
@@ -39,6 +40,9 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
         Section("Who waits", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs, rows)),
     ]
+    slept = asleep(names, runs, rows)
+    if slept:
+        sections.append(Section("Energy", slept))
     why = reasons(names, runs)
     if why:
         sections.append(Section("Where waiting time went", why))

@@ -1,0 +1,285 @@
+"""``shunter energy``: what letting idle nodes sleep saves, and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from shunter.cli.console import (
+    ClusterOption,
+    DropOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    SeedOption,
+    note,
+    policy_names,
+    print_json,
+    progress,
+    say_about,
+    show,
+)
+from shunter.cli.reports import ReportOption, write_report
+from shunter.errors import EnergyError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shunter.cluster import Cluster
+    from shunter.energy.control import Settings
+    from shunter.energy.power import PowerModel
+    from shunter.energy.series import NodeSeries
+    from shunter.runs import Result
+    from shunter.scenes import Scene
+
+EXAMPLES = """Examples:
+
+shunter energy nodes.csv.gz --preset philly --test-from 2017-12-01 --test-until 2017-12-15   # nodes in use over time
+
+shunter energy nodes.csv.gz --forecast lightgbm --forecast last   # side by side
+
+shunter energy jobs.csv -c 133x8 --policy fifo --test-from +30   # simulated with and without sleep
+
+shunter energy jobs.csv -c 16x8 --forecast last --set buffer=2 --set idle_w=600 --report energy.html
+"""
+PRESETS = ("venus", "earth", "saturn", "uranus", "philly")
+FORECASTS = ("lightgbm", "last", "leak")
+
+
+class Chosen(NamedTuple):
+    """What is the same for a node series and for a trace."""
+
+    preset: str
+    settings: Settings
+    power: PowerModel
+    wake: float | None  # seconds; None: what the cluster says
+    window: tuple[str | None, str | None]
+
+
+def _presets(incomplete: str) -> list[str]:
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
+def _forecasts(incomplete: str) -> list[str]:
+    return [name for name in FORECASTS if name.startswith(incomplete)]
+
+
+def energy(  # noqa: PLR0913, PLR0917  one argument per option
+    source: Annotated[
+        str, typer.Argument(metavar="TRACE|NODESERIES", help="A trace, or a CSV with time, active, total (nodes).")
+    ],
+    cluster: ClusterOption = None,
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", metavar="P", help="Of a trace: who schedules.", autocompletion=policy_names)
+    ] = "fifo",
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="Thresholds as published for a cluster.", autocompletion=_presets)
+    ] = "venus",
+    test_from: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From when on is counted; learned is from what was before.")
+    ] = None,
+    test_until: Annotated[str | None, typer.Option(metavar="TIME", help="Until when.")] = None,
+    forecast: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="lightgbm|last|leak", autocompletion=_forecasts,
+            help="Of demand; of a node series several, side by side. leak: the authors', which sees the future.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="buffer=10, keep=6, idle_w=600, wake=120 (s) ..."),
+    ] = None,
+    seed: SeedOption = 0,
+    drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    report: ReportOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Let idle nodes sleep (Helios' CES): nodes asleep, wake-ups, delayed jobs and kWh, before and after."""
+    from shunter.energy.series import recognises
+
+    if report is not None:
+        from shunter.report.html.files import check_file
+
+        check_file(report, force)
+    chosen = _chosen(preset, settings or [], (test_from, test_until))
+    kinds = forecast or ["lightgbm"]
+    if recognises(Path(source)):
+        _series(Path(source), kinds, chosen, report, json)
+        return
+    from shunter import scenes
+
+    if cluster is None:
+        raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
+    if len(kinds) > 1 or kinds[0] == "leak":
+        raise EnergyError(
+            f"--forecast {' '.join(kinds)}: a trace is simulated with one forecast that knows only the past; give "
+            "lightgbm or last"
+        )
+    scene = scenes.scene(source, cluster, [policy] if drop_unfit else (), format)
+    say_about(scene, cluster, [policy])
+    _trace(scene, policy, kinds[0], chosen, seed, report, json)
+
+
+def _chosen(preset: str, given: Sequence[str], window: tuple[str | None, str | None]) -> Chosen:
+    """The thresholds of a preset and the power model, with what is set in place of theirs."""
+    from shunter.energy import control
+    from shunter.energy.power import PowerModel
+
+    if preset not in control.PRESETS:
+        raise EnergyError(f"there is no preset '{preset}'; {did_you_mean(preset, control.PRESETS)}")
+    parts: list[Any] = [control.PRESETS[preset], PowerModel()]
+    wake = None
+    known = {field.name: at for at, part in enumerate(parts) for field in dataclasses.fields(part)}
+    for text in given:
+        key, equals, value = (piece.strip() for piece in text.partition("="))
+        if not equals or key not in {*known, "wake"}:
+            raise EnergyError(f"--set {text}: must be KEY=VALUE; {did_you_mean(key, [*known, 'wake'])}")
+        whole = key != "wake" and isinstance(getattr(parts[known[key]], key), int)
+        try:
+            number = int(value) if whole else float(value)
+        except ValueError:
+            raise EnergyError(f"--set {text}: must be a {'whole ' if whole else ''}number, got '{value}'") from None
+        if key == "wake":
+            wake = float(number)
+        else:
+            parts[known[key]] = dataclasses.replace(parts[known[key]], **{key: number})
+    return Chosen(preset, parts[0], parts[1], wake, window)
+
+
+def _record(chosen: Chosen, first: int, last: int) -> dict[str, Any]:
+    """What both kinds of results begin with."""
+    from shunter.report.explain import moment
+
+    return {
+        "preset": chosen.preset,
+        "settings": dataclasses.asdict(chosen.settings),
+        "power": dataclasses.asdict(chosen.power),
+        "from": moment(first),
+        "until": moment(last),
+    }
+
+
+def _times(chosen: Chosen, what: str, begin: int) -> tuple[int | None, int | None]:
+    from shunter.model import EARLIEST_DATE_MS
+    from shunter.traces.changing import instant
+
+    dated = begin >= EARLIEST_DATE_MS
+    first, last = (None if text is None else instant(text, what, begin, dated, UTC) for text in chosen.window)
+    return first, last
+
+
+# ------------------------------------------------------------------------------------------- a node series
+
+
+def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | None, json: bool) -> None:
+    from shunter.energy import series as node_series
+    from shunter.energy.saving import saving
+    from shunter.report.energy import of_course
+
+    series = node_series.read(path)
+    _say_gaps(series)
+    first, last = _times(chosen, series.name, int(series.time[0]))
+    with progress("learning") as tell:
+        savings = {}
+        for done, kind in enumerate(kinds):
+            savings[kind] = saving(series, first, last, kind, chosen.settings)
+            tell(done + 1, len(kinds))
+    one = next(iter(savings.values()))
+    after = {kind: of_course(each.course, chosen.power) | {"scores": each.scores} for kind, each in savings.items()}
+    awake = dataclasses.replace(
+        one.course, awake=one.course.total, change=0 * one.course.change, shortage=0 * one.course.used
+    )
+    record = {"series": series.name, **_record(chosen, int(one.time[0]), int(one.time[-1]))}
+    record |= {"before": of_course(awake, chosen.power), "after": after}
+    if report is not None:
+        from shunter.report.html.energy import series_page
+        from shunter.report.html.files import write_file
+
+        write_file(report, series_page(savings, record))
+        note(f"{report} (open it in a browser)", "report")
+    if json:
+        print_json(record)
+        return
+    from shunter.report.energy_view import series_view
+
+    show(series_view(record))
+
+
+def _say_gaps(series: NodeSeries) -> None:
+    missing = series.resampled().gaps()
+    if missing:
+        note(f"{series.name} lacks {missing:,} steps of ten minutes; what is before and after stands side by side")
+
+
+# ------------------------------------------------------------------------------------------- a trace
+
+
+def _trace(
+    scene: Scene, policy: str, forecast: str, chosen: Chosen, seed: int, report: Path | None, json: bool
+) -> None:
+    from shunter import runs
+
+    begin = int(scene.trace.submit[0])
+    first, last = _times(chosen, f"trace '{scene.trace.name}'", begin)
+    if chosen.wake is not None:
+        scene = dataclasses.replace(scene, cluster=_waking(scene.cluster, chosen.wake))
+    rule = ",".join(f"{key}={value:g}" for key, value in dataclasses.asdict(chosen.settings).items())
+    sleeping = f"ces:policy={policy.replace(',', ';')},forecast={forecast},{rule}"
+    results = []
+    for text in (policy, sleeping):
+        with progress("simulating") as tell:
+            count = lambda ended, tell=tell: tell(ended, len(scene.trace))  # noqa: E731
+            results.append(runs.run(scene, text, seed, progress=count, decisions=report is not None))
+    # not to the end of the run: when nobody comes any more, sleep is no merit
+    span = (first if first is not None else begin, last if last is not None else int(scene.trace.submit[-1]))
+    record: dict[str, Any] = {"trace": scene.trace.name, "cluster": scene.cluster.name, "policy": policy}
+    record |= {"forecast": forecast, **_record(chosen, *span)}
+    record |= {"before": _numbers(results[0], span, chosen.power)}
+    if first is not None:
+        record |= {"series": _on_series(results[0], span, forecast, chosen)}
+    record |= {"after": _numbers(results[1], span, chosen.power)}
+    if report is not None:
+        write_report(report, [result.kept for result in results])
+    if json:
+        print_json(record)
+        return
+    from shunter.report.energy_view import trace_view
+
+    show(trace_view(record))
+
+
+def _waking(cluster: Cluster, wake: float) -> Cluster:
+    return dataclasses.replace(cluster, overheads=dataclasses.replace(cluster.overheads, wake=wake))
+
+
+def _on_series(result: Result, span: tuple[int, int], forecast: str, chosen: Chosen) -> dict[str, Any]:
+    """The rule on the nodes that were in use without it."""
+    from shunter.energy.saving import saving
+    from shunter.energy.series import of_run
+    from shunter.report.energy import gpu_hours, of_course
+
+    nodes = of_run(result.trace.name, result.events, result.cluster.nodes)
+    found = saving(nodes, *span, forecast, chosen.settings)
+    work = gpu_hours(result.events, *span)
+    return of_course(found.course, chosen.power, work) | {"scores": found.scores}
+
+
+def _numbers(result: Result, span: tuple[int, int], power: PowerModel) -> dict[str, Any]:
+    """What nodes did in a window, and how the jobs submitted in it fared."""
+    import numpy as np
+
+    from shunter import world as w
+    from shunter.report.energy import energy as numbers
+    from shunter.report.metrics import jct_ms, spread
+
+    table = result.table
+    mine = np.flatnonzero((table[w.SUBMIT] >= span[0]) & (table[w.SUBMIT] <= span[1]) & (table[w.STATE] == w.DONE))
+    times = {"wait_s": spread(table[w.WAITED, mine], 1000), "jct_s": spread(jct_ms(table)[mine], 1000)}
+    return {"jobs": len(mine), **times, **numbers(result.events, result.cluster.nodes, *span, power)}

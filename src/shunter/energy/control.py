@@ -1,0 +1,112 @@
+"""When nodes sleep and wake: the rule of Helios' cluster energy saving (CES), Hu et al., SC 2021."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from shunter.errors import EnergyError
+from shunter.world import F64, I64
+
+FIRST = 6  # steps in which demand is only followed: nothing is known of the past yet
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The thresholds of the rule; a step is ten minutes.  In the authors' code they are h, f, xi_H, xi_F, de, ..."""
+
+    past: int = 3  # h: demand must have fallen against the mean of so many steps before
+    ahead: int = 18  # f: and the forecast for so many steps must be lower still
+    fell: float = 0.5  # xi_H: by how many nodes demand must have fallen
+    falls: float = 1.0  # xi_F: how many nodes the forecast must be below the present
+    least: int = 2  # de: fewer nodes than that are not put to sleep
+    buffer: int = 5  # nodes that stay awake beyond those in use
+    keep: int = 12  # after a wake-up, nothing sleeps for so many steps
+
+    def __post_init__(self) -> None:
+        for name, low in {"past": 1, "ahead": 1, "fell": 0, "least": 1, "buffer": 0, "keep": 0}.items():
+            if not getattr(self, name) >= low:
+                raise EnergyError(f"{name} must be {low} or more, got {getattr(self, name)}; correct it")
+
+
+PRESETS = {  # as published, by cluster
+    "venus": Settings(),
+    "earth": Settings(6, 18, 1, 1, 5, 5, 12),
+    "saturn": Settings(6, 18, 1, 1, 1, 5, 12),
+    "uranus": Settings(3, 18, 1, 1, 1, 7, 12),
+    "philly": Settings(2, 30, 0.1, 0, 1, 20, 10),
+}
+
+
+class Awake(NamedTuple):
+    """What the rule remembers: how many nodes are awake, and until which step nothing sleeps."""
+
+    nodes: int
+    hold: int = 0
+
+
+class Demand(NamedTuple):
+    """What the rule is told at one step."""
+
+    step: int
+    used: int  # nodes that are needed now
+    recent: float  # the mean over the steps before
+    near: float  # the forecast mean over the next `ahead` steps; NaN: there is no forecast, only the past counts
+    far: float  # and over twice as many
+    total: int  # nodes that there are
+
+
+def controlled(awake: Awake, demand: Demand, settings: Settings) -> Awake:
+    """How many nodes are to be awake from this step on."""
+    step, used, total = demand.step, demand.used, demand.total
+    wanted = min(used + settings.buffer, total)
+    if awake.nodes < min(used, total):
+        return Awake(wanted, step + settings.keep)
+    nodes = min(awake.nodes, total)
+    if step < awake.hold or not _falling(demand, settings):
+        return awake._replace(nodes=nodes)
+    spare = nodes - min(nodes, wanted)
+    return awake._replace(nodes=nodes - spare if spare >= settings.least else nodes)
+
+
+def _falling(demand: Demand, settings: Settings) -> bool:
+    """Whether demand has fallen, and is not about to rise again."""
+    if demand.recent - demand.used < settings.fell:
+        return False
+    falls = demand.used - demand.near >= settings.falls and demand.near >= demand.far
+    return falls or math.isnan(demand.near)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What came of the rule, from step to step."""
+
+    used: I64  # (steps,) nodes
+    total: I64
+    awake: I64
+    change: I64  # nodes woken, or below 0 put to sleep
+    shortage: I64  # nodes that were in use, but asleep until this step
+
+
+def run_series(used: I64, total: I64, near: F64, far: F64, settings: Settings) -> Course:
+    """The rule on a whole series; ``near`` and ``far`` are the forecasts made at each step."""
+    steps = len(used)
+    nodes, shortage = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
+    sums = np.concatenate([[0], np.cumsum(used)])
+    awake = Awake(0)
+    for i in range(steps):
+        if i < FIRST:
+            awake = Awake(min(int(used[i]) + settings.buffer, int(total[i])))
+        else:
+            first = max(i - settings.past, 0)
+            recent = (sums[i] - sums[first]) / (i - first)
+            shortage[i] = max(int(used[i]) - awake.nodes, 0)
+            demand = Demand(i, int(used[i]), float(recent), float(near[i]), float(far[i]), int(total[i]))
+            awake = controlled(awake, demand, settings)
+        nodes[i] = awake.nodes
+    change = np.diff(nodes, prepend=nodes[:1])
+    change[:FIRST] = 0
+    return Course(used, total, nodes, change, shortage)
