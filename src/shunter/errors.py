@@ -7,8 +7,8 @@ ShunterError
  │   ├─ PolicyError       a policy string, class or parameter
  │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
- │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
+ │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -49,12 +49,12 @@ class NetworkError(InputError):
     """A network, a model that trains on it, or a placement is wrong."""
 
 
-class EnergyError(InputError):
-    """A node series, a forecast of it, or what nodes draw is wrong."""
-
-
 class SharingError(InputError):
     """What was measured of workloads that share a GPU is wrong, or can't be measured here."""
+
+
+class EnergyError(InputError):
+    """A node series, a forecast of it, or what nodes draw is wrong."""
 
 
 class RunError(InputError):

@@ -23,6 +23,12 @@ def load(module: str, what: str) -> Any:
         raise InputError(f"{what} needs {module.partition('.')[0]} ({error}); {remedy(module)}") from None
 
 
+def require(module: str, what: str) -> None:
+    """Refuse what needs an optional library that is missing, without importing it where it is there."""
+    if not is_there(module):
+        load(module, what)
+
+
 def is_there(module: str) -> bool:
     """Whether an optional library is installed, without importing it."""
     return importlib.util.find_spec(module.partition(".")[0]) is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
-from shunter import registry, runs, scenes
-from shunter.errors import TraceError
+from shunter import extras, registry, runs, scenes
+from shunter.errors import InputError, TraceError
 from shunter.model import GPU, Trace
 from shunter.predictors.lessons import TRUTH, lessons_for, requests_of, without_truth
 from shunter.predictors.noise import noisy_times
@@ -125,3 +127,10 @@ def test_a_window_keeps_what_was_before_as_history():
 def test_windows_that_hold_nothing(since, until, why):
     with pytest.raises(TraceError, match=why):
         scenes.scene(with_habits(50), "1x8", since=since, until=until)
+
+
+def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    monkeypatch.setattr(extras, "is_there", lambda module: False)
+    with pytest.raises(InputError, match=r"lightgbm .*pip install 'shunter\[ml\]'"):
+        runs.run(scenes.scene(with_habits(50), "1x8"), "qssf")

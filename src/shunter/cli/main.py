@@ -23,6 +23,7 @@ from shunter.cli import (
     reproduce,
     simulate,
     traces,
+    tune,
 )
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
@@ -81,6 +82,7 @@ app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
 app.add_typer(network.app, name="network")

@@ -70,24 +70,24 @@ class Ces:
         return needs
 
     @property
-    def placement(self) -> str:
-        """How jobs are placed, by which it is known who can never run."""
-        return str(getattr(self.inner, "placement", "count"))
-
-    @property
     def model(self) -> str:
-        """The model that makes its estimates; "": none does."""
+        """The model that its estimates come from, "": none does."""
         return str(getattr(self.inner, "model", ""))
 
     @property
     def forecasts(self) -> bool:
-        """Whether it is to be told how many jobs came before."""
+        """Whether it goes by what is expected to be submitted."""
         return bool(getattr(self.inner, "forecasts", False))
 
     @property
     def shares(self) -> bool:
-        """Whether it lets jobs share GPUs."""
+        """Whether it puts several jobs on a GPU."""
         return bool(getattr(self.inner, "shares", False))
+
+    @property
+    def placement(self) -> str:
+        """How jobs are placed, by which it is known who can never run."""
+        return str(getattr(self.inner, "placement", "count"))
 
     def estimate_source(self, trace: Trace) -> str:
         """Where its estimates come from."""

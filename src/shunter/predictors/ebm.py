@@ -33,6 +33,7 @@ class Ebm(Model):
 
     name: ClassVar[str] = "ebm"
     libraries: ClassVar[tuple[str, ...]] = ("interpret-core",)
+    module: ClassVar[str] = "interpret.glassbox"
 
     settings: str = param("fast", "fast, or as Lucid's authors set it: far slower", choices=("fast", "published"))
     bags: int = param(4, "blocks of time, each left out by one machine, whose mean is taken", low=2, high=32)

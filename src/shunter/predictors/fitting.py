@@ -85,6 +85,7 @@ class Model:
 
     name: ClassVar[str] = ""
     libraries: ClassVar[tuple[str, ...]] = ()
+    module: ClassVar[str] = ""  # of the library that trains it
 
     half_life: float = param(f.HALF_LIFE_DAYS, "days after which an ended job counts half", low=0.01, high=3650)
 

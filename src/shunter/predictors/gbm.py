@@ -22,6 +22,7 @@ class Gbm(Model):
 
     name: ClassVar[str] = "gbm"
     libraries: ClassVar[tuple[str, ...]] = ("lightgbm",)
+    module: ClassVar[str] = "lightgbm"
 
     rounds: int = param(600, "trees of a booster at most", low=1, high=10_000)
     rate: float = param(0.05, "learning rate", low=1e-4, high=1, scale="log")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from shunter import extras
 from shunter import world as w
 from shunter.model import GPU, Trace, View
 from shunter.predictors.features import stream
@@ -122,6 +123,8 @@ def past_of(history: Trace, at: int, half_life: float) -> Known:
 def lessons_for(name: str, window: Trace, history: Trace | None, forecasts: bool = False) -> Lessons:
     """Fit models to what was before a window; not at all, where that is too little."""
     kind, fitted, arrivals = model(name), None, None
+    if kind.module:  # it may be needed only after days of simulated time, but is asked for now
+        extras.require(kind.module, f"an estimate by model '{name}'")
     if history is not None and len(history):
         past = past_of(history, int(window.submit[0]), kind.half_life)
         fitted = fit_once(kind, past) if len(past) >= FEWEST else None
