@@ -89,21 +89,6 @@ class Ces:
         """How jobs are placed, by which it is known who can never run."""
         return str(getattr(self.inner, "placement", "count"))
 
-    @property
-    def model(self) -> str:
-        """The model that makes its estimates; "": none does."""
-        return str(getattr(self.inner, "model", ""))
-
-    @property
-    def forecasts(self) -> bool:
-        """Whether it is to be told how many jobs came before."""
-        return bool(getattr(self.inner, "forecasts", False))
-
-    @property
-    def shares(self) -> bool:
-        """Whether it lets jobs share GPUs."""
-        return bool(getattr(self.inner, "shares", False))
-
     def estimate_source(self, trace: Trace) -> str:
         """Where its estimates come from."""
         if hasattr(self.inner, "estimate_source"):
