@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import measures, workload
+from benchmarks import measures, predicting, workload
 from benchmarks.measures import QUICK, Row, Size
 
 
@@ -32,6 +32,7 @@ def rows(size: Size) -> Iterator[Row]:
     yield from measures.placements(size)
     yield from measures.shared_links(trace, size)
     yield from measures.large_cluster(size)
+    yield from predicting.predictors(size)
     yield from measures.correctness(size)
     yield from measures.peer_rows(trace, size)
 
@@ -58,7 +59,7 @@ def table(found: list[Row], title: str) -> Table:
     """The rows as a table."""
     made = Table("what", "measure", "aim", "measured", "verdict", title=title, title_justify="left")
     for row in found:
-        aim = "-" if row.aim is None else f"{'<=' if row.at_most else '>='} {row.aim:,.0f}"
+        aim = "-" if row.aim is None else f"{'<=' if row.at_most else '>='} {row.aim:,g}"
         style = "" if row.aim is None else "green" if row.met else "red"
         made.add_row(row.what, row.measure, aim, number(row.measured, row.unit), Text(row.verdict, style))
     return made

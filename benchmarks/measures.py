@@ -56,9 +56,10 @@ class Size:
     starts: bool = True  # whether starting with an empty cache is measured
     rows: int = 1_200_000  # of the log that is read
     racks: int = 1_024  # of 8 machines of 8 GPUs, of the large cluster
+    learned: int = 100_000  # jobs that models are fitted to
 
 
-QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16)
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16, 400)
 
 
 @dataclass(frozen=True)

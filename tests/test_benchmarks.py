@@ -43,6 +43,7 @@ def test_it_says_what_it_was_measured_on(told):
         "reading",
         "network",
         "large cluster",
+        "predictors",
         "correctness",
     ],
 )

@@ -248,3 +248,12 @@ def test_runs_draw_workloads_and_learn_from_the_past():
     trace = dataclasses.replace(scenes.read_trace("synthetic:jobs=800,gpus=32,load=1.3,seed=2"), name="t")
     result = runs.run(scenes.scene(trace, "8x4", since="+1"), "lucid:estimate=rolling")
     assert (result.table[w.STATE] == w.DONE).all()
+
+
+def test_what_ends_in_the_profiler_is_learned_from():
+    """Most jobs end there, and the model is fitted to them all the same."""
+    rows = [(200 * job, 20 + job % 7, 1, LIGHT) for job in range(900)]
+    simulator, _, memory = play("lucid:estimate=gbm,refit=1,profile_time=100,profile_nodes=1", rows, FOUR)
+    assert simulator.over
+    assert memory.lessons.fitted.rows > 400
+    assert memory.lessons.fitted.error < 0.5

@@ -34,7 +34,7 @@ def live(learned, trace, use=None):
 def stump(habits) -> Fitted:
     """A model with one split: who asks for a day or more takes twice as long as before, others half as long."""
     trees = Trees(
-        np.array([[f.F_LIMIT, -1, -1], [1, 0, 0], [2, 0, 0], [1, 0, 0]]),
+        np.array([[f.F_LIMIT, 1, 2, 1], [-1, 0, 0, 0], [-1, 0, 0, 0]]),
         np.array([np.log(86_000.0), 0.0, 0.0]),
         np.log([1.0, 0.5, 2.0]),
         np.array([0]),

@@ -19,7 +19,7 @@ from shunter.predictors.history import History
 from shunter.predictors.trees import Trees, no_trees
 
 TREES = Trees(
-    np.array([[1, -1, -1], [1, 0, 0], [2, 0, 0], [1, 0, 0]]), np.ones(3), np.arange(3.0), np.zeros(1), np.ones(1)
+    np.array([[1, 1, 2, 1], [-1, 0, 0, 0], [-1, 0, 0, 0]]), np.ones(3), np.arange(3.0), np.zeros(1), np.ones(1)
 )
 
 

@@ -78,10 +78,10 @@ def _edges(trees: Trees, root: int, column: int) -> F64:
     found, left = set(), [root]
     while left:
         node = left.pop()
-        if trees.nodes[FEATURE, node] != LEAF:
-            if trees.nodes[FEATURE, node] == column and np.isfinite(trees.threshold[node]):
+        if trees.nodes[node, FEATURE] != LEAF:
+            if trees.nodes[node, FEATURE] == column and np.isfinite(trees.threshold[node]):
                 found.add(float(trees.threshold[node]))
-            left += {int(trees.nodes[way, node]) for way in (LOWER, UPPER, MISSING)}
+            left += {int(trees.nodes[node, way]) for way in (LOWER, UPPER, MISSING)}
     return np.array(sorted(found))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from shunter.arrays import F1
 from shunter.compiled import kernel
 from shunter.predictors import features as f
-from shunter.predictors.trees import Trees, evaluate
+from shunter.predictors.trees import Trees, evaluate, evaluate_all
 from shunter.world import F64
 
 HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
@@ -48,22 +48,27 @@ class Fitted:
 
 
 @kernel
-def expect(trees: Trees, numbers: F1, row: F64) -> float:
-    """The estimate for a row in seconds: a mix of the rolling mean and the model, or the one that there is."""
+def mixed(numbers: F1, row: F64, log_factor: float) -> float:
+    """Seconds: what the model says relative to ``recent``, mixed with the rolling mean, within bounds."""
     alpha, near = numbers[ALPHA], row[f.F_RECENT]
-    seconds = math.exp(near)
-    if alpha < 1.0 and len(trees.roots) > 0:
-        seconds = math.exp(min(near + evaluate(trees, row), 50.0))
+    seconds = math.exp(min(near + log_factor, 50.0))
     if alpha > 0.0 and not math.isnan(row[f.F_HISTORY]):
         seconds = alpha * math.exp(near + row[f.F_HISTORY]) + (1.0 - alpha) * seconds
     return float(max(min(seconds, numbers[LONGEST]), 1.0))
 
 
 @kernel
+def expect(trees: Trees, numbers: F1, row: F64) -> float:
+    """The estimate for a row in seconds."""
+    return mixed(numbers, row, evaluate(trees, row))
+
+
+@kernel
 def expect_all(trees: Trees, numbers: F1, rows: F64, seconds: F64) -> None:
     """The estimate for every row in seconds."""
+    evaluate_all(trees, rows, seconds)
     for at in range(rows.shape[0]):
-        seconds[at] = expect(trees, numbers, rows[at])
+        seconds[at] = mixed(numbers, rows[at], seconds[at])
 
 
 def estimates(fitted: Fitted, rows: F64) -> F64:

@@ -17,14 +17,15 @@ from shunter.compiled import kernel
 from shunter.world import F64
 
 LEAF = -1
-# -- rows of `nodes`: feature (LEAF: none), children where it is at most the threshold or above it, and where it is NaN
+TOGETHER = 256  # rows
+# -- columns of `nodes`: feature (LEAF: none), children where it is at most the threshold, above it, and NaN
 FEATURE, LOWER, UPPER, MISSING = range(4)
 
 
 class Trees(Arrays):
     """A sum of decision trees over rows of features."""
 
-    nodes: I2  # (4, nodes)
+    nodes: I2  # (nodes, 4)
     threshold: F1  # (nodes,)
     value: F1  # (nodes,) of a leaf what it adds; of an inner node what is expected there, for explanations
     roots: I1  # (trees,)
@@ -32,17 +33,19 @@ class Trees(Arrays):
 
 
 @kernel
+def below(trees: Trees, node: int, row: F64) -> int:
+    """The child of a node that a row falls into; computed, not branched to, because nobody can foretell which."""
+    value = row[trees.nodes[node, FEATURE]]
+    upper, missing = value > trees.threshold[node], value != value  # noqa: PLR0124 NaN alone
+    return int(trees.nodes[node, LOWER + upper + 2 * missing])
+
+
+@kernel
 def leaf_of(trees: Trees, root: int, row: F64) -> int:
     """The leaf of a tree that a row falls into."""
     node = root
-    while trees.nodes[FEATURE, node] != LEAF:
-        value = row[trees.nodes[FEATURE, node]]
-        if math.isnan(value):
-            node = trees.nodes[MISSING, node]
-        elif value <= trees.threshold[node]:
-            node = trees.nodes[LOWER, node]
-        else:
-            node = trees.nodes[UPPER, node]
+    while trees.nodes[node, FEATURE] != LEAF:
+        node = below(trees, node, row)
     return int(node)
 
 
@@ -57,9 +60,14 @@ def evaluate(trees: Trees, row: F64) -> float:
 
 @kernel
 def evaluate_all(trees: Trees, rows: F64, values: F64) -> None:
-    """The model's value for every row."""
-    for at in range(rows.shape[0]):
-        values[at] = evaluate(trees, rows[at])
+    """The model's value for every row; some rows at a time, so that a tree stays in the cache for all of them."""
+    for first in range(0, rows.shape[0], TOGETHER):
+        last = min(first + TOGETHER, rows.shape[0])
+        for at in range(first, last):
+            values[at] = trees.base[0]
+        for root in trees.roots:
+            for at in range(first, last):
+                values[at] += trees.value[leaf_of(trees, root, rows[at])]
 
 
 @kernel
@@ -74,14 +82,9 @@ def by_feature(trees: Trees, row: F64, parts: F64) -> None:
     """What every feature adds for a row: the change of what is expected at each split on the way to the leaf."""
     for root in trees.roots:
         node = root
-        while trees.nodes[FEATURE, node] != LEAF:
-            feature, before = trees.nodes[FEATURE, node], trees.value[node]
-            if math.isnan(row[feature]):
-                node = trees.nodes[MISSING, node]
-            elif row[feature] <= trees.threshold[node]:
-                node = trees.nodes[LOWER, node]
-            else:
-                node = trees.nodes[UPPER, node]
+        while trees.nodes[node, FEATURE] != LEAF:
+            feature, before = trees.nodes[node, FEATURE], trees.value[node]
+            node = below(trees, node, row)
             parts[feature] += trees.value[node] - before
 
 
@@ -108,7 +111,7 @@ class _Growing:
 
     def grown(self, base: float) -> Trees:
         """The trees as arrays."""
-        nodes = np.array(self.nodes, np.int64).reshape(-1, 4).T
+        nodes = np.array(self.nodes, np.int64).reshape(-1, 4)
         return Trees(nodes, np.array(self.threshold), np.array(self.value), np.array(self.roots), np.array([base]))
 
 
@@ -121,9 +124,9 @@ def mean_of(models: Sequence[Trees]) -> Trees:
     """The mean of several models as one."""
     count = len(models)
     offsets = np.cumsum([0, *(len(model.value) for model in models)])[:-1]
-    nodes = [model.nodes + np.array([[0], [at], [at], [at]]) for model, at in zip(models, offsets, strict=True)]
+    nodes = [model.nodes + np.array([0, at, at, at]) for model, at in zip(models, offsets, strict=True)]
     return Trees(
-        np.concatenate(nodes, axis=1),
+        np.concatenate(nodes),
         np.concatenate([model.threshold for model in models]),
         np.concatenate([model.value for model in models]) / count,
         np.concatenate([model.roots + at for model, at in zip(models, offsets, strict=True)]),
