@@ -134,7 +134,7 @@ def run_cases(
 ) -> Trials:
     """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
     cases = list(dict.fromkeys(cases))
-    scenes = {
+    places = {
         case.place: scenes.scene(
             workloads[case.workload], case.cluster, network=case.network, contention=case.contention
         )
@@ -143,15 +143,15 @@ def run_cases(
     trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
     workers = workers or usable_cores()
     if min(workers, len(trials)) > 1:
-        compile_once(scenes[cases[0].place], cases[0].policy)
+        compile_once(places[cases[0].place], cases[0].policy)
     steps = [len(workloads[trial.case.workload]) for trial in trials]
-    found = run_tasks(_run, scenes, trials, steps, workers, progress)
+    found = run_tasks(_run, places, trials, steps, workers, progress)
     rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
     return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
 
 
-def _run(scenes: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
-    result = runs.run(scenes[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
+def _run(places: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
+    result = runs.run(places[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
     return Outcome(_numbers(result), jct, _course(result) if trial.course else None, result.digest)
