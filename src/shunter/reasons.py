@@ -25,4 +25,6 @@ CODES = {
     "unplanned": "too many jobs are ahead of it to plan its turn (how many are planned)",
     "offer": "GPUs are free, but closer ones are worth waiting for (the tier that it waits for, for how many ms from "
     "when it began to wait, tuned from how many waits; -1: not tuned)",
+    "profile": "it is to be profiled first, and the profiler is busy (jobs before it when it came)",
+    "order": "neither free GPUs nor a job to share with were there for it (jobs before it when it came)",
 }

@@ -57,7 +57,7 @@ def run(
     if costs is not None:
         trace = with_models(trace, seed)
     check(dataclasses.replace(scene, trace=trace), chosen)
-    scenario = Scenario(network=costs, contention=scene.contention)
+    scenario = Scenario(network=costs, contention=scene.contention, workloads=_workloads(chosen, trace, seed))
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, memory=taught(chosen, scene, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
@@ -69,13 +69,24 @@ def run(
     return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers)
 
 
+def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
+    """What each job does to its GPUs, for a policy that lets several share one: as measured."""
+    if not getattr(policy, "shares", False):
+        return None
+    from shunter.sharing.drawing import workloads_of
+    from shunter.sim.scenario import Workloads
+
+    return Workloads(*workloads_of(trace, seed))
+
+
 def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
     """The memory of a policy that learns, with lessons from the jobs before the window; None for any other."""
     if not getattr(policy, "model", ""):
         return None
     from shunter.predictors.lessons import lessons_for
 
-    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history))
+    forecasts = getattr(policy, "forecasts", False)
+    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history, forecasts))
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class TestBuiltIn(PolicyConformance):
 
 
 class TestPairs(PolicyConformance):
-    """Gandiva puts two jobs on the same GPUs."""
+    """Those that put two jobs on the same GPUs."""
 
     tenants = 2
 
@@ -66,6 +66,11 @@ class TestPairs(PolicyConformance):
             "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
             "gandiva:packing=true,slicing=true,look_again=5",
             "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
+            "lucid:estimate=rolling,profile_time=20",
+            "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
+            "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
+            "lucid:estimate=rolling,packing=false",
+            "lucid:estimate=rolling,profiling=false,dynamic=false",
         ]
     )
     def policy(self, request):

@@ -11,13 +11,14 @@ from shunter import world as w
 from shunter.errors import ModelError
 from shunter.predictors import features as f
 from shunter.predictors.blend import Blend
+from shunter.predictors.ebm import Ebm
 from shunter.predictors.fitted import estimates, quantiles
 from shunter.predictors.fitting import Known, calibrated, known
 from shunter.predictors.gbm import Gbm
 from shunter.predictors.history import History
 from shunter.predictors.models import model
 
-QUICK = {"rounds": 80, "rate": 0.1, "smallest": 20}
+QUICK = {"rounds": 80, "rate": 0.1, "smallest": 20, "bags": 2}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,21 @@ def test_a_model_beats_the_rolling_mean(split, gbm):
     history = History().fit(known(trace, rows, at))
     assert error(gbm, split) < 0.8 * error(history, split)
     assert error(gbm, split) < 0.45  # what the users themselves do not know is 0.32
-    assert next(iter(gbm.importance)) in ("request_mean", "user_gpus_mean", "request_last")
+    assert next(iter(gbm.importance)) in ("request_mean", "user_gpus_mean", "request_previous")
+
+
+@pytest.fixture(scope="module")
+def ebm(split):
+    pytest.importorskip("interpret", reason="no interpret; ./scripts/install all,dev has it")
+    trace, rows, at = split
+    return Ebm(bags=2).fit(known(trace, rows, at))
+
+
+def test_an_ebm_has_terms(split, ebm):
+    assert error(ebm, split) < 0.45
+    assert len(ebm.terms) == len(ebm.trees.roots) > 10
+    assert set(ebm.importance) == set(ebm.terms)
+    assert {part for term in ebm.terms for part in term.split(" & ")} <= set(f.NAMES)
 
 
 def test_quantiles_hold(split, gbm):
@@ -83,8 +98,9 @@ def test_a_blend_is_a_mix(split, gbm):
     trace, rows, at = split
     blend = Blend(**QUICK, weight=0.3).fit(known(trace, rows, at))
     np.testing.assert_array_equal(blend.trees.value, gbm.trees.value)
-    mixed = 0.3 * np.exp(rows[at:, f.F_HISTORY]) + 0.7 * estimates(gbm, rows[at:])
-    np.testing.assert_allclose(estimates(blend, rows[at:]), mixed)
+    some = rows[2_000:]
+    rolling = np.exp(some[:, f.F_RECENT] + some[:, f.F_HISTORY])
+    np.testing.assert_allclose(estimates(blend, some), 0.3 * rolling + 0.7 * estimates(gbm, some))
 
 
 def test_what_was_fitted_is_said(split, gbm):

@@ -15,7 +15,6 @@ from shunter.model import Trace
 from shunter.predictors import features as f
 
 DAY = 86_400_000
-WEEK_S = 7 * 86_400
 BEGIN = 1_530_000_000_000
 JOB = st.tuples(
     st.integers(0, 3 * DAY).map(lambda ms: ms // 1000 * 1000),  # submit
@@ -61,7 +60,7 @@ class Reference:
     def mean(self, jobs, of):
         if not jobs:
             return math.nan
-        weights = [2.0 ** ((self.ends[j] - self.ends[jobs[-1]]) / (1000 * WEEK_S)) for j in jobs]
+        weights = [2.0 ** ((self.ends[j] - self.ends[jobs[-1]]) / DAY) for j in jobs]
         return sum(w * of(self.seconds(j)) for w, j in zip(weights, jobs, strict=True)) / sum(weights)
 
     def row(self) -> dict[str, float]:
@@ -84,34 +83,50 @@ class Reference:
         chain = (same, *(groups[name] for name in ("user_name", "name", "user_gpus", "user", "gpus", "all")))
         nearest = next(filter(None, chain), [])
         user, before = groups["user"], self.like(self.known, known=("user",))
+        base = self.recent(same, groups)
+        limit = math.log(trace.limit[job] / 1000) if trace.limit[job] else nan
         row = {
+            "recent": base,
             "gpus": math.log2(max(trace.gpus[job] // 1000, 1)),
             "share": min(trace.gpus[job] / 1000, 1),
             "cpus": math.log2(cpus) if cpus else nan,
             "mem": nan,
-            "limit": math.log(trace.limit[job] / 1000) if trace.limit[job] else nan,
+            "limit": limit,
+            "slack": limit - base,
             "hour": moment.hour + moment.minute / 60 + moment.second / 3600 if dated else nan,
             "weekday": moment.weekday() if dated else nan,
             "day": moment.day if dated else nan,
             **dict.fromkeys(("gpu_util", "gpu_mem", "mem_util"), nan),
-            "history": math.log(self.mean(nearest, float)) if nearest else nan,
-            "user_last_two": math.log(np.mean([self.seconds(j) for j in user[-2:]])) if user else nan,
+            "history": math.log(self.mean(nearest, float)) - base if nearest else nan,
+            "user_last_two": math.log(np.mean([self.seconds(j) for j in user[-2:]])) - base if user else nan,
             "user_gap": self.log_since(trace.submit[before[-1]]) if before else nan,
         }
-        row |= {f"{name}_mean": self.mean(jobs, math.log) for name, jobs in groups.items()}
-        for name in ("user", "request", "user_name", "name"):
-            row[f"{name}_last"] = math.log(self.seconds(groups[name][-1])) if groups[name] else nan
+        row |= {f"{name}_mean": self.mean(jobs, math.log) - base for name, jobs in groups.items()}
+        for at, word in ((1, "last"), (2, "previous")):
+            for name in ("user", "request", "user_name", "name"):
+                enough = len(groups[name] or ()) >= at
+                row[f"{name}_{word}"] = math.log(self.seconds(groups[name][-at])) - base if enough else nan
         for name in ("user", "request", "user_name"):
             row[f"{name}_ended"] = nan if groups[name] is None else math.log1p(len(groups[name]))
-        for name, like in (("user", ()), ("request", request)):
-            seen = self.like(self.known, *like, known=("user",))
-            row[f"{name}_open"] = nan if seen is None else math.log1p(len(seen) - len(groups[name]))
+        seen = {"user": before, "request": self.like(self.known, *request, known=("user",))}
+        still = {name: None if jobs is None else [j for j in jobs if j not in past] for name, jobs in seen.items()}
+        for name, jobs in still.items():
+            row[f"{name}_open"] = nan if jobs is None else math.log1p(len(jobs))
+        for name, jobs in still.items():
+            row[f"{name}_open_age"] = self.log_since(np.mean(trace.submit[jobs])) - base if jobs else nan
         for name in ("user", "request"):
-            row[f"{name}_age"] = self.log_since(self.ends[groups[name][-1]]) if groups[name] else nan
+            row[f"{name}_age"] = self.log_since(self.ends[groups[name][-1]]) - base if groups[name] else nan
         return row
 
+    def recent(self, same, groups):
+        nearest = next(filter(None, (same, groups["request"], groups["user"])), None)
+        if nearest:
+            return math.log(self.seconds(nearest[-1]))
+        level = groups["gpus"] or groups["all"]
+        return self.mean(level, math.log) if level else math.log(3600)
+
     def log_since(self, then):
-        return math.log(max((self.now - int(then)) / 1000, 1.0))
+        return math.log(max((self.now - then) / 1000, 1.0))
 
 
 @settings(max_examples=60, deadline=None)
@@ -139,7 +154,7 @@ def test_what_ends_later_changes_nothing(jobs, data):
 def test_ends_can_be_told():
     trace = trace_of([(0, 60_000, 1000, 0, -1, -1, 0, 0), (120_000, 1, 1000, 0, -1, -1, 0, 0)])
     mean = f.NAMES.index("user_mean")
-    assert f.stream(trace)[1, mean] == pytest.approx(math.log(60))
+    assert f.stream(trace)[1, mean] == pytest.approx(0)
     assert math.isnan(f.stream(trace, ends=np.array([10**15, 10**15]))[1, mean])
 
 
@@ -157,7 +172,7 @@ def test_days_of_the_month(year):
 
 
 def test_every_feature_has_a_line():
-    assert len(f.NAMES) == f.WIDTH == f.F_AGES + len(f.AGES)
+    assert len(f.NAMES) == f.WIDTH == f.F_AGES + len(f.ACTIVE)
     assert all(doc and "\n" not in doc for doc in f.FEATURES.values())
     assert f.NAMES[f.F_HISTORY] == "history"
-    assert f.NAMES[f.F_MEANS] == "user_mean"
+    assert (f.NAMES[f.F_MEANS], f.NAMES[f.F_USE]) == ("user_mean", "gpu_util")

@@ -32,11 +32,11 @@ def live(learned, trace, use=None):
 
 @pytest.fixture(scope="module")
 def stump(habits) -> Fitted:
-    """A model with one split: who asks for a day or more takes two hours, others one minute."""
+    """A model with one split: who asks for a day or more takes twice as long as before, others half as long."""
     trees = Trees(
         np.array([[f.F_LIMIT, -1, -1], [1, 0, 0], [2, 0, 0], [1, 0, 0]]),
         np.array([np.log(86_000.0), 0.0, 0.0]),
-        np.log([60.0, 60.0, 7200.0]),
+        np.log([1.0, 0.5, 2.0]),
         np.array([0]),
         np.zeros(1),
     )
@@ -51,26 +51,26 @@ def test_live_estimates_are_those_of_a_batch(stump, habits):
     trace = habits(300)
     learned = prepare(stump, trace)
     seconds = estimates(stump, f.stream(trace))
-    np.testing.assert_array_equal(live(learned, trace), (1000 * seconds).astype(np.int64))
+    np.testing.assert_array_equal(live(learned, trace), (1000 * seconds + 0.5).astype(np.int64))
     np.testing.assert_array_equal(learned.rows, f.stream(trace))
 
 
-def test_the_mix_is_of_rolling_mean_and_trees(stump):
+def a_row(recent, history, limit=np.nan):
     row = np.full((1, f.WIDTH), np.nan)
-    row[0, f.F_HISTORY] = np.log(1000.0)
-    assert estimates(stump, row)[0] == pytest.approx(0.25 * 1000 + 0.75 * 60)
-    row[0, f.F_LIMIT] = np.log(90_000.0)
-    assert estimates(stump, row)[0] == pytest.approx(0.25 * 1000 + 0.75 * 7200)
-    row[0, f.F_HISTORY] = np.nan  # nothing has ended yet: the trees alone
-    assert estimates(stump, row)[0] == pytest.approx(7200)
+    row[0, f.F_RECENT], row[0, f.F_LIMIT] = np.log(recent), np.log(limit)
+    row[0, f.F_HISTORY] = np.log(history / recent)
+    return row
+
+
+def test_the_mix_is_of_rolling_mean_and_trees(stump):
+    assert estimates(stump, a_row(100, 1000))[0] == pytest.approx(0.25 * 1000 + 0.75 * 50)
+    assert estimates(stump, a_row(100, 1000, limit=90_000))[0] == pytest.approx(0.25 * 1000 + 0.75 * 200)
+    assert estimates(stump, a_row(100, np.nan))[0] == pytest.approx(50)  # nothing has ended yet: the trees alone
 
 
 def test_estimates_are_bounded(stump):
-    row = np.full((1, f.WIDTH), np.nan)
-    row[0, f.F_HISTORY] = np.log(1e12)
-    assert estimates(stump, row)[0] == 10 * stump.longest_s
-    row[0, f.F_HISTORY] = -50.0
-    assert estimates(dataclasses.replace(stump, alpha=1.0), row)[0] == 1.0
+    assert estimates(stump, a_row(1e12, 1e12))[0] == 10 * stump.longest_s
+    assert estimates(stump, a_row(1e-3, 1e-3))[0] == 1.0
 
 
 def test_a_window_goes_on_where_its_history_ends(habits):
@@ -79,7 +79,7 @@ def test_a_window_goes_on_where_its_history_ends(habits):
     learned = prepare(None, window, history)
     first = f.stream(whole)[250]
     f.fill_row(f.request_table(window), f.not_profiled(150), learned.seen, 0, learned.rows[0])
-    first[f.F_OPENS : f.F_OPENS + len(f.OPENS)] = 0.0  # what still runs is not in the window
+    first[f.F_OPENS : f.F_AGES] = [0, 0, np.nan, np.nan]  # what still runs is not in the window
     np.testing.assert_array_equal(learned.rows[0], first)
 
 

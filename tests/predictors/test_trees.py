@@ -35,7 +35,7 @@ def values(trees, rows):
 def test_the_same_as_lightgbm(missing, objective):
     lightgbm = pytest.importorskip("lightgbm", reason="no lightgbm; ./scripts/install all,dev has it")
     rows, target = table(2_000, 5, 0, missing)
-    options = {"objective": objective, "verbosity": -1, "num_threads": 2, "seed": 0}
+    options = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 0}
     booster = lightgbm.train(options, lightgbm.Dataset(rows, target), num_boost_round=30)
     trees = t.of_lightgbm(booster.dump_model())
     asked, _ = table(3_000, 5, 1, 0.3)  # also where nothing was missing when it was trained
@@ -84,3 +84,16 @@ def test_a_table_of_bins_as_a_tree(first, second, row, data):
 
 def test_no_trees_say_nothing():
     assert t.evaluate(t.no_trees(), np.zeros(3)) == 0.0
+
+
+def test_the_mean_of_models():
+    """Each of them a tree of one split and a tree that is a leaf."""
+    models = []
+    for shift in (0.0, 3.0):
+        growing = t._Growing()
+        leaves = growing.add(1 + shift), growing.add(2 + shift)
+        growing.roots += [growing.join(growing.add(0, 0, shift), *leaves, leaves[0]), growing.add(shift)]
+        models.append(growing.grown(shift))
+    mean = t.mean_of(models)
+    for row in np.array([[-1.0], [1.0], [5.0], [math.nan]]):
+        assert t.evaluate(mean, row) == pytest.approx(np.mean([t.evaluate(model, row) for model in models]))

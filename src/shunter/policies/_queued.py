@@ -19,7 +19,7 @@ from shunter.errors import PolicyError
 from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.learned import Learned
-from shunter.predictors.lessons import Lessons, model_named, requests_of
+from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, Job, World
 
@@ -172,9 +172,9 @@ class Queued:
 
     def _begin_learning(self, view: View, memory: QueueMemory) -> None:
         """Give the queue its model; without lessons it begins with rolling means."""
-        memory.lessons = memory.lessons or Lessons(model_named(self.model), None, requests_of(view), None)
+        memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
         self._use(memory, memory.lessons.prepared())
-        memory.due = memory.lessons.first_refit(view.now, self.refit)
+        memory.due = memory.lessons.next_look(view.now, self.refit)
 
     def _use(self, memory: QueueMemory, learned: Learned) -> None:
         assert memory.form is not None
@@ -187,9 +187,9 @@ class Queued:
         assert memory.lessons is not None
         assert memory.form is not None
         learned = queue_of(memory.form).learned
-        memory.lessons = memory.lessons.refitted(view.world, learned, memory.due)
+        memory.lessons = memory.lessons.refitted(view.world, learned, memory.due, self.refit)
         self._use(memory, memory.lessons.taught(learned))
-        memory.due = memory.lessons.next_refit(memory.due, self.refit)
+        memory.due = memory.lessons.next_look(memory.due, self.refit)
 
     def groups(self, memory: QueueMemory) -> tuple[I64, I64]:
         """The demand class and the pool of each job, of which its reasons speak."""

@@ -1,7 +1,9 @@
 """A job as numbers, all of them known when it is submitted, in kernels that simulations and batches share.
 
 Categories have no codes in a model: of a user, a name, a shape ... a row says what ended jobs of that group took, so
-that a model knows what to do about users who came after it was fitted.  What is not known is NaN.
+that a model knows what to do about users who came after it was fitted.  And what they took is told relative to what the
+nearest of them took most recently, ``recent``: a model says how much longer a job takes than that, which remains true
+when users turn to other work, while absolute times don't.  What is not known is NaN.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from shunter.predictors.groups import (
 )
 from shunter.world import F64, I64
 
-HALF_LIFE_DAYS = 7.0  # after which what an ended job took counts half as much
+HALF_LIFE_DAYS = 1.0  # after which what an ended job took counts half as much
 
 _WHO = {
     USER: ("user", "the user's jobs"),
@@ -47,47 +49,60 @@ _WHO = {
 MEANS = (USER, USER_REQUEST, USER_GPUS, USER_NAME, NAME, ACCOUNT, BY_VC, BY_GPUS, ALL)
 LASTS = (USER, USER_REQUEST, USER_NAME, NAME)
 COUNTS = (USER, USER_REQUEST, USER_NAME)
-OPENS = (USER, USER_REQUEST)
-AGES = (USER, USER_REQUEST)
+ACTIVE = (USER, USER_REQUEST)
 CHAIN = (USER_NAME_GPUS, USER_NAME, NAME, USER_GPUS, USER, BY_GPUS, ALL)  # where `history` looks, the nearest first
+NEAREST = (USER_NAME_GPUS, USER_REQUEST, USER)  # whose last is `recent`, the nearest first ...
+LEVELS = (BY_GPUS, ALL)  # ... else the mean of these
+FIRST_GUESS_S = 3600.0  # where nothing has ended yet
+
+
+def _each(groups: tuple[int, ...], suffix: str, doc: str) -> dict[str, str]:
+    return {f"{_WHO[group][0]}_{suffix}": doc.format(_WHO[group][1]) for group in groups}
+
 
 FEATURES: dict[str, str] = {  # in the order of a row
+    "recent": "log seconds of the last that ended of the nearest: same name and GPUs, same request, same user",
     "gpus": "GPUs that it asks for, log2",
     "share": "of each GPU, 0 to 1",
     "cpus": "CPU cores per GPU, log2",
     "mem": "GiB of memory per GPU, log2",
     "limit": "run time that its user requested, log of seconds",
+    "slack": "the same, relative to recent",
     "hour": "of its submission, with fractions",
     "weekday": "of its submission, 0 is Monday",
     "day": "of the month of its submission",
     "gpu_util": "GPU utilisation as profiled, %",
     "gpu_mem": "GPU memory as profiled, MiB",
     "mem_util": "utilisation of GPU memory as profiled, %",
-    "history": "rolling mean of the nearest group of ended jobs, log of seconds",
-    "user_last_two": "mean of the user's last two that ended, log of seconds",
+    "history": "log of the rolling mean of the nearest group of ended jobs, relative to recent",
+    "user_last_two": "log of the mean of the user's last two that ended, relative to recent",
     "user_gap": "since the user's last submission, log of seconds",
-    **{f"{_WHO[group][0]}_mean": f"decayed mean of log seconds of {_WHO[group][1]}" for group in MEANS},
-    **{f"{_WHO[group][0]}_last": f"log seconds of the last that ended of {_WHO[group][1]}" for group in LASTS},
-    **{f"{_WHO[group][0]}_ended": f"how many ended of {_WHO[group][1]}, log" for group in COUNTS},
-    **{f"{_WHO[group][0]}_open": f"how many wait or run of {_WHO[group][1]}, log" for group in OPENS},
-    **{f"{_WHO[group][0]}_age": f"since the last end of {_WHO[group][1]}, log of seconds" for group in AGES},
+    **_each(MEANS, "mean", "decayed mean of log seconds of {}, relative to recent"),
+    **_each(LASTS, "last", "log seconds of the last that ended of {}, relative to recent"),
+    **_each(LASTS, "previous", "log seconds of the last but one that ended of {}, relative to recent"),
+    **_each(COUNTS, "ended", "how many ended of {}, log"),
+    **_each(ACTIVE, "open", "how many wait or run of {}, log"),
+    **_each(ACTIVE, "open_age", "mean time since the submission of what waits or runs of {}, log, relative to recent"),
+    **_each(ACTIVE, "age", "since the last end of {}, log of seconds, relative to recent"),
 }
 NAMES = tuple(FEATURES)
-F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_HOUR, F_WEEKDAY, F_DAY, F_USE = range(9)
-F_HISTORY, F_LAST_TWO, F_GAP, F_MEANS = range(11, 15)
+F_RECENT, F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_SLACK, F_HOUR, F_WEEKDAY, F_DAY, F_USE = range(11)
+F_HISTORY, F_LAST_TWO, F_GAP, F_MEANS = range(13, 17)
 F_LASTS = F_MEANS + len(MEANS)
-F_COUNTS = F_LASTS + len(LASTS)
+F_PREVIOUS = F_LASTS + len(LASTS)
+F_COUNTS = F_PREVIOUS + len(LASTS)
 F_OPENS = F_COUNTS + len(COUNTS)
-F_AGES = F_OPENS + len(OPENS)
+F_OPEN_AGES = F_OPENS + len(ACTIVE)
+F_AGES = F_OPEN_AGES + len(ACTIVE)
 WIDTH = len(NAMES)
 
 # -- columns of `groups`: decayed weight, log seconds and seconds; the last two in seconds; how many ended, and when the
-# last did (ms); how many are open; when the last was submitted (ms)
-WEIGHT, LOGS, SECONDS, LAST, PREVIOUS, ENDED, ENDED_AT, OPEN, SUBMITTED_AT = range(9)
-GROUP_COLUMNS = 9
+# last did (ms); how many are open, and the sum of their submissions (ms); when the last was submitted (ms)
+WEIGHT, LOGS, SECONDS, LAST, PREVIOUS, ENDED, ENDED_AT, OPEN, OPEN_SUM, SUBMITTED_AT = range(10)
+GROUP_COLUMNS = 10
 # -- entries of `settings`: half-life in ms, whether submissions have a date
 HALF_LIFE, DATED = range(2)
-NEW, SUBMITTED, OVER = range(3)  # states of `met`
+NEW, OVER = -w.NEVER, w.NEVER  # in `submitted`
 
 
 class Seen(Arrays):
@@ -95,7 +110,7 @@ class Seen(Arrays):
 
     group_of: I2  # (GROUPINGS, jobs) a row of `groups`, -1: the job is in none
     groups: F2  # (groups, GROUP_COLUMNS)
-    met: I1  # (jobs,)
+    submitted: I1  # (jobs,) when each open job was submitted, ms; NEW: not yet, OVER: it has ended
     settings: F1
 
 
@@ -110,13 +125,14 @@ class Ended(Arrays):
 @kernel
 def note_submit(seen: Seen, job: int, now: int) -> None:
     """A job was submitted; to be said after its row has been filled, and harmless if said twice."""
-    if seen.met[job] != NEW:
+    if seen.submitted[job] != NEW:
         return
-    seen.met[job] = SUBMITTED
+    seen.submitted[job] = now
     for grouping in range(seen.group_of.shape[0]):
         group = seen.group_of[grouping, job]
         if group >= 0:
             seen.groups[group, OPEN] += 1
+            seen.groups[group, OPEN_SUM] += now
             seen.groups[group, SUBMITTED_AT] = now
 
 
@@ -124,8 +140,8 @@ def note_submit(seen: Seen, job: int, now: int) -> None:
 def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
     """A job has ended after so much run time."""
     seconds = max(took_ms / 1000.0, 1.0)
-    was_open = seen.met[job] == SUBMITTED
-    seen.met[job] = OVER
+    submitted = seen.submitted[job]
+    seen.submitted[job] = OVER
     for grouping in range(seen.group_of.shape[0]):
         group = seen.group_of[grouping, job]
         if group < 0:
@@ -141,8 +157,9 @@ def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
         row[LAST] = seconds
         row[ENDED] += 1
         row[ENDED_AT] = now
-        if was_open:
+        if submitted not in (NEW, OVER):
             row[OPEN] -= 1
+            row[OPEN_SUM] -= submitted
 
 
 @kernel
@@ -153,6 +170,20 @@ def rolling(seen: Seen, job: int) -> float:
         if group >= 0 and seen.groups[group, ENDED] > 0:
             return math.log(seen.groups[group, SECONDS] / seen.groups[group, WEIGHT])
     return np.nan
+
+
+@kernel
+def recent(seen: Seen, job: int) -> float:
+    """Log seconds of the last that ended of the nearest group; else the mean of those with as many GPUs, or of all."""
+    for grouping in NEAREST:
+        group = seen.group_of[grouping, job]
+        if group >= 0 and seen.groups[group, ENDED] > 0:
+            return math.log(seen.groups[group, LAST])
+    for grouping in LEVELS:
+        group = seen.group_of[grouping, job]
+        if seen.groups[group, ENDED] > 0:
+            return float(seen.groups[group, LOGS] / seen.groups[group, WEIGHT])
+    return math.log(FIRST_GUESS_S)
 
 
 @kernel
@@ -186,6 +217,7 @@ def fill_request(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
     row[F_CPUS] = log_or_nan(jobs[w.CPU, job] / 1000.0)
     row[F_MEM] = log_or_nan(jobs[w.MEM, job] / 1024.0)
     row[F_LIMIT] = math.log(jobs[w.LIMIT, job] / 1000.0) if jobs[w.LIMIT, job] > 0 else np.nan
+    row[F_SLACK] = row[F_LIMIT] - row[F_RECENT]
     row[F_HOUR], row[F_WEEKDAY], row[F_DAY] = np.nan, np.nan, np.nan
     if seen.settings[DATED] > 0:
         days = jobs[w.SUBMIT, job] // 86_400_000
@@ -199,34 +231,46 @@ def fill_request(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
 @kernel
 def fill_row(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
     """Describe a job that is being submitted, from what has ended by now; ``use`` is (3, jobs), NaN: not profiled."""
+    now, groups, near = jobs[w.SUBMIT, job], seen.groups, recent(seen, job)
+    row[F_RECENT] = near
     fill_request(jobs, use, seen, job, row)
-    now, groups = jobs[w.SUBMIT, job], seen.groups
-    row[F_HISTORY] = rolling(seen, job)
+    row[F_HISTORY] = rolling(seen, job) - near
     row[F_LAST_TWO], row[F_GAP] = np.nan, np.nan
     user = seen.group_of[USER, job]
     if user >= 0 and groups[user, ENDED] > 0:
         before = groups[user, PREVIOUS] if groups[user, ENDED] > 1 else groups[user, LAST]
-        row[F_LAST_TWO] = math.log((groups[user, LAST] + before) / 2)
+        row[F_LAST_TWO] = math.log((groups[user, LAST] + before) / 2) - near
     if user >= 0 and groups[user, SUBMITTED_AT] > -w.NEVER:
         row[F_GAP] = log_seconds(now - groups[user, SUBMITTED_AT])
     for at in range(len(MEANS)):
         group = seen.group_of[MEANS[at], job]
         known = group >= 0 and groups[group, ENDED] > 0
-        row[F_MEANS + at] = groups[group, LOGS] / groups[group, WEIGHT] if known else np.nan
+        row[F_MEANS + at] = groups[group, LOGS] / groups[group, WEIGHT] - near if known else np.nan
     for at in range(len(LASTS)):
         group = seen.group_of[LASTS[at], job]
-        known = group >= 0 and groups[group, ENDED] > 0
-        row[F_LASTS + at] = math.log(groups[group, LAST]) if known else np.nan
+        ended = groups[group, ENDED] if group >= 0 else 0.0
+        row[F_LASTS + at] = math.log(groups[group, LAST]) - near if ended > 0 else np.nan
+        row[F_PREVIOUS + at] = math.log(groups[group, PREVIOUS]) - near if ended > 1 else np.nan
     for at in range(len(COUNTS)):
         group = seen.group_of[COUNTS[at], job]
         row[F_COUNTS + at] = math.log1p(groups[group, ENDED]) if group >= 0 else np.nan
-    for at in range(len(OPENS)):
-        group = seen.group_of[OPENS[at], job]
-        row[F_OPENS + at] = math.log1p(groups[group, OPEN]) if group >= 0 else np.nan
-    for at in range(len(AGES)):
-        group = seen.group_of[AGES[at], job]
-        known = group >= 0 and groups[group, ENDED] > 0
-        row[F_AGES + at] = log_seconds(now - groups[group, ENDED_AT]) if known else np.nan
+    fill_active(seen, job, now, row)
+
+
+@kernel
+def fill_active(seen: Seen, job: int, now: int, row: F64) -> None:
+    """The part of a row about what waits and runs, and when the last ended."""
+    for at in range(len(ACTIVE)):
+        group = seen.group_of[ACTIVE[at], job]
+        row[F_OPENS + at], row[F_OPEN_AGES + at], row[F_AGES + at] = np.nan, np.nan, np.nan
+        if group < 0:
+            continue
+        of = seen.groups[group]
+        row[F_OPENS + at] = math.log1p(of[OPEN])
+        if of[OPEN] > 0:
+            row[F_OPEN_AGES + at] = log_seconds(now - of[OPEN_SUM] / of[OPEN]) - row[F_RECENT]
+        if of[ENDED] > 0:
+            row[F_AGES + at] = log_seconds(now - of[ENDED_AT]) - row[F_RECENT]
 
 
 @kernel
@@ -288,7 +332,7 @@ def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE
     groups = np.zeros((count, GROUP_COLUMNS))
     groups[:, SUBMITTED_AT] = -w.NEVER
     settings = np.array([half_life_days * 86_400_000, float(dated)])
-    return Seen(group_of, groups, np.zeros(group_of.shape[1], np.int64), settings)
+    return Seen(group_of, groups, np.full(group_of.shape[1], NEW), settings)
 
 
 def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_LIFE_DAYS) -> F64:

@@ -14,7 +14,6 @@ from shunter.predictors import features as f
 from shunter.predictors.trees import Trees, evaluate
 from shunter.world import F64
 
-FIRST_GUESS_S = 3600.0  # where nothing is known at all
 HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
 
 # -- entries of `numbers`: the weight of the rolling mean, and the longest estimate in seconds
@@ -27,7 +26,7 @@ class Fitted:
 
     name: str  # history, gbm, ebm, blend
     settings: dict[str, Any]
-    trees: Trees  # of log seconds
+    trees: Trees  # of log(seconds / recent)
     alpha: float  # weight of the rolling mean
     half_life_days: float  # of the decayed means in its rows
     longest_s: float  # of the jobs that it was fitted to
@@ -51,13 +50,12 @@ class Fitted:
 @kernel
 def expect(trees: Trees, numbers: F1, row: F64) -> float:
     """The estimate for a row in seconds: a mix of the rolling mean and the model, or the one that there is."""
-    alpha, seconds = numbers[ALPHA], FIRST_GUESS_S
-    if math.isnan(row[f.F_HISTORY]):
-        alpha = 0.0
-    else:
-        seconds = math.exp(row[f.F_HISTORY])
+    alpha, near = numbers[ALPHA], row[f.F_RECENT]
+    seconds = math.exp(near)
     if alpha < 1.0 and len(trees.roots) > 0:
-        seconds = alpha * seconds + (1.0 - alpha) * math.exp(min(evaluate(trees, row), 50.0))
+        seconds = math.exp(min(near + evaluate(trees, row), 50.0))
+    if alpha > 0.0 and not math.isnan(row[f.F_HISTORY]):
+        seconds = alpha * math.exp(near + row[f.F_HISTORY]) + (1.0 - alpha) * seconds
     return float(max(min(seconds, numbers[LONGEST]), 1.0))
 
 

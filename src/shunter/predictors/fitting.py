@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,14 @@ CALIBRATED = 0.2  # the last part of the ended jobs, on which residuals are meas
 QUANTILES = (0.1, 0.5, 0.9)
 
 
+class Table(NamedTuple):
+    """What trees are trained with."""
+
+    rows: F64  # (examples, features), in the order of time
+    target: F64
+    names: tuple[str, ...]  # of the features
+
+
 @dataclass(frozen=True, eq=False)
 class Known:
     """Jobs that had ended at an instant, in the order of their ends: their rows as of submission, what they took."""
@@ -37,8 +46,13 @@ class Known:
 
     @property
     def logs(self) -> F64:
-        """What is predicted: log seconds."""
+        """Log seconds."""
         return np.log(self.seconds)
+
+    @property
+    def table(self) -> Table:
+        """What trees say of these jobs: how many times longer than ``recent`` each takes, log."""
+        return Table(self.rows, self.logs - self.rows[:, f.F_RECENT], f.NAMES)
 
     def split(self, share: float) -> tuple[Known, Known]:
         """Those that ended first, and the last ones, so large a share of all."""
@@ -57,8 +71,8 @@ def known(trace: Trace, rows: F64, at: int, ends: I64 | None = None) -> Known:
 
 
 @dataclass(frozen=True)
-class Learner:
-    """A trained model's trees, and what matters in them."""
+class Trained:
+    """Trees, and what matters in them."""
 
     trees: Trees
     terms: tuple[str, ...] = ()
@@ -79,25 +93,25 @@ class Model:
         """The weight of the rolling mean in its estimates."""
         return 0.0
 
-    def learner(self, early: Known) -> Callable[[Known], Learner]:
-        """What trains it; anything that must be chosen is chosen on the earlier jobs alone."""
+    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+        """What trains it; anything that must be chosen is chosen on the earlier examples alone."""
         raise NotImplementedError
 
     def fit(self, jobs: Known) -> Fitted:
         """Fit to ended jobs; residuals are those of a model that knew all but the last fifth, on that fifth."""
         check_enough(len(jobs), self.name)
         early, late = jobs.split(CALIBRATED)
-        train = self.learner(early)
-        rehearsal = self._record(train(early), early, np.zeros(2), np.zeros((3, 3)), 0.0)
+        train = self.trainer(early.table)
+        rehearsal = self._record(train(early.table), early, np.zeros(2), np.zeros((3, 3)), 0.0)
         log_estimates = np.log(estimates(rehearsal, late.rows))
         error = float(np.abs(log_estimates - late.logs).mean())
-        return self._record(train(jobs), jobs, *calibrated(log_estimates, late.logs), error)
+        return self._record(train(jobs.table), jobs, *calibrated(log_estimates, late.logs), error)
 
-    def _record(self, learned: Learner, jobs: Known, edges: F64, spread: F64, error: float) -> Fitted:
+    def _record(self, trained: Trained, jobs: Known, edges: F64, spread: F64, error: float) -> Fitted:
         return Fitted(
             name=self.name,
             settings=asdict(self),
-            trees=learned.trees,
+            trees=trained.trees,
             alpha=self.alpha,
             half_life_days=self.half_life,
             longest_s=float(jobs.seconds.max()),
@@ -107,10 +121,15 @@ class Model:
             span=(int(jobs.submit.min()), int(jobs.submit.max())),
             fitted_at=jobs.at,
             error=error,
-            terms=learned.terms,
-            importance=dict(learned.importance),
-            versions={library: importlib.metadata.version(library) for library in self.libraries},
+            terms=trained.terms,
+            importance=dict(trained.importance),
+            versions=versions_of(self),
         )
+
+
+def versions_of(model: Model) -> dict[str, str]:
+    """The versions of the libraries that a model needs."""
+    return {library: importlib.metadata.version(library) for library in model.libraries}
 
 
 def check_enough(jobs: int, model: str) -> None:
@@ -144,7 +163,13 @@ def varying(rows: F64) -> list[int]:
     return [int(column) for column in np.flatnonzero(np.isfinite(low) & (high > low))]
 
 
-def named(columns: Sequence[int], values: Any) -> tuple[tuple[str, float], ...]:
-    """Features and a number for each, the largest first."""
-    pairs = ((f.NAMES[column], float(value)) for column, value in zip(columns, values, strict=True))
+def named(names: Sequence[str], values: Any) -> tuple[tuple[str, float], ...]:
+    """Names and a number for each, the largest first."""
+    pairs = ((name, float(value)) for name, value in zip(names, values, strict=True))
     return tuple(sorted(pairs, key=lambda pair: -pair[1]))
+
+
+def blocks(jobs: int, count: int) -> list[slice]:
+    """So many stretches of time, with as many jobs in each."""
+    edges = [jobs * at // count for at in range(count + 1)]
+    return [slice(first, last) for first, last in itertools.pairwise(edges)]

@@ -3,67 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shunter import extras
 from shunter.params import param
-from shunter.predictors import features as f
-from shunter.predictors.fitting import Known, Learner, Model, named
-from shunter.predictors.trees import of_lightgbm
-
-FEW = 20_000  # jobs
-WATCHED = 0.15  # the last part of the earlier jobs, on which rounds and objective are chosen
+from shunter.predictors.fitting import Model, Table, Trained, blocks, named
+from shunter.predictors.trees import mean_of, of_lightgbm
 
 
 @dataclass(frozen=True)
 class Gbm(Model):
-    """LightGBM on log run time; rounds and objective are chosen on the last jobs before those it is judged on."""
+    """LightGBM: the mean of several boosters, each stopped by the error on a block of time that it has not seen."""
 
     name: ClassVar[str] = "gbm"
     libraries: ClassVar[tuple[str, ...]] = ("lightgbm",)
 
-    rounds: int = param(600, "trees at most", low=1, high=10_000)
+    rounds: int = param(600, "trees of a booster at most", low=1, high=10_000)
     rate: float = param(0.05, "learning rate", low=1e-4, high=1, scale="log")
     leaves: int = param(31, "leaves of a tree", low=2, high=1024)
     smallest: int = param(50, "jobs in a leaf at least", low=1, high=100_000)
-    patience: int = param(30, "rounds without gain after which it stops", low=1, high=1000)
-    objective: str = param("auto", "what is minimised in log seconds", choices=("auto", "l1", "l2"))
+    patience: int = param(30, "rounds without gain after which a booster stops", low=1, high=1000)
+    bags: int = param(4, "blocks of time, and boosters", low=2, high=32)
+    objective: str = param("auto", "what is minimised, in logs; auto: the better one", choices=("auto", "l1", "l2"))
 
-    def learner(self, early: Known) -> Callable[[Known], Learner]:
-        """Choose objective and rounds by the mean |log error| of those of the earlier jobs that ended last."""
+    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+        """Choose what is minimised by the error on the blocks that each booster has not seen."""
         lightgbm = extras.load("lightgbm", f"model '{self.name}'")
-        first, last = early.split(WATCHED)
-        tried = [self._tried(lightgbm, objective, first, last) for objective in self._objectives()]
-        _, rounds, objective = min(tried)
+        objective = self.objective
+        if objective == "auto":
+            errors = {tried: self._boosters(lightgbm, tried, early)[1] for tried in ("l1", "l2")}
+            objective = min(errors, key=errors.__getitem__)
 
-        def train(jobs: Known) -> Learner:
-            booster = lightgbm.train(
-                self._settings(objective, len(jobs)), self._data(lightgbm, jobs), num_boost_round=rounds
-            )
-            gains = booster.feature_importance("gain")
-            return Learner(of_lightgbm(booster.dump_model()), (), named(range(f.WIDTH), gains / max(gains.sum(), 1e-9)))
+        def train(table: Table) -> Trained:
+            boosters, _ = self._boosters(lightgbm, objective, table)
+            gains = sum(booster.feature_importance("gain") for booster in boosters)
+            importance = named(table.names, gains / max(gains.sum(), 1e-9))
+            return Trained(mean_of([of_lightgbm(booster.dump_model()) for booster in boosters]), (), importance)
 
         return train
 
-    def _objectives(self) -> tuple[str, ...]:
-        return ("l1", "l2") if self.objective == "auto" else (self.objective,)
+    def _boosters(self, lightgbm: Any, objective: str, table: Table) -> tuple[list[Any], float]:
+        """A booster for each block of time that is left out, and the mean |error| on those blocks."""
+        with ThreadPoolExecutor(2) as pool:  # they need no lock; threads inside one would wait for each other
+            parts = blocks(len(table.target), self.bags)
+            done = list(pool.map(partial(self._boosted, lightgbm, objective, table), parts))
+        return [booster for booster, _ in done], float(np.concatenate([errors for _, errors in done]).mean())
 
-    def _tried(self, lightgbm: Any, objective: str, first: Known, last: Known) -> tuple[float, int, str]:
-        watch = self._data(lightgbm, last)
+    def _boosted(self, lightgbm: Any, objective: str, table: Table, left_out: slice) -> tuple[Any, Any]:
+        used = np.ones(len(table.target), bool)
+        used[left_out] = False
+        watched = table.rows[left_out], table.target[left_out]
+        data = lightgbm.Dataset(table.rows[used], table.target[used])
         booster = lightgbm.train(
-            self._settings(objective, len(first)),
-            self._data(lightgbm, first),
+            self._settings(objective),
+            data,
             num_boost_round=self.rounds,
-            valid_sets=[watch],
+            valid_sets=[lightgbm.Dataset(*watched, reference=data)],
             callbacks=[lightgbm.early_stopping(self.patience, verbose=False)],
         )
-        guesses = booster.predict(last.rows, num_iteration=booster.best_iteration)
-        return float(np.abs(guesses - last.logs).mean()), max(int(booster.best_iteration), 1), objective
+        return booster, np.abs(booster.predict(watched[0]) - watched[1])
 
-    def _settings(self, objective: str, jobs: int) -> dict[str, Any]:
+    def _settings(self, objective: str) -> dict[str, Any]:
         return {
             "objective": objective,
             "metric": "l1",
@@ -76,9 +81,6 @@ class Gbm(Model):
             "seed": 0,
             "deterministic": True,
             "force_row_wise": True,
-            "num_threads": 1 if jobs < FEW else 2,  # threads wait for each other longer than a small table takes
+            "num_threads": 1,
             "verbosity": -1,
         }
-
-    def _data(self, lightgbm: Any, jobs: Known) -> Any:
-        return lightgbm.Dataset(jobs.rows, jobs.logs, params={"verbosity": -1}, free_raw_data=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shunter.predictors.fitting import Known, Learner, Model
+from shunter.predictors.fitting import Model, Table, Trained
 from shunter.predictors.trees import no_trees
 
 
@@ -21,6 +21,6 @@ class History(Model):
         """All of an estimate is the rolling mean."""
         return 1.0
 
-    def learner(self, early: Known) -> Callable[[Known], Learner]:
+    def trainer(self, early: Table) -> Callable[[Table], Trained]:
         """There is nothing to train."""
-        return lambda jobs: Learner(no_trees())
+        return lambda table: Trained(no_trees())

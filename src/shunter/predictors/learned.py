@@ -32,7 +32,7 @@ def estimate(jobs: I64, use: F64, learned: Learned, job: int) -> int:
     """How long a job that arrives should run, from what has ended by now (ms); can be asked again once profiled."""
     f.fill_row(jobs, use, learned.seen, job, learned.rows[job])
     f.note_submit(learned.seen, job, jobs[w.SUBMIT, job])
-    return int(1000.0 * expect(learned.trees, learned.numbers, learned.rows[job]))
+    return int(1000.0 * expect(learned.trees, learned.numbers, learned.rows[job]) + 0.5)
 
 
 @kernel
@@ -68,7 +68,7 @@ def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
     """What had been seen of the history when the window begins."""
     both = f.nothing_seen(joined(history, window), window.dated, half_life)
     n, begins = len(history), int(window.submit[0]) if len(window) else w.NEVER
-    past = both.replace(group_of=both.group_of[:, :n], met=both.met[:n])
+    past = both.replace(group_of=both.group_of[:, :n], submitted=both.submitted[:n])
     f.walk(f.request_table(history), f.not_profiled(n), past, f.ended(history), begins, np.zeros((0, f.WIDTH)))
-    both.groups[:, f.OPEN] = 0  # what still runs is not in the window, so that nobody will say when it ends
-    return both.replace(group_of=both.group_of[:, n:], met=both.met[n:])
+    both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window: nobody will say when it ends
+    return both.replace(group_of=both.group_of[:, n:], submitted=both.submitted[n:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,20 +13,18 @@ import numpy as np
 from shunter import world as w
 from shunter.model import GPU, Trace, View
 from shunter.predictors.features import stream
-from shunter.predictors.fitted import Fitted
+from shunter.predictors.fitted import Fitted, estimates
 from shunter.predictors.fitting import FEWEST, Known, Model, known
 from shunter.predictors.learned import Learned, prepare
+from shunter.predictors.models import model
+from shunter.predictors.storing import cached
+from shunter.predictors.throughput import BIN_MS, Arrivals, binned, fit
+from shunter.predictors.throughput import FEWEST as FEWEST_BINS
+from shunter.predictors.throughput import prepare as prepare_arrivals
+from shunter.predictors.updating import DAY_MS, Schedule, has_drifted
 from shunter.world import World
 
-DAY_MS = 86_400_000
 TRUTH = ("duration", "failures", "fail_after", "recorded_wait", "outcome")  # columns that a policy must not see
-
-
-def model_named(name: str) -> Model:
-    """A kind of duration model with its default settings."""
-    module = importlib.import_module(f"shunter.predictors.{name}")
-    made: Model = getattr(module, name.capitalize())()
-    return made
 
 
 def requests_of(view: View) -> Trace:
@@ -55,12 +53,13 @@ def without_truth(trace: Trace) -> Trace:
 
 @dataclass(frozen=True, eq=False)
 class Lessons:
-    """A duration model, fitted or not yet, and the jobs that it speaks of."""
+    """What a policy knows before the first job comes: models, fitted or not yet, and the jobs that they speak of."""
 
     model: Model
     fitted: Fitted | None  # None: too little had ended; estimates are rolling means
     jobs: Trace  # that are to be estimated, without what becomes of them
     history: Trace | None  # jobs before them, of the same trace
+    arrivals: Arrivals | None = None  # what is expected to be submitted
 
     def prepared(self) -> Learned:
         """The model as the simulation needs it."""
@@ -72,36 +71,47 @@ class Lessons:
             return learned
         return learned.replace(trees=self.fitted.trees, numbers=self.fitted.numbers)
 
-    def first_refit(self, now: int, days: float) -> int:
-        """When the model is first fitted anew; where there is none yet, a day from now."""
-        if days <= 0 or not self.model.libraries:
-            return w.NEVER
-        return now + round(DAY_MS * (days if self.fitted else min(days, 1.0)))
-
-    def next_refit(self, due: int, days: float) -> int:
-        """When it is fitted anew after having been."""
-        return self.first_refit(due, days)
+    def next_look(self, now: int, days: float) -> int:
+        """When it is seen again whether the model must be fitted anew: daily, or more often if it is fitted so."""
+        return now + round(DAY_MS * min(days, 1.0)) if days > 0 and self.model.libraries else w.NEVER
 
     @cached_property
     def past(self) -> Known | None:
         """The jobs of the history that had ended before the first of the others came."""
         return None if self.history is None else past_of(self.history, int(self.jobs.submit[0]), self.model.half_life)
 
-    def refitted(self, world: World, learned: Learned, at: int) -> Lessons:
-        """The model fitted to all that had ended before an instant; as it is while that is too little."""
+    def refitted(self, world: World, learned: Learned, at: int, days: float) -> Lessons:
+        """The model fitted to all that had ended before an instant, if that is due or it errs more than it used to."""
         jobs, progress = world.jobs, world.progress
         over = np.flatnonzero((jobs[w.STATE] >= w.DONE) & (jobs[w.ENDED_AT] < at))
         over = over[np.argsort(jobs[w.ENDED_AT, over], kind="stable")]
         took = np.where(jobs[w.STATE, over] == w.DONE, progress[w.WORK, over], jobs[w.EXECUTED, over])
         new = Known(learned.rows[over], np.maximum(took / 1000.0, 1.0), jobs[w.SUBMIT, over], at)
-        parts = [part for part in (self.past, new) if part is not None]
-        rows, seconds, submit = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "seconds", "submit")
-        )
-        everything = Known(rows, seconds, submit, at)
+        if self.fitted is not None and at < self.fitted.fitted_at + days * DAY_MS:
+            since = jobs[w.ENDED_AT, over] >= self.fitted.fitted_at
+            errors = np.abs(np.log(estimates(self.fitted, new.rows[since]) / new.seconds[since]))
+            if not has_drifted(Schedule(every_days=days), self.fitted, errors):
+                return self
+        everything = new if self.past is None else joined(self.past, new)
         if len(everything) < FEWEST:
             return self
-        return dataclasses.replace(self, fitted=self.model.fit(everything))
+        return dataclasses.replace(self, fitted=fit_once(self.model, everything))
+
+
+def joined(before: Known, after: Known) -> Known:
+    """Both, as of the later instant."""
+    rows, seconds, submit = (
+        np.concatenate((getattr(before, name), getattr(after, name))) for name in ("rows", "seconds", "submit")
+    )
+    return Known(rows, seconds, submit, after.at)
+
+
+def fit_once(model: Model, jobs: Known) -> Fitted:
+    """The model fitted to these jobs, or what that gave before."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in (jobs.rows, jobs.seconds, jobs.submit):
+        digest.update(np.ascontiguousarray(array).data)
+    return cached(("duration", model, jobs.at, digest.hexdigest()), lambda: model.fit(jobs))
 
 
 def past_of(history: Trace, at: int, half_life: float) -> Known:
@@ -109,10 +119,21 @@ def past_of(history: Trace, at: int, half_life: float) -> Known:
     return known(history, stream(history, half_life_days=half_life), at)
 
 
-def lessons_for(name: str, window: Trace, history: Trace | None) -> Lessons:
-    """Fit a model to what ended before a window; not at all, where that is too little."""
-    model, fitted = model_named(name), None
-    if history is not None:
-        past = past_of(history, int(window.submit[0]), model.half_life)
-        fitted = model.fit(past) if len(past) >= FEWEST else None
-    return Lessons(model, fitted, without_truth(window), history)
+def lessons_for(name: str, window: Trace, history: Trace | None, forecasts: bool = False) -> Lessons:
+    """Fit models to what was before a window; not at all, where that is too little."""
+    kind, fitted, arrivals = model(name), None, None
+    if history is not None and len(history):
+        past = past_of(history, int(window.submit[0]), kind.half_life)
+        fitted = fit_once(kind, past) if len(past) >= FEWEST else None
+        arrivals = arrivals_after(kind, window, history) if forecasts else None
+    return Lessons(kind, fitted, without_truth(window), history, arrivals)
+
+
+def arrivals_after(kind: Model, window: Trace, history: Trace) -> Arrivals | None:
+    """A model of what is submitted, fitted to the history; None where that is short or nothing trains trees."""
+    begin, end = (int(time) // BIN_MS * BIN_MS for time in (history.submit[0], window.submit[0]))
+    if end - begin < FEWEST_BINS * BIN_MS or not kind.libraries:
+        return None
+    counts = binned(history, begin, end)
+    forecaster = cached(("throughput", kind, begin, history.digest, end), lambda: fit(kind, counts, begin))
+    return prepare_arrivals(forecaster, window, history)

@@ -117,6 +117,20 @@ def no_trees() -> Trees:
     return _Growing().grown(0.0)
 
 
+def mean_of(models: Sequence[Trees]) -> Trees:
+    """The mean of several models as one."""
+    count = len(models)
+    offsets = np.cumsum([0, *(len(model.value) for model in models)])[:-1]
+    nodes = [model.nodes + np.array([[0], [at], [at], [at]]) for model, at in zip(models, offsets, strict=True)]
+    return Trees(
+        np.concatenate(nodes, axis=1),
+        np.concatenate([model.threshold for model in models]),
+        np.concatenate([model.value for model in models]) / count,
+        np.concatenate([model.roots + at for model, at in zip(models, offsets, strict=True)]),
+        np.mean([model.base for model in models], axis=0),
+    )
+
+
 # ------------------------------------------------------------------------------------------- LightGBM
 
 

@@ -211,7 +211,7 @@ def words(run: Run, job: int, piece: Piece) -> str:
     return _words(run, job, piece) + besides
 
 
-def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per code
+def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: C901, PLR0911 one per code
     about = run.jobs.row(job, named=True)
     needs = f"needs {_gpus(about['gpus'])}"
     free, largest, elsewhere = (*piece.numbers, 0, 0, 0)[:3]
@@ -242,6 +242,10 @@ def _words(run: Run, job: int, piece: Piece) -> str:  # noqa: PLR0911 one per co
             return f"not planned yet: {free} jobs held a reservation before it"
         case "offer":
             return _offer(run, piece)
+        case "profile":
+            return f"was to be profiled first; {free} jobs were before it"
+        case "order":
+            return f"no GPUs of its own and no job to share with; {free} jobs were before it when it came"
         case "none":
             return "nothing known held it back"
     return f"{piece.code} {' '.join(str(number) for number in piece.numbers)}".strip()
@@ -319,5 +323,7 @@ REASONS = {
     "planned": "planned for later",
     "unplanned": "too far back to be planned",
     "offer": "waiting for closer GPUs",
+    "profile": "waiting to be profiled",
+    "order": "no free GPUs, no job to share with",
     "dependency": "waiting for another job",
 }

@@ -58,7 +58,7 @@ WHY = {
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
 }
 STEP = 20_000  # decisions between two reports of progress
-COLUMNS = frozenset({"duration"})  # what the simulator can tell beyond the request
+COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond the request
 
 
 class Simulator:
@@ -131,6 +131,10 @@ class Simulator:
         if needs - COLUMNS:
             raise PolicyError(
                 f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}"
+            )
+        if "use" in needs and not self._state.uses.shape[1]:
+            raise PolicyError(
+                "this policy must be told what jobs do to their GPUs, and the scenario does not say; set its workloads"
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
-from shunter.sim.scenario import Fault, Scenario
+from shunter.sim.scenario import Fault, Scenario, Workloads
 
 SECOND = 1000
 JOBS = 40
@@ -28,7 +29,8 @@ class Case:
 
     def simulator(self, seed: int = 0) -> Simulator:
         """A fresh simulation of it."""
-        return Simulator(self.trace, self.cluster, seed=seed, scenario=self.scenario)
+        scenario = dataclasses.replace(self.scenario, workloads=_workloads(len(self.trace)))
+        return Simulator(self.trace, self.cluster, seed=seed, scenario=scenario)
 
     def __str__(self) -> str:
         return self.name
@@ -48,6 +50,13 @@ def _trace(name: str, sizes: list[float], **more: Any) -> Trace:
         "qos": draw.integers(0, 3, JOBS) * 500,
     }
     return Trace.of(name, [f"j{i}" for i in range(JOBS)], **(given | more))
+
+
+def _workloads(jobs: int) -> Workloads:
+    """Light, middling, heavy and unknown jobs in turn, for policies that let them share GPUs."""
+    uses = np.array([[10.0, 40.0, 95.0, np.nan], [1000.0, 4000.0, 30000.0, np.nan], [2.0, 10.0, 50.0, np.nan]])
+    speed = np.array([[1.0, 0.95, 0.9, 0], [0.9, 0.8, 0.7, 0], [0.8, 0.7, 0.5, 0], [0, 0, 0, 0]])
+    return Workloads(np.arange(jobs) % 4 - 1, uses, speed)
 
 
 def _cluster(*groups: NodeGroup, **more: Any) -> Cluster:
