@@ -10,7 +10,20 @@ import typer
 from typer.core import TyperGroup
 
 from shunter import __version__
-from shunter.cli import clusters, compare, demo, explain, network, policies, profile, reproduce, simulate, traces
+from shunter.cli import (
+    clusters,
+    compare,
+    demo,
+    explain,
+    network,
+    policies,
+    predict,
+    profile,
+    reproduce,
+    simulate,
+    traces,
+    tune,
+)
 from shunter.cli.console import note
 from shunter.errors import InputError, ShunterError
 
@@ -67,9 +80,11 @@ app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
+app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.add_typer(clusters.app, name="cluster")
 app.add_typer(traces.app, name="trace")
 app.add_typer(network.app, name="network")
+app.add_typer(predict.app, name="predict")
 app.add_typer(profile.app, name="profile")
 app.add_typer(reproduce.app, name="reproduce")
 

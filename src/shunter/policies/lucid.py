@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,6 +52,13 @@ class Lucid:
     )
     refit: float = param(7.0, "days after which the model is fitted anew to what has ended; 0: never", low=0, high=3650)
 
+    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # what is worth trying on a cluster of one's own
+        "profile_time": ("60", "100", "200", "300", "500"),
+        "profile_nodes": ("1", "2", "4"),
+        "profile_gpus": ("4", "8"),
+        "capacity": ("1", "2"),
+        "quiet": ("0", "2", "5"),
+    }
     shares = True  # puts several jobs on a GPU
     forecasts = True  # goes by what is expected to be submitted
 

@@ -37,13 +37,13 @@ HALF_LIFE_DAYS = 1.0  # after which what an ended job took counts half as much
 
 _WHO = {
     USER: ("user", "the user's jobs"),
-    USER_REQUEST: ("request", "the user's jobs that asked for exactly the same"),
-    USER_GPUS: ("user_gpus", "the user's jobs with as many GPUs"),
-    USER_NAME: ("user_name", "the user's jobs of a similar name"),
-    NAME: ("name", "jobs of a similar name"),
-    ACCOUNT: ("account", "jobs of the same account"),
-    BY_VC: ("vc", "jobs of the same virtual cluster"),
-    BY_GPUS: ("gpus", "jobs with as many GPUs"),
+    USER_REQUEST: ("request", "the user's, same request"),
+    USER_GPUS: ("user_gpus", "the user's, as many GPUs"),
+    USER_NAME: ("user_name", "the user's, similar name"),
+    NAME: ("name", "similar name"),
+    ACCOUNT: ("account", "same account"),
+    BY_VC: ("vc", "same virtual cluster"),
+    BY_GPUS: ("gpus", "as many GPUs"),
     ALL: ("all", "all jobs"),
 }
 MEANS = (USER, USER_REQUEST, USER_GPUS, USER_NAME, NAME, ACCOUNT, BY_VC, BY_GPUS, ALL)
@@ -60,30 +60,31 @@ def _each(groups: tuple[int, ...], suffix: str, doc: str) -> dict[str, str]:
     return {f"{_WHO[group][0]}_{suffix}": doc.format(_WHO[group][1]) for group in groups}
 
 
+# "vs recent": the log of a time over that of ``recent``
 FEATURES: dict[str, str] = {  # in the order of a row
-    "recent": "log seconds of the last that ended of the nearest: same name and GPUs, same request, same user",
+    "recent": "what the nearest took that ended last, log s",
     "gpus": "GPUs that it asks for, log2",
     "share": "of each GPU, 0 to 1",
     "cpus": "CPU cores per GPU, log2",
     "mem": "GiB of memory per GPU, log2",
-    "limit": "run time that its user requested, log of seconds",
-    "slack": "the same, relative to recent",
+    "limit": "run time that its user requested, log s",
+    "slack": "run time that its user requested, vs recent",
     "hour": "of its submission, with fractions",
     "weekday": "of its submission, 0 is Monday",
     "day": "of the month of its submission",
     "gpu_util": "GPU utilisation as profiled, %",
     "gpu_mem": "GPU memory as profiled, MiB",
     "mem_util": "utilisation of GPU memory as profiled, %",
-    "history": "log of the rolling mean of the nearest group of ended jobs, relative to recent",
-    "user_last_two": "log of the mean of the user's last two that ended, relative to recent",
-    "user_gap": "since the user's last submission, log of seconds",
-    **_each(MEANS, "mean", "decayed mean of log seconds of {}, relative to recent"),
-    **_each(LASTS, "last", "log seconds of the last that ended of {}, relative to recent"),
-    **_each(LASTS, "previous", "log seconds of the last but one that ended of {}, relative to recent"),
-    **_each(COUNTS, "ended", "how many ended of {}, log"),
-    **_each(ACTIVE, "open", "how many wait or run of {}, log"),
-    **_each(ACTIVE, "open_age", "mean time since the submission of what waits or runs of {}, log, relative to recent"),
-    **_each(ACTIVE, "age", "since the last end of {}, log of seconds, relative to recent"),
+    "history": "rolling mean of the nearest, vs recent",
+    "user_last_two": "mean of the user's last two, vs recent",
+    "user_gap": "since the user's last submission, log s",
+    **_each(MEANS, "mean", "{}: decayed mean of logs, vs recent"),
+    **_each(LASTS, "last", "{}: the last that ended, vs recent"),
+    **_each(LASTS, "previous", "{}: the last but one, vs recent"),
+    **_each(COUNTS, "ended", "{}: how many ended, log"),
+    **_each(ACTIVE, "open", "{}: how many wait or run, log"),
+    **_each(ACTIVE, "open_age", "{}: mean age of those, vs recent"),
+    **_each(ACTIVE, "age", "{}: since the last end, vs recent"),
 }
 NAMES = tuple(FEATURES)
 F_RECENT, F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_SLACK, F_HOUR, F_WEEKDAY, F_DAY, F_USE = range(11)

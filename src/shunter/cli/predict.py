@@ -1,0 +1,228 @@
+"""``shunter predict``: how long jobs will run, how good such estimates are, and why they are what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import (
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    TraceArgument,
+    check_free,
+    note,
+    print_json,
+    progress,
+    read,
+    show,
+)
+from shunter.errors import ModelError
+
+if TYPE_CHECKING:
+    from shunter.model import Trace
+    from shunter.predictors.explaining import Reasons
+    from shunter.predictors.fitted import Fitted
+
+EVAL_EXAMPLES = """Examples:
+
+shunter predict eval jobs.csv --model gbm --model ebm
+
+shunter predict eval jobs.csv --model gbm:objective=l2 --train-until 2018-11-01 --refit never
+
+shunter predict eval jobs.csv --json
+"""
+
+FIT_EXAMPLES = """Examples:
+
+shunter predict fit jobs.csv --model ebm --out ours.model
+
+shunter predict fit jobs.csv --model gbm --train-until 2018-11-01 --out october.model
+"""
+
+EXPLAIN_EXAMPLES = """Examples:
+
+shunter predict explain ours.model
+
+shunter predict explain ours.model 1234 --trace jobs.csv   # the terms of one estimate
+
+shunter predict explain ours.model --html ours.html   # shapes as charts
+"""
+DEFAULT_MODELS = ("gbm", "ebm", "blend")
+REFITS = ("weekly", "drift", "never")
+
+
+def _model_names(incomplete: str) -> list[str]:
+    return [name for name in ("history", "gbm", "ebm", "blend") if name.startswith(incomplete)]
+
+
+def _refit_names(incomplete: str) -> list[str]:
+    return [name for name in REFITS if name.startswith(incomplete)]
+
+
+app = typer.Typer(no_args_is_help=True, help="Estimate run times, and say how good estimates are.")
+
+
+@app.callback()
+def predict() -> None:
+    """Estimate run times, and say how good estimates are."""
+
+
+@app.command("eval", epilog=EVAL_EXAMPLES)
+def evaluate(
+    trace: TraceArgument,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", "-m", metavar="M", autocompletion=_model_names,
+            help="gbm, ebm or blend, with settings as in gbm:rounds=200; once for each; else all three.",
+        ),
+    ] = None,
+    train_until: Annotated[
+        str | None, typer.Option("--train-until", metavar="T", help="Estimate from then on: date, seconds or +days.")
+    ] = None,
+    train_share: Annotated[
+        float, typer.Option("--train-share", metavar="X", help="Or after so large a share of the jobs.")
+    ] = 0.67,
+    refit: Annotated[
+        str,
+        typer.Option(
+            "--refit", metavar="weekly|drift|never", autocompletion=_refit_names,
+            help="When models are fitted again; drift: weekly, and when they err 1.5 times as much as at the fit.",
+        ),
+    ] = "weekly",
+    json: JsonOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:  # fmt: skip
+    """Say how good estimates of run times would have been, live.
+
+    The trace is split by time. Each job is estimated at its submission from what had ended by then, and models are
+    fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the mean of the user's last
+    two (user2), and rolling means (history).
+    """
+    from shunter.predictors import evaluating
+    from shunter.predictors.models import model as model_of
+    from shunter.predictors.updating import NEVER, Schedule
+
+    schedules = {"weekly": Schedule(drift=float("inf")), "drift": Schedule(), "never": NEVER}
+    if refit not in schedules:
+        raise ModelError(f"--refit must be {', '.join(REFITS)}, got '{refit}'")
+    models = [model_of(text) for text in ("history", *(name for name in model or DEFAULT_MODELS if name != "history"))]
+    found = _read(trace, format, on_bad_row, json)
+    at = _instant(train_until, found) if train_until else evaluating.split_at(found, train_share)
+    with progress("estimating") as tell:
+        rows = evaluating.evaluate(found, at, models, schedules[refit], lambda name: tell)
+
+    from shunter.report.predict_view import date, eval_view
+
+    record = {
+        "trace": found.name,
+        "digest": found.digest,
+        "split": date(at),
+        "trained_on": int((found.submit < at).sum()),
+        "jobs": int((found.submit >= at).sum()),
+        "refit": refit,
+        "models": rows,
+    }
+    if json:
+        print_json(record)
+    else:
+        show(eval_view(record))
+
+
+@app.command("fit", epilog=FIT_EXAMPLES)
+def fit(
+    trace: TraceArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", metavar="M", help="history, gbm, ebm or blend.", autocompletion=_model_names)
+    ] = "gbm",
+    train_until: Annotated[
+        str | None, typer.Option("--train-until", metavar="T", help="Learn from what had ended then; else from all.")
+    ] = None,
+    json: JsonOption = False,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:  # fmt: skip
+    """Fit a model to the jobs of a trace, and write it to a file."""
+    from shunter.predictors import evaluating, storing
+    from shunter.predictors.models import model as model_of
+
+    check_free(out, force)
+    chosen = model_of(model)
+    found = _read(trace, format, on_bad_row, json)
+    until = _instant(train_until, found) if train_until else None
+    fitted = chosen.fit(evaluating.everything(found, chosen, until))
+    storing.save(fitted, out)
+    _tell(fitted, None, json)
+    note(f"{out} ('shunter predict explain {out}' shows more)", "model")
+
+
+@app.command("explain", epilog=EXPLAIN_EXAMPLES)
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'shunter predict fit'.")],
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Why this job of --trace is estimated so.")] = None,
+    trace: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help="The trace that has JOB.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
+    json: JsonOption = False,
+    force: ForceOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Show what a model has learned, or why it estimates a job as it does."""
+    from shunter.predictors import storing
+    from shunter.predictors.explaining import reasons, shapes
+    from shunter.predictors.fitted import Fitted as Duration
+    from shunter.report.html.files import check_file, write_file
+
+    if (job is None) != (trace is None):
+        raise ModelError("JOB and --trace go together: which job, and of which trace")
+    if html is not None:
+        check_file(html, force)
+    fitted = storing.load(file)
+    if not isinstance(fitted, Duration):
+        raise ModelError(f"{file}: is a model of submissions, not of run times; give one of 'shunter predict fit'")
+    why = (
+        reasons(fitted, _read(trace, format, on_bad_row, json), job) if trace is not None and job is not None else None
+    )
+    if html is not None:
+        from shunter.report.html.model_page import model_page
+
+        write_file(html, model_page(fitted, shapes(fitted), why))
+        note(f"{html} (open it in a browser)", "page")
+    _tell(fitted, why, json)
+
+
+def _tell(fitted: Fitted, why: Reasons | None, json: bool) -> None:
+    from shunter.predictors.explaining import shapes
+    from shunter.report.predict_view import model_record, model_view, reasons_record, reasons_view
+
+    if json:
+        print_json(model_record(fitted, shapes(fitted)) | ({"job": reasons_record(why)} if why else {}))
+    elif why is not None:
+        show(reasons_view(fitted, why))
+    else:
+        show(model_view(fitted, shapes(fitted)))
+
+
+def _read(trace: str, format: str | None, on_bad_row: str | None, quiet: bool) -> Trace:  # noqa: A002
+    """The trace, after saying what it lacks."""
+    from shunter.predictors.missing import missing
+
+    found = read(trace, format, on_bad_row)
+    for text in () if quiet else missing(found):
+        note(text)
+    return found
+
+
+def _instant(text: str, trace: Trace) -> int:
+    from datetime import UTC
+
+    from shunter.traces.changing import moment
+
+    return moment(text, trace, UTC)

@@ -1,0 +1,1 @@
+"""Settings of a policy chosen by simulating the past."""

@@ -1,0 +1,83 @@
+"""Which settings of a policy would have served best: tried in simulations of the past, one parameter at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shunter import registry
+from shunter.comparison import compare_scene
+from shunter.errors import PolicyError, did_you_mean
+from shunter.params import build, declared, named
+from shunter.processes import Progress
+from shunter.scenes import Scene
+
+Grid: TypeAlias = Mapping[str, Sequence[str]]  # of a parameter, the values to be tried
+
+OBJECTIVES: dict[str, Callable[[dict[str, Any]], float]] = {
+    "jct": lambda summary: float(summary["jct_s"]["mean"]),
+    "wait": lambda summary: float(summary["wait_s"]["mean"]),
+    "tail": lambda summary: float(summary["wait_s"]["p99"]),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """What one set of settings gave."""
+
+    policy: str
+    value: float  # of the objective, smaller is better
+    summary: dict[str, Any]
+
+
+def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
+    """The values to try: ``key=a/b/c`` texts, or those that the policy itself declares as worth trying."""
+    name, _ = named(policy)
+    cls = registry.policy_class(name)
+    known = declared(cls)
+    if not wanted:
+        found: dict[str, list[str]] = {key: list(values) for key, values in getattr(cls, "tuned", {}).items()}
+        if not found:
+            raise PolicyError(f"policy '{name}' does not say what is worth trying; give --try KEY=VALUE/VALUE")
+        return found
+    grid: dict[str, list[str]] = {}
+    for text in wanted:
+        key, equals, values = text.partition("=")
+        if not equals or not values:
+            raise PolicyError(f"--try {text}: must be KEY=VALUE/VALUE, such as profile_time=60/200")
+        if key not in known:
+            raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
+        grid[key] = [value for value in values.split("/") if value]
+        for value in grid[key]:
+            build(cls, name, {key: value})  # refused before anything is run
+    return grid
+
+
+def tune(
+    scene: Scene, policy: str, grid: Grid, objective: str = "jct", seed: int = 0, progress: Progress | None = None
+) -> list[Tried]:
+    """Try one parameter after the other and keep the best value of each; all that was tried, the best first."""
+    name, settings = named(policy)
+    tried: dict[str, Tried] = {}
+    done, total = 0, 1 + sum(len(values) for values in grid.values())
+
+    def tell(ended: int, jobs: int) -> None:
+        if progress and jobs:
+            progress(done * len(scene.trace) + ended, total * len(scene.trace))
+
+    for key, values in ({"": [""]} | dict(grid)).items():
+        texts = [_text(name, settings | ({key: value} if key else {})) for value in values]
+        new = list(dict.fromkeys(text for text in texts if text not in tried))
+        if new:
+            rows = compare_scene(scene, new, seed, progress=tell).policies
+            tried |= {t: Tried(t, OBJECTIVES[objective](row), row) for t, row in zip(new, rows, strict=True)}
+        done += len(values)
+        best = min(texts, key=lambda text: tried[text].value)
+        settings = named(best)[1]
+    return sorted(tried.values(), key=lambda each: each.value)
+
+
+def _text(name: str, settings: Mapping[str, Any]) -> str:
+    """The text of a policy with these settings, without those that are its defaults."""
+    return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in settings.items())}"))

@@ -1,0 +1,250 @@
+"""Lucid in little worlds: who is profiled, who is packed with whom, and what becomes of a pair."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter import registry, runs, scenes
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import PolicyError
+from shunter.model import GPU, Trace
+from shunter.sim import Scenario, Simulator
+from shunter.sim.scenario import Workloads
+from shunter.testing.invariants import check
+
+LIGHT, HEAVY, FULL = 0, 1, 2  # workloads: FULL is light but takes most of the GPU's memory
+USES = np.array([[10.0, 95.0, 10.0, np.nan], [1000.0, 1000.0, 20_000.0, np.nan], [2.0, 50.0, 2.0, np.nan]])
+SPEED = np.array([[0.8, 0.9, 0.8, 0], [0.6, 0.5, 0.6, 0], [0.8, 0.9, 0.8, 0], [0, 0, 0, 0]])
+ALWAYS = "dynamic=false,scores=thresholds,estimate=oracle"  # pack whenever jobs may be packed
+PLAIN = f"lucid:profiling=false,{ALWAYS}"
+
+
+def trace_of(rows, vcs=()):
+    """Jobs (submit, duration, gpus, workload[, vc]), times in seconds."""
+    columns = list(zip(*[(*row, -1)[:5] for row in rows], strict=True))
+    submit, duration, gpus, _, vc = columns
+    return Trace.of(
+        "t",
+        [str(job) for job in range(len(rows))],
+        submit=[1000 * s for s in submit],
+        duration=[1000 * d for d in duration],
+        gpus=[GPU * g for g in gpus],
+        vc=vc,
+        vcs=vcs,
+    )
+
+
+def play(policy, rows, cluster, vcs=()):
+    """Run it; gives the simulator, (start, end) of each job in seconds, and the memory."""
+    workloads = Workloads(np.array([row[3] for row in rows], np.int64), USES, SPEED)
+    trace = trace_of(rows, vcs)
+    simulator = Simulator(trace, cluster, scenario=Scenario(workloads=workloads))
+    memory = simulator.run(registry.policy(policy))
+    check(simulator.events, trace, cluster, tenants=2)
+    jobs = simulator.world.jobs
+    return simulator, list(zip(jobs[w.STARTED] / 1000, jobs[w.ENDED_AT] / 1000, strict=True)), memory
+
+
+def machines(*gpus):
+    return Cluster("machines", tuple(NodeGroup(1, count) for count in gpus))
+
+
+FOUR = machines(4, 4, 4, 4)  # one of which profiles
+
+
+# -- the profiler
+
+
+def test_a_short_job_ends_in_the_profiler():
+    simulator, times, _ = play(f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}", [(0, 40, 1, LIGHT)], FOUR)
+    assert times == [(0, 40)]
+    assert simulator.events[simulator.events[:, 1] == w.START][0, 3] == 3  # the last node is set apart
+
+
+def test_a_long_job_leaves_after_its_time_and_begins_anew():
+    simulator, times, _ = play(f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}", [(0, 100, 1, LIGHT)], FOUR)
+    assert times == [(0, 150)]
+    nodes = simulator.events[simulator.events[:, 1] == w.START][:, 3]
+    assert nodes[0] == 3
+    assert nodes[1] != 3
+
+
+def test_the_least_gpus_are_profiled_first_and_nobody_passes():
+    """The node is taken by the first; of those that wait, one GPU and two go first, then two more, then four."""
+    rows = [(0, 30, 4, HEAVY), (1, 10, 4, HEAVY), (2, 10, 2, HEAVY), (3, 10, 1, HEAVY), (4, 10, 2, HEAVY)]
+    _, times, _ = play(f"lucid:profile_time=50,profile_nodes=1,scaling=false,{ALWAYS}", rows, FOUR)
+    assert [start for start, _ in times] == [0, 50, 30, 30, 40]
+
+
+def test_who_wants_many_gpus_is_not_profiled():
+    simulator, _, _ = play(f"lucid:profile_gpus=2,profile_nodes=1,{ALWAYS}", [(0, 10, 4, LIGHT)], FOUR)
+    assert simulator.events[simulator.events[:, 1] == w.START][0, 3] != 3
+
+
+def test_a_node_goes_back_for_a_job_that_needs_it():
+    """Sixteen GPUs are all there are: the profiler gives its node up."""
+    _, times, _ = play(f"lucid:profile_nodes=1,{ALWAYS}", [(0, 10, 16, HEAVY), (5, 10, 1, LIGHT)], FOUR)
+    assert [end for _, end in times] == [10, 20]
+
+
+def test_jobs_of_every_virtual_cluster_are_profiled_on_the_nodes_set_apart():
+    cluster = Cluster("two", (NodeGroup(3, 4, vc="a"), NodeGroup(2, 4, vc="b")))
+    rows = [(0, 30, 1, LIGHT, 0), (0, 30, 1, LIGHT, 1), (100, 300, 1, HEAVY, 0), (100, 300, 1, HEAVY, 1)]
+    simulator, _, _ = play(f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}", rows, cluster, ("a", "b"))
+    starts = simulator.events[simulator.events[:, 1] == w.START]
+    first = {int(job): int(node) for _, _, job, node, _ in starts[::-1]}
+    last = {int(job): int(node) for _, _, job, node, _ in starts}
+    assert set(first.values()) == {2}  # the last node of the larger one
+    assert last[2] in (0, 1)
+    assert last[3] in (3, 4)
+
+
+# -- packing: on the one node of "a", after a second on a node taken from "b"
+
+
+PACKS = f"lucid:profile_time=1,profile_nodes=1,{ALWAYS}"
+
+
+def share(rows, policy=PACKS, *gpus):
+    """Jobs of virtual cluster "a", which has one node with one GPU or these nodes; their times, and who joined whom."""
+    cluster = Cluster("two", (*(NodeGroup(1, count, vc="a") for count in gpus or (1,)), NodeGroup(6, 4, vc="b")))
+    _, times, memory = play(policy, [(*row, 0) for row in rows], cluster, ("a", "b"))
+    return times, registry.policy(policy).pairs(memory)
+
+
+def test_light_jobs_share_and_who_stays_runs_at_full_speed_again():
+    """At 0.8 of its speed the second's 40 s take 50 s; the first did 10 + 40 s of work by then, 58 are left."""
+    times, pairs = share([(0, 108, 1, LIGHT), (10, 40, 1, LIGHT)])
+    assert [end for _, end in times] == [1 + 10 + 50 + 58, 11 + 50]
+    assert pairs == [(11_000, 1, 0)]
+
+
+def test_a_third_waits_for_a_place_beside_one_that_is_alone():
+    times, pairs = share([(0, 300, 1, LIGHT), (10, 40, 1, LIGHT), (20, 40, 1, LIGHT)])
+    assert pairs == [(11_000, 1, 0), (61_000, 2, 0)]
+    assert [end for _, end in times][1:] == [61, 111]
+
+
+def test_the_heavier_slows_down_more_beside_a_light_one():
+    times, _ = share([(0, 300, 1, LIGHT), (10, 60, 1, HEAVY)])
+    assert times[1][1] == 11 + 60 / SPEED[HEAVY, LIGHT]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more"),
+    [
+        ([(0, 100, 1, HEAVY), (10, 40, 1, HEAVY)], ""),  # 2 + 2 is above the capacity
+        ([(0, 100, 1, FULL), (10, 40, 1, FULL)], ""),  # 40 of 24 GiB
+        ([(0, 10, 1, LIGHT), (1, 40, 1, LIGHT)], ",ratio=2"),  # the newcomer is four times as long
+        ([(0, 100, 1, LIGHT), (10, 40, 1, LIGHT)], ",packing=false"),
+        ([(0, 100, 1, LIGHT), (10, 40, 1, HEAVY)], ",capacity=1"),
+        ([(0, 100, 1, LIGHT), (10, 40, 1, -1)], ""),  # what it does to a GPU can't be seen
+        ([(0, 100, 1, LIGHT), (10, 40, 1, LIGHT)], ",profiling=false"),  # the newcomer was never seen
+        ([(0, 100, 1, LIGHT), (10, 40, 1, LIGHT)], ",dynamic=true"),  # few jobs are to come
+    ],
+    ids=["heavy", "memory", "ratio", "off", "capacity", "unknown", "unseen", "quiet"],
+)
+def test_who_is_not_packed(rows, more):
+    changed = dict(part.split("=") for part in f"{PACKS.partition(':')[2]}{more}".split(","))
+    times, pairs = share(rows, "lucid:" + ",".join(f"{key}={value}" for key, value in changed.items()))
+    assert pairs == []
+    assert times[1][1] >= times[0][1] + rows[1][1]
+
+
+def test_the_same_limits_let_others_share():
+    """What keeps jobs apart above is what it says, since without it they share."""
+    assert share([(0, 100, 1, LIGHT), (10, 40, 1, HEAVY)])[1]
+    assert share([(0, 100, 1, FULL), (10, 40, 1, FULL)], f"{PACKS},gpu_memory=48")[1]
+    assert share([(0, 10, 1, LIGHT), (1, 40, 1, LIGHT)], f"{PACKS},ratio=5")[1]
+
+
+def test_only_as_many_gpus_share():
+    assert share([(0, 100, 2, LIGHT), (10, 40, 1, LIGHT)], PACKS, 2)[1] == []
+    assert share([(0, 100, 2, LIGHT), (10, 40, 2, LIGHT)], PACKS, 2)[1] == [(11_000, 1, 0)]
+
+
+def test_a_job_on_two_nodes_is_never_packed():
+    assert share([(0, 100, 4, LIGHT), (10, 40, 4, LIGHT)], PACKS, 2, 2)[1] == []
+
+
+def test_while_nothing_is_packed_nobody_passes_the_first():
+    rows = [(0, 50, 1, HEAVY), (1, 30, 2, HEAVY), (2, 100, 1, HEAVY)]
+    _, strict, _ = play("lucid:profiling=false,packing=false,estimate=oracle", rows, machines(2))
+    assert strict[2][0] > strict[1][0]
+
+
+def test_the_shortest_work_goes_first():
+    rows = [(0, 50, 1, HEAVY), (1, 90, 1, HEAVY), (2, 10, 1, HEAVY)]
+    _, times, _ = play(PLAIN, rows, machines(1))
+    assert times[2][0] == 50
+    assert times[1][0] == 60
+    _, times, _ = play(f"lucid:profiling=false,{ALWAYS}".replace("oracle", "none"), rows, machines(1))
+    assert times[1][0] == 50
+
+
+# -- all of it
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 300),
+            st.integers(1, 200),
+            st.sampled_from([1, 1, 2, 4, 8]),
+            st.sampled_from([LIGHT, HEAVY, FULL, -1]),
+        ),
+        min_size=1,
+        max_size=25,
+    ),
+    policy=st.sampled_from(
+        [
+            f"lucid:profile_time=30,profile_nodes=1,{ALWAYS}",
+            PLAIN,
+            "lucid:estimate=none,profile_time=10",
+            "lucid:estimate=rolling,quiet=0",
+        ]
+    ),
+)
+def test_no_job_is_lost_and_no_gpu_has_more_than_two(rows, policy):
+    rows = sorted(rows)
+    _, times, _ = play(policy, rows, FOUR)  # checks the whole log
+    for (submit, duration, *_), (start, end) in zip(rows, times, strict=True):
+        assert submit <= start < end
+        assert end - start >= duration - 0.001
+
+
+def test_the_same_seed_gives_the_same_digest():
+    digests = {play(PLAIN, [(0, 100, 1, LIGHT), (10, 40, 1, LIGHT)], FOUR)[0].digest for _ in range(2)}
+    assert len(digests) == 1
+
+
+def test_a_copy_goes_on_like_the_original():
+    workloads = Workloads(np.zeros(30, np.int64), USES, SPEED)
+    trace = trace_of([(5 * job, 60, 1, LIGHT) for job in range(30)])
+    simulator = Simulator(trace, machines(2, 2, 2, 2), scenario=Scenario(workloads=workloads))
+    policy = registry.policy(f"lucid:profile_time=20,{ALWAYS}")
+    memory = simulator.run(policy, until=60_000)
+    twin, theirs = simulator.fork(), copy.deepcopy(memory)
+    simulator.run(policy, memory=memory)
+    twin.run(policy, memory=theirs)
+    assert simulator.digest == twin.digest
+
+
+def test_a_world_that_tells_nothing_of_gpus_is_refused():
+    trace = trace_of([(0, 10, 1, LIGHT)])
+    with pytest.raises(PolicyError, match="what jobs do to their GPUs"):
+        Simulator(trace, FOUR).run(registry.policy(PLAIN))
+
+
+def test_runs_draw_workloads_and_learn_from_the_past():
+    trace = dataclasses.replace(scenes.read_trace("synthetic:jobs=800,gpus=32,load=1.3,seed=2"), name="t")
+    result = runs.run(scenes.scene(trace, "8x4", since="+1"), "lucid:estimate=rolling")
+    assert (result.table[w.STATE] == w.DONE).all()
