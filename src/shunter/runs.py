@@ -86,7 +86,8 @@ def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
     from shunter.predictors.lessons import lessons_for
 
     forecasts = getattr(policy, "forecasts", False)
-    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history, forecasts))
+    at = int(min(scene.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
+    return policy.start(scene.cluster, lessons_for(policy.model, trace, scene.history, forecasts, at))
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
