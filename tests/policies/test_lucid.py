@@ -106,6 +106,14 @@ def test_jobs_of_every_virtual_cluster_are_profiled_on_the_nodes_set_apart():
     assert last[3] in (3, 4)
 
 
+def test_who_waited_for_a_node_that_is_given_back_is_not_profiled():
+    """Eleven wait, so the profiler takes a node with four GPUs; it goes back while jobs with four still wait."""
+    cluster = Cluster("uneven", (NodeGroup(2, 4, vc="a"), NodeGroup(3, 2, vc="b")))
+    rows = [(0, 300, 2, HEAVY, 0)] * 14 + [(1, 30, 4, HEAVY, 0)] * 3
+    _, times, _ = play(f"lucid:profile_time=20,profile_nodes=1,{ALWAYS}", rows, cluster, ("a", "b"))
+    assert all(end > 0 for _, end in times)
+
+
 # -- packing: on the one node of "a", after a second on a node taken from "b"
 
 

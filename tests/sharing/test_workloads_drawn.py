@@ -78,7 +78,7 @@ def test_many_jobs_quickly():
     jobs = Trace.of("made", [f"j{i}" for i in range(n)], **times)
     began = time.perf_counter()
     found = workloads(jobs, NAMES, 1)
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 10  # half a second on a quiet machine
     assert found.dtype == np.int64
     assert np.bincount(found) == pytest.approx(n / len(NAMES), rel=0.05)
 

@@ -98,6 +98,8 @@ def take_in(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
             memory.stage[job] = OVER
             if memory.learned is not None:
                 model.learn(view.world.jobs, memory.learned, job, took(view.world, job), view.now)
+    for job in memory.profiler.turned_away(view):
+        _enqueue(view, memory, job, prioritise)
     for job in view.arrived.tolist():
         if view.jobs.state[job] != w.PENDING or memory.stage[job] in (TO_PROFILE, QUEUED):
             continue

@@ -29,6 +29,7 @@ class Partition:
     running: dict[int, None] = field(default_factory=dict)
     leaving: set[int] = field(default_factory=set)  # nodes that go back once they are idle
     changed: bool = False  # nodes were set apart or given back
+    shrunk: bool = False  # nodes profile nobody any more, for whom some may have waited
 
     def takes(self, view: View, job: int) -> bool:
         """Whether a job is to be profiled at all: it has a whole GPU or more, not too many, and a node can hold it."""
@@ -41,6 +42,17 @@ class Partition:
     def join(self, view: View, job: int) -> None:
         """A job waits to be profiled."""
         heapq.heappush(self.queue, (int(view.jobs.gpus[job]), job))
+
+    def turned_away(self, view: View) -> list[int]:
+        """Those that waited for nodes that are no longer set apart: they are not profiled."""
+        if not self.shrunk:
+            return []
+        self.shrunk = False
+        kept = [entry for entry in self.queue if self.takes(view, entry[1])]
+        away = sorted({job for _, job in self.queue} - {job for _, job in kept})
+        heapq.heapify(kept)
+        self.queue = kept
+        return [job for job in away if view.jobs.state[job] == w.PENDING]
 
     # -- nodes
 
@@ -76,6 +88,7 @@ class Partition:
         """Profile nobody on a node any more."""
         self.nodes.remove(node)
         self.leaving.add(node)
+        self.shrunk = True
 
     def yield_to(self, vc: int) -> None:
         """A job came that its virtual cluster can't hold without the nodes that were taken from it."""

@@ -96,6 +96,8 @@ class Lucid:
             return actions
         self._look_ahead(view, memory)
         actions = [*profiler.give_back(view), *profiler.rescale(view, memory.outlook.gpus)]
+        if profiler.shrunk:
+            take_in(view, memory, self.prioritise)
         if profiler.changed:
             profiler.changed = False
             memory.forget_nodes()
