@@ -89,7 +89,8 @@ def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
     if getattr(policy, "model", ""):
         from shunter.predictors.lessons import lessons_for
 
-        lessons = lessons_for(policy.model, trace, scene.history, getattr(policy, "forecasts", False))
+        at = int(min(scene.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
+        lessons = lessons_for(policy.model, trace, scene.history, getattr(policy, "forecasts", False), at)
     sleeps = hasattr(policy, "remember") and scene.history is not None and len(scene.history) > 0
     if lessons is None and not sleeps:
         return None

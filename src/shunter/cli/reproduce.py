@@ -5,12 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shunter.cli.console import ForceOption, JsonOption, SeedOption, note, policy_names, print_json, progress, show
 from shunter.errors import RunError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from shunter.reproduce.trials import Trials
 
 DALLY_EXAMPLES = """Examples:
 
@@ -20,8 +25,19 @@ shunter reproduce dally --quick --racks 8 --workload batch   # a look
 
 shunter reproduce dally -p dally -p tiresias -p las --repeat 5 --out las-too
 """
-OUT = Path("dally-reproduced")
+QSSF_EXAMPLES = """Examples:
+
+shunter reproduce qssf   # all of it, into the folder qssf-reproduced
+
+shunter reproduce qssf --quick   # a look: one run of each, two data sets
+
+shunter reproduce qssf --data aaic --repeat 10 --json > aaic.json
+"""
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
+OutOption = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep all here; else in NAME-reproduced.")
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")]
 
 app = typer.Typer(no_args_is_help=True, help="Run published experiments again, beside what is printed.")
 
@@ -42,10 +58,10 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
     repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 10.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help=f"Keep all here; else {OUT}.")] = None,
+    out: OutOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
+    workers: WorkersOption = None,
 ) -> None:  # fmt: skip
     """Run Dally's evaluation again: its six schedulers and ours, two workloads, four cluster sizes, ten repeats.
 
@@ -53,17 +69,11 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
     for scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out
     says.
     """
-    for name, value in (("--repeat", repeat), ("--workers", workers)):
-        if value is not None and value < 1:
-            raise RunError(f"{name} must be >= 1, got {value}")
+    _check_positive(repeat, workers)
 
-    from shunter import folders
     from shunter.reproduce.dally import design, page, study, view
-    from shunter.reproduce.writing import save
 
-    folder = out or (None if json else OUT)
-    if folder is not None:
-        folders.check_folder(folder, force)
+    folder = _folder("dally", out, force, json)
     wanted = design.Design(
         design.check_workloads(workload or ()),
         design.check_racks(_numbers(racks) or (QUICK_RACKS if quick else ())),
@@ -77,13 +87,82 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         note(study.STAND_IN, "stand-in", "bold yellow")
     told = study.summary(found)
     if folder is not None:
-        command = shlex.join(["shunter", *sys.argv[1:]])
-        save(folder, force, found.trials.table, told, page.dally_page(found, command))
-        note(f"{folder / 'page.html'} (open it in a browser)", "page")
+        _save(folder, force, found.trials, told, page.dally_page(found, _command()))
+    _tell(told, view.view(found), json)
+
+
+@app.command("qssf", epilog=QSSF_EXAMPLES)
+def qssf(
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="D", help="philly, philly-fewer, venus or aaic; once for each; else all."),
+    ] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 5.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="For a look: one run of each, on philly-fewer and venus.")
+    ] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    workers: WorkersOption = None,
+) -> None:  # fmt: skip
+    """Run Helios' QSSF again: against FIFO, SJF and SRTF, on Philly, Venus and AAIC, with several kinds of estimates.
+
+    The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for
+    scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out says.
+    """
+    _check_positive(repeat, workers)
+
+    from shunter.reproduce.qssf import design, page, study, view
+
+    folder = _folder("qssf", out, force, json)
+    names = design.check_data(data or (design.QUICK if quick else ()))
+    wanted = design.Design(names, repeat or (1 if quick else design.REPEATS), seed)
+    with progress("learning") as tell:
+        scenes, stands_in = study.prepared(wanted, tell)
+    if stands_in:
+        note(study.STAND_IN, "stand-in", "bold yellow")
+    with progress("reproducing") as tell:
+        found = study.run(wanted, scenes, stands_in, workers, tell, weekly=not quick)
+    told = study.summary(found)
+    if folder is not None:
+        _save(folder, force, found.trials, told, page.qssf_page(found, _command()))
+    _tell(told, view.view(found), json)
+
+
+def _check_positive(repeat: int | None, workers: int | None) -> None:
+    for name, value in (("--repeat", repeat), ("--workers", workers)):
+        if value is not None and value < 1:
+            raise RunError(f"{name} must be >= 1, got {value}")
+
+
+def _folder(name: str, out: Path | None, force: bool, json: bool) -> Path | None:
+    """Where all is kept, if that can be; None: nowhere."""
+    from shunter import folders
+
+    folder = out or (None if json else Path(f"{name}-reproduced"))
+    if folder is not None:
+        folders.check_folder(folder, force)
+    return folder
+
+
+def _command() -> str:
+    return shlex.join(["shunter", *sys.argv[1:]])
+
+
+def _save(folder: Path, force: bool, trials: Trials, told: dict[str, Any], page: str) -> None:
+    from shunter.reproduce.writing import save
+
+    save(folder, force, trials.table, told, page)
+    note(f"{folder / 'page.html'} (open it in a browser)", "page")
+
+
+def _tell(told: dict[str, Any], shown: RenderableType, json: bool) -> None:
     if json:
         print_json(told)
     else:
-        show(view.view(found))
+        show(shown)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

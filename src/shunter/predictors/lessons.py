@@ -120,21 +120,24 @@ def past_of(history: Trace, at: int, half_life: float) -> Known:
     return known(history, stream(history, half_life_days=half_life), at)
 
 
-def lessons_for(name: str, window: Trace, history: Trace | None, forecasts: bool = False) -> Lessons:
-    """Fit models to what was before a window; not at all, where that is too little."""
+def lessons_for(
+    name: str, window: Trace, history: Trace | None, forecasts: bool = False, at: int | None = None
+) -> Lessons:
+    """Fit models to what was before a window, or before an instant; not at all, where that is too little."""
     kind, fitted, arrivals = model(name), None, None
     if kind.module:  # it may be needed only after days of simulated time, but is asked for now
         extras.require(kind.module, f"an estimate by model '{name}'")
     if history is not None and len(history):
-        past = past_of(history, int(window.submit[0]), kind.half_life)
+        at = int(window.submit[0]) if at is None else at
+        past = past_of(history, at, kind.half_life)
         fitted = fit_once(kind, past) if len(past) >= FEWEST else None
-        arrivals = arrivals_after(kind, window, history) if forecasts else None
+        arrivals = arrivals_after(kind, window, history, at) if forecasts else None
     return Lessons(kind, fitted, without_truth(window), history, arrivals)
 
 
-def arrivals_after(kind: Model, window: Trace, history: Trace) -> Arrivals | None:
+def arrivals_after(kind: Model, window: Trace, history: Trace, at: int) -> Arrivals | None:
     """A model of what is submitted, fitted to the history; None where that is short or nothing trains trees."""
-    begin, end = (int(time) // BIN_MS * BIN_MS for time in (history.submit[0], window.submit[0]))
+    begin, end = (int(time) // BIN_MS * BIN_MS for time in (history.submit[0], at))
     if end - begin < FEWEST_BINS * BIN_MS or not kind.libraries:
         return None
     counts = binned(history, begin, end)

@@ -21,7 +21,7 @@ _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GP
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
-_ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
+ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
 
 
 def duration(seconds: float) -> str:
@@ -244,4 +244,4 @@ def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
     if any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
         yield Text(f" {_FREE}", style="dim")
     if any(row["oracle"] for row in rows):
-        yield Text(f" {_ORACLE}", style="dim")
+        yield Text(f" {ORACLE}", style="dim")

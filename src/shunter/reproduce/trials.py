@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 POINTS = ("mean", "p50", "p95", "p99")
+More: TypeAlias = Callable[[Result], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A policy under the name that a paper, or we, give it."""
+
+    label: str
+    policy: str
+    style: int  # its colour
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class Case:
     workload: str
     cluster: str
     policy: str
-    network: str
+    network: str = ""
     contention: bool = False
 
     @property
@@ -105,6 +115,11 @@ class Trials:
             changes: F64 = self.means(case, measure) / self.means(base, measure) - 1
         return changes
 
+    def factor(self, base: Case, case: Case, measure: str) -> Estimate:
+        """How many times as large a measure is in the first case as in the second."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.estimate(self.means(base, measure) / self.means(case, measure))
+
     def estimate(self, means: F64) -> Estimate:
         """What arithmetic on means says."""
         return estimate(means, self.repeats)
@@ -119,42 +134,77 @@ class Trials:
                 {**dataclasses.asdict(case), "repeat": repeat, **outcome.numbers, "digest": outcome.digest}
                 for case, outcomes in self.outcomes.items()
                 for repeat, outcome in enumerate(outcomes)
-            ]
+            ],
+            infer_schema_length=None,
         )
 
 
+def nothing_more(result: Result) -> dict[str, float]:
+    """No numbers but those of every run."""
+    return {}
+
+
+def by_vc(result: Result) -> dict[str, float]:
+    """Means of each virtual cluster that has jobs."""
+    finished = result.table[w.STATE] == w.DONE
+    times = {"jct_mean_s": metrics.jct_ms(result.table), "wait_mean_s": result.table[w.WAITED]}
+    found: dict[str, float] = {}
+    for code, vc in enumerate(result.trace.vcs):
+        mine = finished & (result.trace.vc == code)
+        if mine.any():
+            found |= {f"{vc} {name}": float(values[mine].mean()) / 1000 for name, values in times.items()}
+    return found
+
+
 def run_cases(
-    workloads: Mapping[str, Trace],
+    workloads: Mapping[str, Trace | Scene],
     cases: Collection[Case],
     repeats: int,
     seed: int = 0,
     courses: Callable[[Case], bool] = lambda case: False,
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
+    more: More = nothing_more,
 ) -> Trials:
-    """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept."""
+    """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept.
+
+    A workload that is a scene has its machines already. ``more`` finds further numbers in a result.
+    """
     cases = list(dict.fromkeys(cases))
-    scenes = {
-        case.place: scenes.scene(
-            workloads[case.workload], case.cluster, network=case.network, contention=case.contention
-        )
-        for case in cases
-    }
+    places = {case.place: _place(workloads[case.workload], case) for case in cases}
     trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
     workers = workers or usable_cores()
     if min(workers, len(trials)) > 1:
-        compile_once(scenes[cases[0].place], cases[0].policy)
-    steps = [len(workloads[trial.case.workload]) for trial in trials]
-    found = run_tasks(_run, scenes, trials, steps, workers, progress)
+        compile_once(places[cases[0].place], cases[0].policy)
+    steps = [len(places[trial.case.place].trace) for trial in trials]
+    found = run_tasks(_run, (places, more), trials, steps, workers, progress)
     rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
     return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
 
 
-def _run(scenes: Mapping[Case, Scene], trial: Trial, tell: runs.Progress) -> Outcome:
-    result = runs.run(scenes[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
+def _place(workload: Trace | Scene, case: Case) -> Scene:
+    if isinstance(workload, Scene):
+        return workload
+    return scenes.scene(workload, case.cluster, network=case.network, contention=case.contention)
+
+
+def teach(workloads: Mapping[str, Scene], cases: Collection[Case], progress: Progress) -> None:
+    """Fit all models that policies take from the past, one after the other: what is fitted is kept for every run."""
+    pairs = ((case.workload, registry.policy(case.policy)) for case in cases)
+    wanted = {(name, model): policy for name, policy in pairs if (model := getattr(policy, "model", ""))}
+    sizes = [len(scene.history) if (scene := workloads[name]).history else 0 for name, _ in wanted]
+    for at, ((name, _), policy) in enumerate(wanted.items()):
+        progress(sum(sizes[:at]), sum(sizes))
+        runs.taught(policy, workloads[name], workloads[name].trace)
+    progress(sum(sizes), sum(sizes))
+
+
+def _run(shared: tuple[Mapping[Case, Scene], More], trial: Trial, tell: runs.Progress) -> Outcome:
+    places, more = shared
+    result = runs.run(places[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
-    return Outcome(_numbers(result), jct, _course(result) if trial.course else None, result.digest)
+    return Outcome({**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest)
 
 
 def _numbers(result: Result) -> dict[str, float]:

@@ -13,7 +13,7 @@ from shunter.errors import RunError, did_you_mean
 from shunter.files import data_folder
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Case, with_settings
+from shunter.reproduce.trials import Case, Scheduler, with_settings
 
 FILES = {
     "batch": "sense_500jobs_0start0arrival-withBert.json.gz",
@@ -24,15 +24,6 @@ REPEATS = 10
 SHOWN = 8  # racks of Tables II and III, and of the figures over time
 HOUR = 3600
 WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
-
-
-@dataclass(frozen=True)
-class Scheduler:
-    """A policy under the name that the paper gives it."""
-
-    label: str
-    policy: str
-    style: int  # its colour
 
 
 DALLY = Scheduler("Dally", "dally", 0)

@@ -18,9 +18,8 @@ from shunter.reproduce.dally.design import (
     UNTOLD,
     WORDS,
     WORLDS,
-    Scheduler,
 )
-from shunter.reproduce.trials import Case
+from shunter.reproduce.trials import Case, Scheduler
 from shunter.reproduce.writing import cell, percent
 
 if TYPE_CHECKING:

@@ -6,25 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from shunter.folders import versions
-from shunter.report.html.page import Cell, Section, choice, code, facts, note, paragraph, points, render, table
+from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, render, table
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 from shunter.reproduce.dally import figures, ours, paper
-from shunter.reproduce.dally.design import (
-    DALLY,
-    OURS,
-    SHOWN,
-    TABLE_I,
-    TIRESIAS,
-    WORDS,
-    WORLDS,
-    Reading,
-    Scheduler,
-    World,
-)
+from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World
 from shunter.reproduce.dally.study import STAND_IN, TITLE, Study
-from shunter.reproduce.trials import Case
+from shunter.reproduce.sheets import optional, provenance
+from shunter.reproduce.trials import Case, Scheduler
 from shunter.reproduce.writing import cell, interval, percent
 
 JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
@@ -50,19 +39,15 @@ def dally_page(study: Study, command: str) -> str:
         Section("Claims", _claims(study)),
         Section("By size", [figures.by_size(study, TABLE_I)]),
         Section("Over time", [figures.over_time(study)]),
-        *_optional("Timers", [figures.timers(study)] if design.has(DALLY) else []),
-        *_optional("Readings", _readings(study)),
+        *optional("Timers", [figures.timers(study)] if design.has(DALLY) else []),
+        *optional("Readings", _readings(study)),
         *(Section(world.title, _world(study, world)) for world in WORLDS),
-        *_optional("Sensitivity", figures.sensitivity(study)),
-        *_optional("Marshal", ours.section(study) if design.has(OURS, DALLY, TIRESIAS) else []),
+        *optional("Sensitivity", figures.sensitivity(study)),
+        *optional("Marshal", ours.section(study) if design.has(OURS, DALLY, TIRESIAS) else []),
         Section("What was run", _provenance(study, command)),
     ]
     lead = f"{TITLE}: its evaluation, run again, beside what is printed."
     return render("Dally, reproduced" + (" with stand-in workloads" if study.stands_in else ""), lead, sections)
-
-
-def _optional(title: str, body: Sequence[str]) -> list[Section]:
-    return [Section(title, [part for part in body if part])] if any(body) else []
 
 
 # ------------------------------------------------------------------------------------------- summary
@@ -279,18 +264,7 @@ def _world(study: Study, world: World) -> list[str]:
 
 
 def _provenance(study: Study, command: str) -> list[str]:
-    design, found = study.design, versions()
-    packages = ", ".join(f"{name} {version}" for name, version in found.items() if name not in ("shunter", "platform"))
-    about = [
-        ("workloads", "made-up stand-ins" if study.stands_in else "as published by the authors"),
-        ("runs", f"{sum(len(outcomes) for outcomes in study.trials.outcomes.values()):,}"),
-        ("seed", str(design.seed)),
-        ("shunter", found["shunter"]),
-        ("with", packages),
-        ("on", found["platform"]),
-    ]
-    rows = [[s.label, study.case(design.workloads[0], s).policy] for s in design.schedulers]
-    policies = table(
-        "Schedulers, with the settings that differ from their defaults", ["scheduler", "policy"], rows, (1,)
-    )
-    return [facts(about), policies, code(command)]
+    design = study.design
+    workloads = "made-up stand-ins" if study.stands_in else "as published by the authors"
+    policies = [(s.label, study.case(design.workloads[0], s).policy) for s in design.schedulers]
+    return provenance(workloads, study.trials, policies, command)

@@ -21,9 +21,8 @@ from shunter.reproduce.dally.design import (
     SHOWN,
     TIRESIAS,
     Design,
-    Scheduler,
 )
-from shunter.reproduce.trials import Trials
+from shunter.reproduce.trials import Scheduler, Trials
 from shunter.world import F64
 
 Over: TypeAlias = Literal["each", "most", "mean"]  # at each cluster size, at the one where it is most, in the mean

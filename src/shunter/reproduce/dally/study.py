@@ -12,8 +12,8 @@ import numpy as np
 from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, Scheduler, World, workloads
-from shunter.reproduce.trials import Case, Trials, run_cases
+from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, World, workloads
+from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
 from shunter.reproduce.writing import record
 
 TITLE = "Dally: A network-placement sensitive cluster scheduler for deep learning"

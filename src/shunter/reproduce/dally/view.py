@@ -7,8 +7,9 @@ from rich.text import Text
 
 from shunter.report.tables import duration, table
 from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import SHOWN, WORDS, Scheduler
+from shunter.reproduce.dally.design import SHOWN, WORDS
 from shunter.reproduce.dally.study import Study
+from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import interval, percent
 
 COLUMNS = (

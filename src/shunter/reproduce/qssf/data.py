@@ -1,0 +1,99 @@
+"""The data sets as scenes: public traces on clusters in virtual clusters, or stand-ins where files are missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from shunter import traces
+from shunter.files import data_folder
+from shunter.model import GPU, Trace
+from shunter.reproduce import venus
+from shunter.reproduce.qssf.design import DATA, LOAD, RESTART, WITH_LUCIDS
+from shunter.reproduce.venus import NODE_GPUS, divided, nodes_in
+from shunter.scenes import Scene, scene, window_of
+from shunter.seeding import rng
+from shunter.traces.synthetic import synthetic
+
+PHILLY, PHILLY_NODES = "philly/philly_jobs.csv.gz", "philly/vc_nodes.csv"
+AAIC, AAIC_NODES = "aaic/aaicwl-201807-201812.csv.gz", 40
+FILES = {
+    "philly": (PHILLY, PHILLY_NODES),
+    "philly-fewer": (PHILLY, PHILLY_NODES),
+    "venus": (venus.JOBS, venus.NODES),
+    "aaic": (AAIC,),
+}
+STAND_IN_NODES = {"a": 6, "b": 3, "c": 1}
+STAND_IN_JOBS, STAND_IN_LOAD, STAND_IN_PAST = 3000, 0.8, 0.5
+
+
+def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
+    """What is simulated, by workload; or, where files are missing, made-up stand-ins, and True."""
+    folder = data_folder()
+    missing = folder is None or not all((folder / file).is_file() for name in names for file in FILES[name])
+    found: dict[str, Scene] = {}
+    for name in names:
+        found |= _stand_in(name, seed) if missing or folder is None else _published(folder, name, seed)
+    return found, missing
+
+
+def _published(folder: Path, name: str, seed: int) -> dict[str, Scene]:
+    about = DATA[name]
+    if name == "venus":
+        trace, nodes = venus.venus(folder, seed), nodes_in(folder / venus.NODES)
+        jobs = {name: trace, name + WITH_LUCIDS: with_lucids_predictions(trace, folder)}
+    elif name == "aaic":
+        jobs, nodes = {name: traces.read(folder / AAIC, "aaic")}, {"": AAIC_NODES}
+    else:
+        nodes = nodes_in(folder / PHILLY_NODES)
+        trace = traces.read(folder / PHILLY, "philly")
+        trace = trace.select(np.isin(trace.vc, [code for code, vc in enumerate(trace.vcs) if vc in nodes]))
+        nodes = {vc: count for vc, count in nodes.items() if vc in trace.vcs}
+        if name == "philly-fewer":
+            nodes = fewer(nodes, window_of(trace, about.since, about.until)[1], LOAD)
+        jobs = {name: trace}
+    cluster = divided(name, nodes, RESTART)
+    return {key: scene(trace, cluster, since=about.since, until=about.until) for key, trace in jobs.items()}
+
+
+def fewer(nodes: Mapping[str, int], window: Trace, load: float) -> dict[str, int]:
+    """As many nodes as make the load of each virtual cluster so large; enough for its largest job, no more than now."""
+    span = int(window.submit[-1] - window.submit[0])
+    found = {}
+    for vc, count in nodes.items():
+        mine = window.vc == window.vcs.index(vc)
+        work = float((window.duration[mine] * (window.gpus[mine] / GPU)).sum())
+        largest = math.ceil(int(window.gpus[mine].max(initial=1)) / GPU / NODE_GPUS)
+        found[vc] = min(count, max(math.ceil(work / (span * NODE_GPUS * load)), largest))
+    return found
+
+
+def with_lucids_predictions(trace: Trace, folder: Path) -> Trace:
+    """The same jobs; what Lucid's artifact predicted for those of September stands in the place of a requested time."""
+    import polars as pl
+
+    column = pl.read_csv(folder / venus.JOBS, columns=["job_id", "lucid_lgb_pred"], infer_schema_length=None)
+    known = dict(zip(column["job_id"].cast(pl.String), column["lucid_lgb_pred"].fill_null(0), strict=True))
+    seconds = np.array([known[job] for job in trace.job_id], np.float64)
+    return dataclasses.replace(trace, limit=np.rint(np.maximum(seconds, 0) * 1000).astype(np.int64))
+
+
+def _stand_in(name: str, seed: int) -> dict[str, Scene]:
+    """A made-up trace on ten nodes; of its users only AAIC's stays, with requested times and waits."""
+    gpus = NODE_GPUS * sum(STAND_IN_NODES.values())
+    made = venus.assigned(synthetic(STAND_IN_JOBS, seed, gpus, STAND_IN_LOAD), STAND_IN_NODES, seed)
+    begin = made.submit[int(STAND_IN_PAST * len(made))] / 1000
+    loose = np.rint(made.duration * rng(seed, "requested").uniform(1, 20, len(made))).astype(np.int64)
+    if name == "aaic":
+        jobs = {name: dataclasses.replace(made, limit=loose, recorded_wait=made.duration // 2)}
+    else:
+        alone = dataclasses.replace(made, user=np.full(len(made), -1), users=())
+        jobs = {name: alone} | (
+            {name + WITH_LUCIDS: dataclasses.replace(alone, limit=loose)} if name == "venus" else {}
+        )
+    cluster = divided(f"{name} (stand-in)", STAND_IN_NODES, RESTART)
+    return {key: scene(trace, cluster, since=f"{begin:.0f}") for key, trace in jobs.items()}

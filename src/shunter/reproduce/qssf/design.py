@@ -1,0 +1,131 @@
+"""What is run: four data sets x the published schedulers, QSSF with several estimates, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from shunter.errors import RunError, did_you_mean
+from shunter.reproduce import venus
+from shunter.reproduce.trials import Case, Scheduler
+
+REPEATS = 5
+RESTART = ((1, 7.0), (8, 30.0), (9, 60.0))  # what the artifact's SRTF pays for a stop: up to so many GPUs, seconds
+LOAD = 0.5  # of each of Philly's virtual clusters where it has fewer nodes; FIFO then waits about as long as printed
+
+FIFO = Scheduler("FIFO", "fifo", 7)
+SJF = Scheduler("SJF", "sjf:estimate=oracle", 5)
+SRTF = Scheduler("SRTF", "srtf:estimate=oracle", 4)
+QSSF = Scheduler("QSSF", "qssf:refit=0", 0)
+ROLLING = Scheduler("QSSF, rolling means", "qssf:estimate=rolling", 2)
+NOISY = Scheduler("QSSF, noisy truth", "qssf:estimate=noisy", 1)
+TOLD = Scheduler("QSSF, told the truth", "qssf:estimate=oracle", 6)
+EASY = Scheduler("QSSF with EASY", "qssf:backfill=easy,refit=0", 3)
+LUCIDS = Scheduler("QSSF, Lucid's predictions", "qssf:estimate=limit", 8)
+LIMIT = Scheduler("SAF by requested time", "saf:estimate=limit", 9)
+WEEKLY = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
+COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY)
+ORACLES = (SJF, SRTF, NOISY, TOLD)
+WITH_LUCIDS = " (Lucid's predictions)"  # the same jobs; what Lucid's authors predicted stands in the column 'limit'
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Jobs, and machines for them."""
+
+    title: str
+    schedulers: tuple[Scheduler, ...]
+    since: str
+    until: str
+    told: tuple[str, ...]  # what one must know of it
+
+
+NO_USERS = "Jobs have no user and no name: a predictor can go only by GPUs, virtual cluster and calendar."
+SPARSE = (
+    "The printed figures cover more jobs: two of their 11 virtual clusters, 6c71a0 and ee9e8c, are not in the public"
+    " file (the four tiny ones are left out, as published), and of multi-GPU jobs only a part is. The mean run time is"
+    " 9,348 s; the printed JCT less the printed queueing delay is 29,541 s."
+)
+DATA = {
+    "philly": DataSet(
+        "Philly",
+        COMMON,
+        "2017-10-01",
+        "2017-12-01",
+        (
+            SPARSE,
+            "On the published numbers of nodes these jobs need 5 % to 37 % of a virtual cluster, so that hardly anybody"
+            " waits and no order can gain much.",
+            NO_USERS,
+        ),
+    ),
+    "philly-fewer": DataSet(
+        "Philly, fewer nodes",
+        COMMON,
+        "2017-10-01",
+        "2017-12-01",
+        (
+            "The same jobs. Every virtual cluster has as many nodes as make its load a half (never more than published,"
+            " and enough for its largest job): the load, in steps of 5 %, at which FIFO's mean queueing delay is"
+            " nearest to the printed one. That choice goes by FIFO alone.",
+            NO_USERS,
+        ),
+    ),
+    "venus": DataSet(
+        "Venus",
+        (*COMMON, LUCIDS),
+        venus.SINCE,
+        venus.UNTIL,
+        (
+            "The public file names neither user nor virtual cluster. Each job was put into one of the 15 that can hold"
+            " it, by chance, in proportion to their nodes. Run times are clamped at 48 h (1.8 % of these jobs).",
+            "QSSF learns from March to August; it can go only by GPUs, calendar, and the virtual cluster, which was"
+            " drawn and so says nothing.",
+            f"'{LUCIDS.label}': for September the file has what the LightGBM model of Lucid's artifact predicted, which"
+            " knew users.",
+        ),
+    ),
+    "aaic": DataSet(
+        "AAIC",
+        (*COMMON, LIMIT),
+        "2018-11-01",
+        "",
+        (
+            "Jobs have users and requested times. QSSF learns from July to October. The AAIC workload log was"
+            " graciously provided by AIRC, AIST.",
+            "Recorded waits are from the live cluster: FCFS with backfilling and limits per queue, on 32 to 40 nodes."
+            " Here all 40 nodes are there all the time, and nobody has a limit.",
+        ),
+    ),
+}
+QUICK = ("philly-fewer", "venus")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which part of the experiment is run."""
+
+    data: tuple[str, ...] = tuple(DATA)
+    repeats: int = REPEATS
+    seed: int = 0
+
+    def case(self, data: str, scheduler: Scheduler) -> Case:
+        """One cell."""
+        return Case(data + WITH_LUCIDS if scheduler == LUCIDS else data, data, scheduler.policy)
+
+    def cases(self) -> Iterator[Case]:
+        """All that is repeated."""
+        for data in self.data:
+            yield from (self.case(data, scheduler) for scheduler in DATA[data].schedulers)
+
+    def weekly(self) -> Iterator[Case]:
+        """What is run once."""
+        yield from (self.case(data, WEEKLY) for data in self.data)
+
+
+def check_data(names: Sequence[str]) -> tuple[str, ...]:
+    """The data sets, in their order."""
+    for name in names:
+        if name not in DATA:
+            raise RunError(f"there is no data set '{name}'; {did_you_mean(name, DATA)}")
+    return tuple(name for name in DATA if name in names) or tuple(DATA)
