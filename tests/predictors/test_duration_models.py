@@ -11,7 +11,7 @@ from shunter import world as w
 from shunter.errors import ModelError
 from shunter.predictors import features as f
 from shunter.predictors.blend import Blend
-from shunter.predictors.ebm import Ebm
+from shunter.predictors.ebm import PUBLISHED, Ebm
 from shunter.predictors.fitted import estimates, quantiles
 from shunter.predictors.fitting import Known, calibrated, known
 from shunter.predictors.gbm import Gbm
@@ -61,6 +61,14 @@ def test_an_ebm_has_terms(split, ebm):
     assert len(ebm.terms) == len(ebm.trees.roots) > 10
     assert set(ebm.importance) == set(ebm.terms)
     assert {part for term in ebm.terms for part in term.split(" & ")} <= set(f.NAMES)
+
+
+def test_an_ebm_as_published(habits, monkeypatch):
+    pytest.importorskip("interpret", reason="no interpret; ./scripts/install all,dev has it")
+    monkeypatch.setitem(PUBLISHED, "max_rounds", 20)  # all of them take long
+    trace = habits(120)
+    fitted = Ebm(settings="published", bags=2).fit(known(trace, f.stream(trace), w.NEVER))
+    assert any(" & " in term for term in fitted.terms)
 
 
 def test_quantiles_hold(split, gbm):

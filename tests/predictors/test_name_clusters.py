@@ -55,8 +55,8 @@ def test_later_names_change_nothing(words, upto):
 
 def test_many_names_take_seconds():
     draw = rng(0, "names")
-    words = ["".join(chr(97 + letter) for letter in draw.integers(0, 26, 20)) for _ in range(100_000)]
+    words = ["".join(chr(97 + letter) for letter in draw.integers(0, 26, 20)) for _ in range(30_000)]
     clusters(words[:10])
     begun = time.perf_counter()
     assert len(clusters(words)) == len(words)
-    assert time.perf_counter() - begun < 20
+    assert time.perf_counter() - begun < 6

@@ -157,7 +157,8 @@ def fit(
     chosen = model_of(model)
     found = _read(trace, format, on_bad_row, json)
     until = _instant(train_until, found) if train_until else None
-    fitted = chosen.fit(evaluating.everything(found, chosen, until))
+    with progress("fitting") as tell:
+        fitted = chosen.fit(evaluating.everything(found, chosen, until), tell)
     storing.save(fitted, out)
     _tell(fitted, None, json)
     note(f"{out} ('shunter predict explain {out}' shows more)", "model")

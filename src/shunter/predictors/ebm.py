@@ -14,9 +14,11 @@ from shunter.params import param
 from shunter.predictors.fitting import Model, Table, Trained, blocks, named, varying
 from shunter.predictors.trees import of_ebm
 
-# Settings of ExplainableBoostingRegressor; those of the paper's artifact are the library's but for what it names.
-PUBLISHED = {"learning_rate": 0.01, "binning": "uniform", "interactions": 20}
+# Settings of ExplainableBoostingRegressor; those of the paper's artifact are the library's but for what it names, and
+# ``feature_types``, what its ``binning`` is called today.
+PUBLISHED = {"learning_rate": 0.01, "feature_types": "uniform", "interactions": 20}
 FAST = {
+    "feature_types": "quantile",
     "learning_rate": 0.05,
     "max_bins": 64,
     "max_interaction_bins": 16,
@@ -49,12 +51,13 @@ class Ebm(Model):
         bags = np.ones((len(table.target), self.bags), np.int8)
         for bag, left_out in enumerate(blocks(len(table.target), self.bags)):
             bags[left_out, bag] = -1
+        settings = PUBLISHED if self.settings == "published" else FAST
         ebm = glassbox.ExplainableBoostingRegressor(
             feature_names=[table.names[column] for column in columns],
             outer_bags=self.bags,
             n_jobs=1,
             random_state=0,
-            **(PUBLISHED if self.settings == "published" else FAST),
+            **settings | {"feature_types": [settings["feature_types"]] * len(columns)},
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of missing values, which are meant
