@@ -74,12 +74,28 @@ class LucidMemory:
     def own_nodes(self, view: View, vc: int) -> I64:
         """The nodes on which the main queue may put jobs of a virtual cluster."""
         if vc not in self.nodes:
-            mine = np.flatnonzero((view.nodes.vc == vc) | (vc == -1))
+            mine = np.flatnonzero((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN) | (vc == -1))
             self.nodes[vc] = mine[[not self.profiler.apart(int(node)) for node in mine]]
         return self.nodes[vc]
 
 
 Prioritise: TypeAlias = Callable[[View, LucidMemory, int], float]  # the place of a job in the order
+
+
+def find_way(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
+    """Take over a cluster in which jobs wait and run already: those that wait are not profiled any more."""
+    for job in view.running.tolist():
+        memory.stage[job] = RUNS
+        memory.priority[job] = prioritise(view, memory, job)
+        others = {other for gpu in view.placement(job) for other in view.tenants(gpu)} - {job}
+        if others:
+            memory.binder.partner[job] = min(others)
+        else:
+            memory.fresh.append(job)
+    new = set(view.arrived.tolist())
+    for job in view.pending.tolist():
+        if job not in new:
+            _enqueue(view, memory, job, prioritise)
 
 
 def take_in(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.model import Action, Plan, Start, Timer, Trace, View
 from shunter.params import param
-from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, Mask, take_in
+from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, Mask, find_way, take_in
 from shunter.policies._lucid_outlook import Outlook
 from shunter.policies._lucid_packing import UNKNOWN, Packing
 from shunter.policies._lucid_places import Places
@@ -77,8 +77,9 @@ class Lucid:
         return self.estimate
 
     def start(self, cluster: Cluster, previous: Any = None) -> LucidMemory:
-        """A fresh memory; with lessons from the past, where there are some."""
-        return LucidMemory(cluster, previous if isinstance(previous, Lessons) else None)
+        """A fresh memory; with lessons from the past, where there are some, or those of another configuration."""
+        lessons = previous.lessons if isinstance(previous, LucidMemory) else previous
+        return LucidMemory(cluster, lessons if isinstance(lessons, Lessons) else None)
 
     def decide(self, view: View, memory: LucidMemory) -> Plan:
         """Plan one step: who leaves the profiler, who enters it, or who of the main queue starts."""
@@ -133,7 +134,9 @@ class Lucid:
             memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
             memory.learned = memory.lessons.prepared()
             memory.due = memory.lessons.next_look(view.now, self.refit)
-        return memory.partition.set_up(view)
+        actions = memory.partition.set_up(view)
+        find_way(view, memory, self.prioritise)
+        return actions
 
     def _refit(self, view: View, memory: LucidMemory) -> None:
         assert memory.lessons is not None
