@@ -55,7 +55,10 @@ def save(fitted: Fitted | Forecaster, path: Path) -> None:
 def load(path: Path) -> Fitted | Forecaster:
     """Read a model; what can't be used is refused with what to do about it."""
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+        content = io.BytesIO(path.read_bytes())
+        if not zipfile.is_zipfile(content):
+            raise zipfile.BadZipFile("it is no zip")
+        with np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].tobytes())
         intact = arrays["checksum"].tobytes() == _checksum(arrays)
