@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from shunter import extras, registry, runs, scenes
+from shunter import extras, registry, runs, scenes, traces
+from shunter.cli.main import app
 from shunter.errors import InputError, TraceError
 from shunter.model import GPU, Trace
 from shunter.predictors.lessons import TRUTH, lessons_for, requests_of, without_truth
@@ -134,3 +137,14 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatc
     monkeypatch.setattr(extras, "is_there", lambda module: False)
     with pytest.raises(InputError, match=r"lightgbm .*pip install 'shunter\[ml\]'"):
         runs.run(scenes.scene(with_habits(50), "1x8"), "qssf")
+
+
+def test_the_command_line_says_what_it_learns_from(tmp_path):
+    """Without a past it learns on the way, with one before; both are said, and neither is part of the JSON."""
+    traces.write(with_habits(300), tmp_path / "jobs.csv")
+    command = ["simulate", str(tmp_path / "jobs.csv"), "-c", "1x8", "-p", "qssf:estimate=rolling", "--json"]
+    without = CliRunner().invoke(app, command)
+    assert "learns on the way" in without.stderr
+    after = CliRunner().invoke(app, [*command, "--since", "+5"])
+    assert "learns on the way" not in after.stderr
+    assert json.loads(after.stdout)["jobs"] < json.loads(without.stdout)["jobs"] == 300

@@ -21,6 +21,7 @@ from shunter.cli.console import (
     SinceOption,
     UntilOption,
     check_decisions,
+    learn,
     note,
     policy_names,
     print_json,
@@ -96,6 +97,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     must_fit, choices = policy if drop_unfit else (), (network or "", contention, since or "", until or "")
     scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(scene, cluster, policy)
+    learn(scene, policy)
     kept: list[folders.Run] = []
     try:
         with progress("comparing") as tell:

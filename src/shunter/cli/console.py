@@ -210,3 +210,23 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
         remarks = getattr(registry.policy(text), "remarks", None)
         for remark in remarks(scene.trace) if remarks else ():
             note(remark, "warning", "bold yellow")
+
+
+def learn(scene: Scene, policies: Sequence[str]) -> None:
+    """Fit the models of policies that learn before any of them is run, which then find them in the cache."""
+    from shunter import registry, runs
+
+    for text in policies:
+        policy = registry.policy(text)
+        model = getattr(policy, "model", "")
+        if not model:
+            continue
+        if scene.history is None:
+            note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
+            continue
+        console = _stderr()
+        with console.status(f"{text}: fitting model '{model}' to {len(scene.history):,} jobs before the window"):
+            memory = runs.taught(policy, scene, scene.trace)
+        lessons = getattr(memory, "lessons", None)
+        if lessons is not None and lessons.fitted is None:
+            note(f"{text}: too few jobs had ended before the window to fit model '{model}'; it learns on the way")

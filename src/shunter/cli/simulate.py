@@ -22,6 +22,7 @@ from shunter.cli.console import (
     UntilOption,
     check_decisions,
     check_free,
+    learn,
     policy_names,
     print_json,
     progress,
@@ -112,6 +113,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         check_free(file, force)
     scene = scenes.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
+    learn(scene, [record.policy])
     with progress("simulating") as tell:
         count = lambda ended: tell(ended, len(scene.trace))  # noqa: E731
         why = decisions or report is not None

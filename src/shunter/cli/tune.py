@@ -15,6 +15,7 @@ from shunter.cli.console import (
     SeedOption,
     TraceArgument,
     UntilOption,
+    learn,
     policy_names,
     print_json,
     progress,
@@ -77,6 +78,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     must_fit = [policy] if drop_unfit else ()
     scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "")
     say_about(scene, cluster, [policy])
+    learn(scene, [policy])
     with progress("tuning") as tell:
         tried = search.tune(scene, policy, grid, objective, seed, tell)
     if json:
