@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.report.bootstrap import Estimate
 from shunter.report.tables import number
-from shunter.reproduce.trials import Case, Scheduler, Trials
+from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import record
 
 HALF = 0.005  # printed numbers are rounded
@@ -83,17 +82,3 @@ class Finding:
 def _ends(ours: Estimate) -> tuple[float, float]:
     """The interval; of too few repeats it is all that could be."""
     return (ours.low, ours.high) if math.isfinite(ours.low) else (0.0, math.inf)
-
-
-def findings(claims: Iterable[Claim], trials: Trials, cases: Mapping[tuple[str, Scheduler], Case]) -> list[Finding]:
-    """What becomes of the claims about what was run."""
-    found = []
-    for claim in claims:
-        pair = [cases.get((claim.data, scheduler)) for scheduler in (claim.base, claim.better)]
-        if pair[0] is not None and pair[1] is not None and all(_has(trials, case, claim.key) for case in pair):
-            found.append(Finding(claim, trials.factor(pair[0], pair[1], claim.key)))
-    return found
-
-
-def _has(trials: Trials, case: Case | None, key: str) -> bool:
-    return case in trials.outcomes and key in trials.outcomes[case][0].numbers
