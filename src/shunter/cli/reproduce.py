@@ -36,6 +36,14 @@ shunter reproduce qssf --quick   # a look: one run of each, two data sets
 
 shunter reproduce qssf --data aaic --repeat 10 --json > aaic.json
 """
+LUCID_EXAMPLES = """Examples:
+
+shunter reproduce lucid   # all of it, into the folder lucid-reproduced
+
+shunter reproduce lucid --quick   # a look: one run of each, under one rule
+
+shunter reproduce lucid --data venus-apart --repeat 10 --out apart
+"""
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 OutOption = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep all here; else in NAME-reproduced.")
@@ -117,6 +125,30 @@ def qssf(
     """
     from shunter.reproduce.qssf import page, view
     from shunter.reproduce.qssf.experiment import EXPERIMENT
+
+    _reproduce(EXPERIMENT, (page.page, view.view), (data or (), repeat, quick, seed), (out, force, json), workers)
+
+
+@app.command("lucid", epilog=LUCID_EXAMPLES)
+def lucid(
+    data: Annotated[
+        list[str] | None, typer.Option("--data", metavar="D", help="venus or venus-apart; once for each; else both.")
+    ] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 5.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="For a look: one run of each, on venus.")] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    workers: WorkersOption = None,
+) -> None:
+    """Run Lucid's evaluation on Venus again: FIFO, SJF, EASY, QSSF, Tiresias, Lucid, and Lucid without each part.
+
+    The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for
+    scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out says.
+    """
+    from shunter.reproduce.lucid import page, view
+    from shunter.reproduce.lucid.experiment import EXPERIMENT
 
     _reproduce(EXPERIMENT, (page.page, view.view), (data or (), repeat, quick, seed), (out, force, json), workers)
 

@@ -22,7 +22,7 @@ class Claim:
     measure: str
     base: Scheduler
     better: Scheduler
-    factor: float
+    factor: float = math.nan  # NaN: it is not said how many times
     what: str = ""  # of which part of the jobs; empty: of all
     upto: bool = False  # it is the largest of several
     source: str = ""
@@ -36,6 +36,8 @@ class Claim:
     @property
     def printed(self) -> str:
         """The printed factor."""
+        if math.isnan(self.factor):
+            return "above 1×"
         return f"{'up to ' if self.upto else ''}{number(self.factor)}×"
 
     @property
@@ -61,6 +63,8 @@ class Finding:
     def size(self) -> str:
         """Whether it is as much: the interval has the printed factor in it."""
         low, high = _ends(self.ours)
+        if math.isnan(self.claim.factor):
+            return "-"
         if low <= self.claim.factor + HALF and high >= self.claim.factor - HALF:
             return "yes"
         return "larger" if low > self.claim.factor else "smaller"
@@ -69,7 +73,8 @@ class Finding:
     def record(self) -> dict[str, Any]:
         """All of it for scripts."""
         claim = self.claim
-        about = {"claim": claim.text, "data": claim.data, "source": claim.source, "printed": claim.factor}
+        factor = None if math.isnan(claim.factor) else claim.factor
+        about = {"claim": claim.text, "data": claim.data, "source": claim.source, "printed": factor}
         return {
             **about,
             "up_to": claim.upto,

@@ -11,6 +11,7 @@ from shunter.report import metrics
 from shunter.runs import Result
 
 LARGE = 8  # GPUs; a job with more is large
+SHARED = ("profiled share", "ended in profiler share", "packed share", "packed slowdown")
 PREDICTED = ("r2", "mape", "median_ape", "mean_abs_log_error", "rank_correlation")
 
 
@@ -57,10 +58,9 @@ def sharing(result: Result) -> dict[str, float]:
     told = result.insights.summary(result.trace, result.table, "").get("sharing")
     if told is None:
         return {}
-    jobs = len(result.trace)
-    shares = {"profiled": "profiled", "ended in profiler": "ended_in_profiler", "packed": "packed_jobs"}
-    found = {f"{name} share": told[key] / jobs for name, key in shares.items()}
-    return found | ({} if told["mean_slowdown"] is None else {"packed slowdown": told["mean_slowdown"]})
+    shares = [told[name] / len(result.trace) for name in ("profiled", "ended_in_profiler", "packed_jobs")]
+    slowdown = told["mean_slowdown"]
+    return dict(zip(SHARED, [*shares, *([] if slowdown is None else [slowdown])], strict=False))
 
 
 def about_estimates(result: Result) -> dict[str, float]:

@@ -218,7 +218,7 @@ def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[
             titles[one.claim.data],
             one.claim.printed,
             cell(one.ours, times),
-            Cell(one.direction, hint=f"size: {one.size}"),
+            Cell(one.direction, hint="" if one.size == "-" else f"size: {one.size}"),
             one.claim.source,
         ]
         for one in found
