@@ -13,8 +13,11 @@ from shunter.cli.console import ForceOption, JsonOption, SeedOption, note, polic
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rich.console import RenderableType
 
+    from shunter.reproduce.study import Experiment, Study
     from shunter.reproduce.trials import Trials
 
 DALLY_EXAMPLES = """Examples:
@@ -32,6 +35,14 @@ shunter reproduce qssf   # all of it, into the folder qssf-reproduced
 shunter reproduce qssf --quick   # a look: one run of each, two data sets
 
 shunter reproduce qssf --data aaic --repeat 10 --json > aaic.json
+"""
+LUCID_EXAMPLES = """Examples:
+
+shunter reproduce lucid   # all of it, into the folder lucid-reproduced
+
+shunter reproduce lucid --quick   # a look: one run of each, under one rule
+
+shunter reproduce lucid --data venus-apart --repeat 10 --out apart
 """
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 OutOption = Annotated[
@@ -112,23 +123,62 @@ def qssf(
     The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for
     scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out says.
     """
+    from shunter.reproduce.qssf import page, view
+    from shunter.reproduce.qssf.experiment import EXPERIMENT
+
+    _reproduce(EXPERIMENT, (page.page, view.view), (data or (), repeat, quick, seed), (out, force, json), workers)
+
+
+@app.command("lucid", epilog=LUCID_EXAMPLES)
+def lucid(
+    data: Annotated[
+        list[str] | None, typer.Option("--data", metavar="D", help="venus or venus-apart; once for each; else both.")
+    ] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", metavar="N", help="Runs of each; else 5.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="For a look: one run of each, on venus.")] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    workers: WorkersOption = None,
+) -> None:
+    """Run Lucid's evaluation on Venus again: FIFO, SJF, EASY, QSSF, Tiresias, Lucid, and Lucid without each part.
+
+    The folder has a page for a browser, which puts what is printed and ours side by side (page.html), all numbers for
+    scripts (reproduction.json), and one row per run (results.parquet). With --json it is written only where --out says.
+    """
+    from shunter.reproduce.lucid import page, view
+    from shunter.reproduce.lucid.experiment import EXPERIMENT
+
+    _reproduce(EXPERIMENT, (page.page, view.view), (data or (), repeat, quick, seed), (out, force, json), workers)
+
+
+def _reproduce(
+    experiment: Experiment,
+    shown: tuple[Callable[[Study, str], str], Callable[[Study], RenderableType]],
+    wanted: tuple[Sequence[str], int | None, bool, int],
+    kept: tuple[Path | None, bool, bool],
+    workers: int | None,
+) -> None:
+    """Run an experiment of data sets x schedulers: ``shown`` as a page and on the terminal."""
+    from shunter.reproduce import study
+    from shunter.reproduce.board import check_data
+
+    (data, repeat, quick, seed), (out, force, json), (page, view) = wanted, kept, shown
     _check_positive(repeat, workers)
-
-    from shunter.reproduce.qssf import design, page, study, view
-
-    folder = _folder("qssf", out, force, json)
-    names = design.check_data(data or (design.QUICK if quick else ()))
-    wanted = design.Design(names, repeat or (1 if quick else design.REPEATS), seed)
+    folder = _folder(experiment.name, out, force, json)
+    names = check_data(data or (experiment.quick if quick else ()), experiment.data)
+    part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, anew=not quick)
     with progress("learning") as tell:
-        scenes, stands_in = study.prepared(wanted, tell)
-    if stands_in:
+        scenes = study.prepared(experiment, part, tell)
+    if scenes[1]:
         note(study.STAND_IN, "stand-in", "bold yellow")
     with progress("reproducing") as tell:
-        found = study.run(wanted, scenes, stands_in, workers, tell, weekly=not quick)
-    told = study.summary(found)
+        found = study.run(experiment, part, scenes, workers, tell)
+    told = found.summary()
     if folder is not None:
-        _save(folder, force, found.trials, told, page.qssf_page(found, _command()))
-    _tell(told, view.view(found), json)
+        _save(folder, force, found.board.trials, told, page(found, _command()))
+    _tell(told, view(found), json)
 
 
 def _check_positive(repeat: int | None, workers: int | None) -> None:

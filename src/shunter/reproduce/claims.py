@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shunter.report.bootstrap import Estimate
 from shunter.report.tables import number
-from shunter.reproduce.trials import Case, Scheduler, Trials
+from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import record
 
 HALF = 0.005  # printed numbers are rounded
@@ -23,7 +22,7 @@ class Claim:
     measure: str
     base: Scheduler
     better: Scheduler
-    factor: float
+    factor: float = math.nan  # NaN: it is not said how many times
     what: str = ""  # of which part of the jobs; empty: of all
     upto: bool = False  # it is the largest of several
     source: str = ""
@@ -37,6 +36,8 @@ class Claim:
     @property
     def printed(self) -> str:
         """The printed factor."""
+        if math.isnan(self.factor):
+            return "above 1×"
         return f"{'up to ' if self.upto else ''}{number(self.factor)}×"
 
     @property
@@ -62,6 +63,8 @@ class Finding:
     def size(self) -> str:
         """Whether it is as much: the interval has the printed factor in it."""
         low, high = _ends(self.ours)
+        if math.isnan(self.claim.factor):
+            return "-"
         if low <= self.claim.factor + HALF and high >= self.claim.factor - HALF:
             return "yes"
         return "larger" if low > self.claim.factor else "smaller"
@@ -70,7 +73,8 @@ class Finding:
     def record(self) -> dict[str, Any]:
         """All of it for scripts."""
         claim = self.claim
-        about = {"claim": claim.text, "data": claim.data, "source": claim.source, "printed": claim.factor}
+        factor = None if math.isnan(claim.factor) else claim.factor
+        about = {"claim": claim.text, "data": claim.data, "source": claim.source, "printed": factor}
         return {
             **about,
             "up_to": claim.upto,
@@ -83,17 +87,3 @@ class Finding:
 def _ends(ours: Estimate) -> tuple[float, float]:
     """The interval; of too few repeats it is all that could be."""
     return (ours.low, ours.high) if math.isfinite(ours.low) else (0.0, math.inf)
-
-
-def findings(claims: Iterable[Claim], trials: Trials, cases: Mapping[tuple[str, Scheduler], Case]) -> list[Finding]:
-    """What becomes of the claims about what was run."""
-    found = []
-    for claim in claims:
-        pair = [cases.get((claim.data, scheduler)) for scheduler in (claim.base, claim.better)]
-        if pair[0] is not None and pair[1] is not None and all(_has(trials, case, claim.key) for case in pair):
-            found.append(Finding(claim, trials.factor(pair[0], pair[1], claim.key)))
-    return found
-
-
-def _has(trials: Trials, case: Case | None, key: str) -> bool:
-    return case in trials.outcomes and key in trials.outcomes[case][0].numbers

@@ -1,4 +1,4 @@
-"""Parts of a page that several reproductions have: tables of schedulers, claims, and what was run."""
+"""Parts of a page that several reproductions have: tables and charts of data sets, claims, and what was run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from shunter.folders import versions
-from shunter.report.html.page import Cell, Section, code, facts, note, paragraph, table
-from shunter.report.tables import duration, number
+from shunter.report.html.charts import Axis, cdf, intervals
+from shunter.report.html.page import Cell, Section, choice, code, facts, figure, note, paragraph, points, table
+from shunter.report.html.words import counted
+from shunter.report.tables import ORACLE, duration, number, share
+from shunter.reproduce.board import Board, case_of, marked
 from shunter.reproduce.claims import Finding
-from shunter.reproduce.trials import Case, Scheduler, Trials
-from shunter.reproduce.writing import cell
+from shunter.reproduce.study import STAND_IN, Study
+from shunter.reproduce.trials import Scheduler, Trials
+from shunter.reproduce.writing import cell, percent
 
 Write: TypeAlias = Callable[[float], str]
 Measure: TypeAlias = tuple[str, str, Write]  # heading, name of the number, how it is written
-Printed: TypeAlias = Callable[
-    [Scheduler, str], float | None
-]  # what is printed for a scheduler and a number, if anything
+Printed: TypeAlias = Callable[[Scheduler, str], float | None]  # what is printed, if anything
 
 JCT: tuple[Measure, ...] = (
     ("JCT mean", "jct_mean_s", duration),
@@ -30,6 +32,20 @@ QUEUEING: tuple[Measure, ...] = (
     ("P95", "wait_p95_s", duration),
     ("P99", "wait_p99_s", duration),
 )
+REST: tuple[Measure, ...] = (
+    ("makespan", "makespan_s", duration),
+    ("GPUs in use", "utilization", share),
+    ("preemptions", "preemptions", "{:,.0f}".format),
+)
+PREDICTIONS: tuple[Measure, ...] = (
+    ("mean |log error|", "predicted mean_abs_log_error", number),
+    ("rank correlation", "predicted rank_correlation", "{:.2f}".format),
+    ("R²", "predicted r2", "{:.2f}".format),
+    ("MAPE", "predicted mape", "{:,.0%}".format),
+    ("median APE", "predicted median_ape", "{:,.0%}".format),
+)
+ANEW = (JCT[0], QUEUEING[0], PREDICTIONS[0])
+BY_VC = (("JCT mean", "jct_mean_s"), ("queueing delay mean", "wait_mean_s"))
 
 
 def times(factor: float) -> str:
@@ -37,44 +53,159 @@ def times(factor: float) -> str:
     return f"{number(factor)}×"
 
 
+def nothing_printed(scheduler: Scheduler, measure: str) -> float | None:
+    """Nothing is printed."""
+    return None
+
+
 def optional(title: str, body: Sequence[str]) -> list[Section]:
     """A section, if anything is in it."""
     return [Section(title, [part for part in body if part])] if any(body) else []
 
 
+# ------------------------------------------------------------------------------------------- a data set
+
+
 def scheduler_table(
-    trials: Trials,
-    caption: str,
-    cases: Mapping[Scheduler, Case],
+    board: Board,
+    data: str,
+    what: str,
     measures: Sequence[Measure],
-    printed: Printed = lambda scheduler, measure: None,
+    printed: Printed = nothing_printed,
     more: Sequence[Sequence[str | Cell]] = (),
 ) -> str:
-    """Schedulers and numbers of theirs with intervals; beside each number what is printed, where anything is."""
-    beside = {name for _, name, _ in measures if any(printed(s, name) is not None for s in cases)}
-    heads, rows = ["scheduler"], []
+    """Who has such numbers, with intervals; beside each what is printed, where anything is; nothing without any."""
+    schedulers = board.sets[data].schedulers
+    shown = [s for s in schedulers if any(board.has(data, s, name) for _, name, _ in measures)]
+    if not shown:
+        return ""
+    beside = {name for _, name, _ in measures if any(printed(s, name) is not None for s in shown)}
+    heads = ["scheduler"]
     for heading, name, _ in measures:
         heads += [heading, "printed"] if name in beside else [heading]
-    for scheduler, case in cases.items():
-        cells: list[str | Cell] = [scheduler.label]
+    rows = []
+    for scheduler in shown:
+        cells: list[str | Cell] = [marked(scheduler)]
         for _, name, write in measures:
-            cells.append(cell(trials.of(case, name), write))
+            cells.append(cell(board.of(data, scheduler, name), write) if board.has(data, scheduler, name) else "–")
             if name in beside:
                 figure = printed(scheduler, name)
                 cells.append("–" if figure is None else write(figure))
         rows.append(cells)
-    return table(caption, heads, [*rows, *more])
+    return table(f"{board.sets[data].title}: {what}", heads, [*rows, *more])
 
 
-def factor_table(trials: Trials, caption: str, cases: Mapping[Scheduler, Case], base: Scheduler) -> str:
-    """How many times as large the numbers of one scheduler are as those of the others."""
+def queueing_table(board: Board, data: str, printed: Printed = nothing_printed) -> str:
+    """Queueing delay, with what was recorded in the last row."""
+    found = board.facts[data].recorded
+    recorded = [["as recorded", *(duration(found[point]) for point in ("mean", "p50", "p95", "p99"))]] if found else []
+    return scheduler_table(board, data, "queueing delay", QUEUEING, printed, recorded)
+
+
+def factor_table(board: Board, data: str) -> str:
+    """How many times as large the numbers of the base are as those of the others."""
     shown = [measure for part in (JCT, QUEUEING) for measure in (part[0], *part[2:])]
     rows: list[list[str | Cell]] = [
-        [s.label, *(cell(trials.factor(cases[base], case, name), times) for _, name, _ in shown)]
-        for s, case in cases.items()
-        if s != base
+        [marked(s), *(cell(board.factor(data, s, name), times) for _, name, _ in shown)]
+        for s in board.sets[data].schedulers
+        if s != board.base
     ]
+    caption = f"{board.sets[data].title}: {board.base.label}'s numbers over those of the others"
     return table(caption, ["scheduler", *(heading for heading, _, _ in shown)], rows)
+
+
+def vc_tables(board: Board, data: str, printed: Callable[[str, Scheduler, str], float | None]) -> str:
+    """Means of each virtual cluster, beside the printed ones where there are some."""
+    vcs = board.vcs(data)
+    if not vcs:
+        return ""
+    parts = {name: [_vc_table(board, data, vcs, name, key, printed)] for name, key in BY_VC}
+    return choice("By virtual cluster", parts)
+
+
+def _vc_table(
+    board: Board,
+    data: str,
+    vcs: Sequence[str],
+    name: str,
+    key: str,
+    printed: Callable[[str, Scheduler, str], float | None],
+) -> str:
+    schedulers = board.sets[data].schedulers
+    rows: list[list[str | Cell]] = []
+    for vc in vcs:
+        cells = [cell(board.of(data, s, f"{vc} {key}")) for s in schedulers]
+        rows.append([f"{vc}, {counted(board.facts[data].nodes[vc], 'node')}", *cells])
+        figures = [printed(vc, s, key) for s in schedulers]
+        if any(figures):
+            rows.append([f"{vc}, printed", *(duration(figure) if figure else "–" for figure in figures)])
+    caption = f"{board.sets[data].title}: {name} by virtual cluster"
+    return table(caption, ["virtual cluster", *map(marked, schedulers)], rows)
+
+
+def means_chart(board: Board, data: str) -> str:
+    """Mean completion time and queueing delay of all schedulers."""
+    shown = board.sets[data].schedulers
+    series = {marked(s): [board.of(data, s, name) for name in ("jct_mean_s", "wait_mean_s")] for s in shown}
+    best = min(shown, key=lambda s: board.of(data, s, "jct_mean_s").value)
+    finding = f"The least mean JCT has {marked(best)}: {duration(board.of(data, best, 'jct_mean_s').value)}."
+    styles = [s.style for s in shown]
+    chart = intervals(["JCT", "queueing delay"], series, "mean over jobs", Axis("time", "duration"), styles=styles)
+    return figure("Means", finding, chart)
+
+
+def curves_chart(board: Board, data: str, other: Scheduler) -> str:
+    """Completion times of all jobs, of the first repeat."""
+    shown = board.sets[data].schedulers
+    samples = {marked(s): board.trials.outcomes[case_of(data, s)][0].jct for s in shown}
+    halves = [f"{duration(board.of(data, s, 'jct_p50_s').value)} under {s.label}" for s in (board.base, other)]
+    chart = cdf(samples, Axis("completion time", "duration", log=True), styles=[s.style for s in shown])
+    finding = f"Half of the jobs are done after {', '.join(halves)}."
+    return figure("Completion times", finding, chart, "Of the first repeat.")
+
+
+# ------------------------------------------------------------------------------------------- all of them
+
+
+def overview(study: Study, told: Sequence[str]) -> list[str]:
+    """What was run, what is to be said of it, and what became of the claims."""
+    found, board = study.findings(), study.board
+    first = (
+        f"{counted(len(board.sets), 'data set')}; {counted(study.part.repeats, 'repeat')} of each run, with arrivals"
+        " moved by up to 30 s."
+    )
+    sides = sum(one.direction == "yes" for one in found)
+    sizes = sum(one.direction == "yes" and one.size == "yes" for one in found)
+    last = f"Of {counted(len(found), 'printed factor')}, {sides} come out in direction, {sizes} of them also in size."
+    stand_in = [paragraph(STAND_IN)] if board.stands_in else []
+    return [*stand_in, points([first, *told, *([last] if found else [])]), note(ORACLE)]
+
+
+def facts_of(board: Board, data: str) -> str:
+    """What a data set has, and what one must know of it."""
+    about, has = board.sets[data], board.facts[data]
+    nodes = f" in {len(has.nodes)} virtual clusters of {sum(has.nodes.values()):,} nodes" if has.nodes else ""
+    told = f"{has.jobs:,} jobs{nodes}; models are fitted to {has.learned:,} jobs before them."
+    return points([told, *(() if board.stands_in else about.told)])
+
+
+def anew_section(study: Study) -> list[str]:
+    """What it brings to fit the model anew."""
+    rows = []
+    for row in study.changes():
+        cells = [
+            write(row[part][name]) if name in row[part] else "–" for _, name, write in ANEW for part in ("once", "anew")
+        ]
+        change = row["anew"]["jct_mean_s"] / row["once"]["jct_mean_s"] - 1
+        rows.append([study.board.sets[row["data"]].title, *cells, percent(change)])
+    if not rows:
+        return []
+    heads = [head for heading, _, _ in ANEW for head in (f"{heading}, fitted once", "anew")]
+    told = (
+        f"Above, the model of {study.experiment.once.label} is fitted once, before the window, so that repeats share"
+        " it. Here it is fitted anew every week, or earlier if it errs more than it used to, in one run of each."
+    )
+    return [paragraph(told), table("One run, models fitted once and anew", ["data set", *heads, "JCT"], rows)]
 
 
 def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[str]:
@@ -87,7 +218,7 @@ def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[
             titles[one.claim.data],
             one.claim.printed,
             cell(one.ours, times),
-            Cell(one.direction, hint=f"size: {one.size}"),
+            Cell(one.direction, hint="" if one.size == "-" else f"size: {one.size}"),
             one.claim.source,
         ]
         for one in found
@@ -116,3 +247,11 @@ def provenance(workloads: str, trials: Trials, policies: Sequence[tuple[str, str
     ]
     caption = "Schedulers, with the settings that differ from their defaults"
     return [facts(about), table(caption, ["scheduler", "policy"], policies, (1,)), code(command)]
+
+
+def study_provenance(study: Study, command: str) -> list[str]:
+    """The same for data sets x schedulers."""
+    shown = dict.fromkeys(s for about in study.board.sets.values() for s in about.schedulers)
+    policies = [(marked(s), s.policy) for s in (*shown, *((study.experiment.anew,) if study.anew else ()))]
+    workloads = "made-up stand-ins" if study.board.stands_in else "public traces"
+    return provenance(workloads, study.board.trials, policies, command)

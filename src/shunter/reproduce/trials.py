@@ -36,6 +36,7 @@ class Scheduler:
     label: str
     policy: str
     style: int  # its colour
+    variant: str = ""  # of the workload, where it needs one of its own: what its name ends with
 
 
 @dataclass(frozen=True)
@@ -142,18 +143,6 @@ class Trials:
 def nothing_more(result: Result) -> dict[str, float]:
     """No numbers but those of every run."""
     return {}
-
-
-def by_vc(result: Result) -> dict[str, float]:
-    """Means of each virtual cluster that has jobs."""
-    finished = result.table[w.STATE] == w.DONE
-    times = {"jct_mean_s": metrics.jct_ms(result.table), "wait_mean_s": result.table[w.WAITED]}
-    found: dict[str, float] = {}
-    for code, vc in enumerate(result.trace.vcs):
-        mine = finished & (result.trace.vc == code)
-        if mine.any():
-            found |= {f"{vc} {name}": float(values[mine].mean()) / 1000 for name, values in times.items()}
-    return found
 
 
 def run_cases(

@@ -14,10 +14,9 @@ from shunter.files import data_folder
 from shunter.model import GPU, Trace
 from shunter.reproduce import venus
 from shunter.reproduce.qssf.design import DATA, LOAD, RESTART, WITH_LUCIDS
+from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
 from shunter.reproduce.venus import NODE_GPUS, divided, nodes_in
 from shunter.scenes import Scene, scene, window_of
-from shunter.seeding import rng
-from shunter.traces.synthetic import synthetic
 
 PHILLY, PHILLY_NODES = "philly/philly_jobs.csv.gz", "philly/vc_nodes.csv"
 AAIC, AAIC_NODES = "aaic/aaicwl-201807-201812.csv.gz", 40
@@ -27,8 +26,6 @@ FILES = {
     "venus": (venus.JOBS, venus.NODES),
     "aaic": (AAIC,),
 }
-STAND_IN_NODES = {"a": 6, "b": 3, "c": 1}
-STAND_IN_JOBS, STAND_IN_LOAD, STAND_IN_PAST = 3000, 0.8, 0.5
 
 
 def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
@@ -83,17 +80,7 @@ def with_lucids_predictions(trace: Trace, folder: Path) -> Trace:
 
 
 def _stand_in(name: str, seed: int) -> dict[str, Scene]:
-    """A made-up trace on ten nodes; of its users only AAIC's stays, with requested times and waits."""
-    gpus = NODE_GPUS * sum(STAND_IN_NODES.values())
-    made = venus.assigned(synthetic(STAND_IN_JOBS, seed, gpus, STAND_IN_LOAD), STAND_IN_NODES, seed)
-    begin = made.submit[int(STAND_IN_PAST * len(made))] / 1000
-    loose = np.rint(made.duration * rng(seed, "requested").uniform(1, 20, len(made))).astype(np.int64)
-    if name == "aaic":
-        jobs = {name: dataclasses.replace(made, limit=loose, recorded_wait=made.duration // 2)}
-    else:
-        alone = dataclasses.replace(made, user=np.full(len(made), -1), users=())
-        jobs = {name: alone} | (
-            {name + WITH_LUCIDS: dataclasses.replace(alone, limit=loose)} if name == "venus" else {}
-        )
-    cluster = divided(f"{name} (stand-in)", STAND_IN_NODES, RESTART)
-    return {key: scene(trace, cluster, since=f"{begin:.0f}") for key, trace in jobs.items()}
+    made = stand_in(seed, users=name == "aaic")
+    jobs = {name: made} | ({name + WITH_LUCIDS: with_loose_limits(made, seed)} if name == "venus" else {})
+    cluster = divided(f"{name} (stand-in)", NODES, RESTART)
+    return {key: scene(trace, cluster, since=begin_of(trace)) for key, trace in jobs.items()}

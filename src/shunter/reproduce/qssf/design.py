@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-
-from shunter.errors import RunError, did_you_mean
 from shunter.reproduce import venus
-from shunter.reproduce.trials import Case, Scheduler
+from shunter.reproduce.board import DataSet
+from shunter.reproduce.trials import Scheduler
 
-REPEATS = 5
 RESTART = ((1, 7.0), (8, 30.0), (9, 60.0))  # what the artifact's SRTF pays for a stop: up to so many GPUs, seconds
 LOAD = 0.5  # of each of Philly's virtual clusters where it has fewer nodes; FIFO then waits about as long as printed
 
@@ -21,24 +17,11 @@ ROLLING = Scheduler("QSSF, rolling means", "qssf:estimate=rolling", 2)
 NOISY = Scheduler("QSSF, noisy truth", "qssf:estimate=noisy", 1)
 TOLD = Scheduler("QSSF, told the truth", "qssf:estimate=oracle", 6)
 EASY = Scheduler("QSSF with EASY", "qssf:backfill=easy,refit=0", 3)
-LUCIDS = Scheduler("QSSF, Lucid's predictions", "qssf:estimate=limit", 8)
-LIMIT = Scheduler("SAF by requested time", "saf:estimate=limit", 9)
-WEEKLY = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
-COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY)
-ORACLES = (SJF, SRTF, NOISY, TOLD)
 WITH_LUCIDS = " (Lucid's predictions)"  # the same jobs; what Lucid's authors predicted stands in the column 'limit'
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """Jobs, and machines for them."""
-
-    title: str
-    schedulers: tuple[Scheduler, ...]
-    since: str
-    until: str
-    told: tuple[str, ...]  # what one must know of it
-
+LUCIDS = Scheduler("QSSF, Lucid's predictions", "qssf:estimate=limit", 8, WITH_LUCIDS)
+LIMIT = Scheduler("SAF by requested time", "saf:estimate=limit", 9)
+ANEW = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
+COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY)
 
 NO_USERS = "Jobs have no user and no name: a predictor can go only by GPUs, virtual cluster and calendar."
 SPARSE = (
@@ -99,33 +82,3 @@ DATA = {
     ),
 }
 QUICK = ("philly-fewer", "venus")
-
-
-@dataclass(frozen=True)
-class Design:
-    """Which part of the experiment is run."""
-
-    data: tuple[str, ...] = tuple(DATA)
-    repeats: int = REPEATS
-    seed: int = 0
-
-    def case(self, data: str, scheduler: Scheduler) -> Case:
-        """One cell."""
-        return Case(data + WITH_LUCIDS if scheduler == LUCIDS else data, data, scheduler.policy)
-
-    def cases(self) -> Iterator[Case]:
-        """All that is repeated."""
-        for data in self.data:
-            yield from (self.case(data, scheduler) for scheduler in DATA[data].schedulers)
-
-    def weekly(self) -> Iterator[Case]:
-        """What is run once."""
-        yield from (self.case(data, WEEKLY) for data in self.data)
-
-
-def check_data(names: Sequence[str]) -> tuple[str, ...]:
-    """The data sets, in their order."""
-    for name in names:
-        if name not in DATA:
-            raise RunError(f"there is no data set '{name}'; {did_you_mean(name, DATA)}")
-    return tuple(name for name in DATA if name in names) or tuple(DATA)

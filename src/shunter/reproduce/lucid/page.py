@@ -1,0 +1,116 @@
+"""The page that puts what is printed and ours side by side."""
+
+from __future__ import annotations
+
+from shunter import extras
+from shunter.files import data_folder
+from shunter.report.html.page import Section, code, grid, note, points, render, table
+from shunter.report.tables import duration, share
+from shunter.reproduce import sheets
+from shunter.reproduce.board import Board, marked
+from shunter.reproduce.lucid import paper
+from shunter.reproduce.lucid.design import FIFO, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, TIRESIAS, TOLD
+from shunter.reproduce.study import Study
+from shunter.reproduce.writing import interval
+from shunter.sharing import published
+from shunter.sharing.profiles import measured
+from shunter.sharing.score import THRESHOLDS, accuracy, agreement, labels, shipped_tree
+
+SIZES: tuple[sheets.Measure, ...] = (
+    ("JCT mean, above 8 GPUs", "large jct_mean_s", duration),
+    ("queueing delay mean, above 8 GPUs", "large wait_mean_s", duration),
+    ("JCT mean, up to 8", "small jct_mean_s", duration),
+    ("queueing delay mean, up to 8", "small wait_mean_s", duration),
+)
+TAIL: tuple[sheets.Measure, ...] = (*sheets.QUEUEING, ("P99.9", "wait_p99.9_s", duration))
+SHARING: tuple[sheets.Measure, ...] = (
+    ("profiled", "profiled share", share),
+    ("ended in the profiler", "ended in profiler share", share),
+    ("packed", "packed share", share),
+    ("run time of packed jobs over that alone", "packed slowdown", sheets.times),
+)
+DEPARTURES = (
+    "A job enters the main queue when its profiling has ended. The artifact lets it in at once, so that profiling"
+    " delays nobody.",
+    "Who shares GPUs is slowed down as was measured of its workload beside the other's, also where the artifact takes"
+    " full speed for granted; when a partner ends, the other runs at full speed again.",
+    "Scores are told by the tree from what the profiler saw. The artifact reads them off its table.",
+    "Who is stopped by Tiresias pays 40 s (up to 8 GPUs) or 60 s when it goes on, as in the artifact. Its jobs above 8"
+    " GPUs may take parts of nodes; all others need whole ones.",
+    "Lucid's estimates are judged on the jobs that outlast the profiler: the others, the shortest, never get one.",
+    "The order of Lucid and QSSF goes by models fitted to the months before the window; that of SJF, and the"
+    " backfilling of EASY, by true run times.",
+)
+
+
+def page(study: Study, command: str) -> str:
+    """The whole page; ``command`` leads there again."""
+    board = study.board
+    titles = {name: about.title for name, about in board.sets.items()}
+    sections = [
+        Section("Summary", sheets.overview(study, [_gains(board, data) for data in board.sets])),
+        *(Section(title, _data(board, name)) for name, title in titles.items()),
+        Section("What is printed", sheets.claims_section(study.findings(), titles)),
+        Section("Sharing scores", _scores()),
+        *sheets.optional("Fitting anew", sheets.anew_section(study)),
+        Section("How it was run", [points(DEPARTURES)]),
+        Section("What was run", sheets.study_provenance(study, command)),
+    ]
+    lead = f"{paper.TITLE}: its evaluation on Venus, run again, beside what is printed."
+    return render("Lucid, reproduced" + (" with stand-in workloads" if board.stands_in else ""), lead, sections)
+
+
+def _gains(board: Board, data: str) -> str:
+    """By what Lucid and its parts are better than Tiresias and FIFO."""
+    parts = []
+    for scheduler in (FIFO, LUCID, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TOLD):
+        factor = board.factor(data, scheduler, "jct_mean_s")
+        ends = interval(factor, sheets.times)
+        parts.append(f"{marked(scheduler)} {sheets.times(factor.value)}" + (f" ({ends})" if ends else ""))
+    base = duration(board.of(data, TIRESIAS, "jct_mean_s").value)
+    return f"{board.sets[data].title}: mean JCT of Tiresias ({base}) over that of {', '.join(parts)}."
+
+
+def _data(board: Board, data: str) -> list[str]:
+    return [
+        sheets.facts_of(board, data),
+        sheets.scheduler_table(board, data, "completion times (Table 4)", sheets.JCT),
+        sheets.scheduler_table(board, data, "queueing delay (Table 4)", TAIL),
+        sheets.factor_table(board, data),
+        sheets.scheduler_table(board, data, "large and small jobs (Table 5)", SIZES),
+        sheets.scheduler_table(board, data, "profiling and packing", SHARING),
+        sheets.scheduler_table(board, data, "how good the estimates were", sheets.PREDICTIONS, paper.printed),
+        sheets.scheduler_table(board, data, "everything else", sheets.REST),
+        grid([sheets.means_chart(board, data), sheets.curves_chart(board, data, LUCID)]),
+        sheets.vc_tables(board, data, lambda vc, scheduler, measure: None),
+    ]
+
+
+def accuracies() -> dict[str, float]:
+    """How often a sharing score is right: printed, and of trees and thresholds on our tables and on the authors'."""
+    profiles, tree = measured(), shipped_tree()
+    wanted, found = labels(profiles), {"printed": paper.SCORES}
+    if tree.accuracy is not None:
+        found["our tables, tree learned without the workload"] = tree.accuracy
+    found["our tables, tree learned with it"] = agreement(tree, profiles, wanted)
+    found["our tables, thresholds of the paper"] = agreement(THRESHOLDS, profiles, wanted)
+    folder = data_folder()
+    if folder is not None and (folder / "colocation").is_dir():
+        theirs, by_hand = published.read(folder)
+        if extras.is_there("sklearn.tree"):
+            found["the authors' tables, tree learned without the workload"] = accuracy(theirs, by_hand)
+            found["the authors' tables, tree learned without its model"] = accuracy(theirs, by_hand, by_model=True)
+        found["the authors' tables, thresholds of the paper"] = agreement(THRESHOLDS, theirs, by_hand)
+    return found
+
+
+def _scores() -> list[str]:
+    profiles = measured()
+    rows = [[name, share(value)] for name, value in accuracies().items()]
+    told = (
+        f"Ours are of the {len(profiles)} workloads that were measured on {profiles.about['gpu']}, of which each is"
+        f" {share(1 / len(profiles))}. Right is the score that follows from a workload's mean speed beside all others;"
+        " in the authors' tables, of 66 workloads on an RTX 3090, the one that they gave it by hand."
+    )
+    scores = table("How often the sharing score is right", ["", "accuracy"], rows)
+    return [scores, note(told), code(shipped_tree().as_text())]

@@ -1,0 +1,126 @@
+"""A published experiment of data sets x schedulers: what it is, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from shunter.folders import versions
+from shunter.processes import Progress
+from shunter.reproduce.board import Board, DataSet, Facts, case_of
+from shunter.reproduce.claims import Claim, Finding
+from shunter.reproduce.trials import Case, More, Scheduler, Trials, run_cases, teach
+from shunter.scenes import Scene
+
+REPEATS = 5
+STAND_IN = (
+    "The public traces were not found: these are made-up stand-ins. What comes out is not to be compared with what is"
+    " printed."
+)
+Scenes: TypeAlias = tuple[dict[str, Scene], bool]  # what is simulated, by workload; whether it is made up
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is published, and how we run it."""
+
+    name: str
+    paper: str
+    data: Mapping[str, DataSet]
+    quick: tuple[str, ...]  # data sets for a look
+    base: Scheduler  # with which the others are compared
+    once: Scheduler  # the one with a model that is fitted once, before the window ...
+    anew: Scheduler  # ... and the same with a model that is fitted anew on the way
+    claims: Sequence[Claim]
+    measures: tuple[str, ...]  # for scripts
+    more: More  # numbers that the runs of others don't need
+    scenes: Callable[[Sequence[str], int], Scenes]  # of data sets, by a seed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of it is run."""
+
+    data: tuple[str, ...]
+    repeats: int = REPEATS
+    seed: int = 0
+    anew: bool = True  # whether it is seen what fitting anew brings
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What was run, and what came of it."""
+
+    experiment: Experiment
+    part: Part
+    board: Board
+    anew: Trials | None  # one run of each data set, with a model that is fitted anew
+
+    def findings(self) -> list[Finding]:
+        """What becomes of what is printed."""
+        return self.board.findings(self.experiment.claims)
+
+    def changes(self) -> list[dict[str, Any]]:
+        """What fitting anew brings, in one run: numbers with it and without."""
+        if self.anew is None:
+            return []
+        rows = []
+        for data in self.part.data:
+            anew = self.anew.outcomes[case_of(data, self.experiment.anew)][0].numbers
+            once = self.board.trials.outcomes[case_of(data, self.experiment.once)][0].numbers
+            names = [name for name in self.experiment.measures if name in anew and name in once]
+            rows.append({"data": data, "once": {n: once[n] for n in names}, "anew": {n: anew[n] for n in names}})
+        return rows
+
+    def summary(self) -> dict[str, Any]:
+        """All of it for scripts."""
+        return {
+            "experiment": self.experiment.name,
+            "paper": self.experiment.paper,
+            "workloads": "stand-in" if self.board.stands_in else "published",
+            "seed": self.part.seed,
+            "repeats": self.part.repeats,
+            "data": self.board.about(),
+            "results": self.board.rows(self.experiment.measures),
+            "claims": [found.record for found in self.findings()],
+            "fitted_anew": self.changes(),
+            "versions": versions(),
+        }
+
+
+def prepared(experiment: Experiment, part: Part, progress: Progress = lambda done, total: None) -> Scenes:
+    """What is simulated, with all models fitted."""
+    found, made_up = experiment.scenes(part.data, part.seed)
+    teach(found, _cases(experiment, part), progress)
+    return found, made_up
+
+
+def _cases(experiment: Experiment, part: Part) -> list[Case]:
+    return [case for name in part.data for case in experiment.data[name].cases(name)]
+
+
+def run(
+    experiment: Experiment,
+    part: Part,
+    scenes: Scenes,
+    workers: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Study:
+    """Run it."""
+    found, made_up = scenes
+    cases = _cases(experiment, part)
+    again = [case_of(name, experiment.anew) for name in part.data] if part.anew else []
+    steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]
+
+    def run_all(some: Sequence[Case], repeats: int, before: int) -> Trials:
+        def tell(done: int, total: int) -> None:
+            progress(before + done, sum(steps))
+
+        return run_cases(found, some, repeats, part.seed, workers=workers, progress=tell, more=experiment.more)
+
+    trials = run_all(cases, part.repeats, 0)
+    anew = run_all(again, 1, steps[0]) if again else None
+    facts = {name: Facts.of(found[name]) for name in part.data}
+    sets = {name: experiment.data[name] for name in part.data}
+    return Study(experiment, part, Board(sets, experiment.base, trials, facts, made_up), anew)
