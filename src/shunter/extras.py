@@ -19,7 +19,7 @@ def load(module: str, what: str) -> Any:
     """A module of an optional library; ``what`` needs it, and is named where it is missing."""
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, OSError) as error:  # OSError: a library of the system is missing, such as libgomp
         raise InputError(f"{what} needs {module.partition('.')[0]} ({error}); {remedy(module)}") from None
 
 
