@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, SeedOption, note, policy_names, print_json, progress, show
+from shunter.cli.console import (
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    learn,
+    note,
+    policy_names,
+    print_json,
+    progress,
+    show,
+)
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
@@ -169,8 +179,7 @@ def _reproduce(
     folder = _folder(experiment.name, out, force, json)
     names = check_data(data or (experiment.quick if quick else ()), experiment.data)
     part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, anew=not quick)
-    with progress("learning") as tell:
-        scenes = study.prepared(experiment, part, tell)
+    scenes = study.prepared(experiment, part, learn)
     if scenes[1]:
         note(study.STAND_IN, "stand-in", "bold yellow")
     with progress("reproducing") as tell:

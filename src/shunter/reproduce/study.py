@@ -10,7 +10,7 @@ from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.board import Board, DataSet, Facts, case_of
 from shunter.reproduce.claims import Claim, Finding
-from shunter.reproduce.trials import Case, More, Scheduler, Trials, run_cases, teach
+from shunter.reproduce.trials import Case, Learn, More, Scheduler, Trials, fit, run_cases, teach
 from shunter.scenes import Scene
 
 REPEATS = 5
@@ -89,10 +89,10 @@ class Study:
         }
 
 
-def prepared(experiment: Experiment, part: Part, progress: Progress = lambda done, total: None) -> Scenes:
+def prepared(experiment: Experiment, part: Part, learn: Learn = fit) -> Scenes:
     """What is simulated, with all models fitted."""
     found, made_up = experiment.scenes(part.data, part.seed)
-    teach(found, _cases(experiment, part), progress)
+    teach(found, _cases(experiment, part), learn)
     return found, made_up
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 POINTS = ("mean", "p50", "p95", "p99")
 More: TypeAlias = Callable[[Result], dict[str, float]]
+Learn: TypeAlias = Callable[[Scene, Sequence[str]], None]  # fits what policies learn from the past of a scene
 
 
 @dataclass(frozen=True)
@@ -177,15 +178,18 @@ def _place(workload: Trace | Scene, case: Case) -> Scene:
     return scenes.scene(workload, case.cluster, network=case.network, contention=case.contention)
 
 
-def teach(workloads: Mapping[str, Scene], cases: Collection[Case], progress: Progress) -> None:
-    """Fit all models that policies take from the past, one after the other: what is fitted is kept for every run."""
-    pairs = ((case.workload, registry.policy(case.policy)) for case in cases)
-    wanted = {(name, model): policy for name, policy in pairs if (model := getattr(policy, "model", ""))}
-    sizes = [len(scene.history) if (scene := workloads[name]).history else 0 for name, _ in wanted]
-    for at, ((name, _), policy) in enumerate(wanted.items()):
-        progress(sum(sizes[:at]), sum(sizes))
-        runs.taught(policy, workloads[name], workloads[name].trace)
-    progress(sum(sizes), sum(sizes))
+def fit(scene: Scene, policies: Sequence[str]) -> None:
+    """Fit what policies learn from the past; it is kept, so that every run finds it."""
+    for text in policies:
+        runs.taught(registry.policy(text), scene, scene.trace)
+
+
+def teach(workloads: Mapping[str, Scene], cases: Collection[Case], learn: Learn = fit) -> None:
+    """Fit all models that policies take from the past, one after the other, each once."""
+    pairs = ((case, getattr(registry.policy(case.policy), "model", "")) for case in cases)
+    wanted = {(case.workload, model): case.policy for case, model in pairs if model}
+    for (name, _), policy in wanted.items():
+        learn(workloads[name], [policy])
 
 
 def _run(shared: tuple[Mapping[Case, Scene], More], trial: Trial, tell: runs.Progress) -> Outcome:

@@ -1,0 +1,108 @@
+"""Lucid's experiment: what is run, where stops cost, and what is told of sharing."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shunter import runs
+from shunter.cli.main import app
+from shunter.model import GPU
+from shunter.reproduce import study
+from shunter.reproduce.lucid import page as lucid_page
+from shunter.reproduce.lucid.data import scenes_of
+from shunter.reproduce.lucid.design import DATA, LUCID, NO_PROFILER, STOPS, TIRESIAS
+from shunter.reproduce.lucid.experiment import EXPERIMENT, MEASURES
+from shunter.reproduce.lucid.paper import printed
+from shunter.reproduce.numbers import about_sharing
+from shunter.reproduce.study import Part
+
+SHARES = ("profiled share", "ended in profiler share", "packed share")
+
+
+def reproduce(*arguments):
+    return CliRunner().invoke(app, ["reproduce", "lucid", *arguments], prog_name="shunter")
+
+
+def test_the_public_jobs_are_put_into_virtual_clusters_by_two_rules(data):
+    found, made_up = scenes_of(tuple(DATA), 0)
+    assert (made_up, sorted(found)) == (False, ["venus", "venus" + STOPS, "venus-apart", "venus-apart" + STOPS])
+    assert {(len(scene.history), len(scene.trace)) for scene in found.values()} == {(99707, 12957)}
+    mixed, apart = found["venus"].trace, found["venus-apart"].trace
+    assert (mixed.gpus == apart.gpus).all()
+    large = apart.gpus > 8 * GPU
+    assert set(apart.vc[large]).isdisjoint(apart.vc[~large])
+    assert not set(mixed.vc[large]).isdisjoint(mixed.vc[~large])
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_only_tiresias_pays_for_stops():
+    found = scenes_of(("venus",), 0)[0]
+    overheads = {name: scene.cluster.overheads.restart for name, scene in found.items()}
+    assert overheads == {"venus": (), "venus" + STOPS: ((8, 40.0), (9, 60.0))}
+    workloads = {case.policy: case.workload for case in DATA["venus"].cases("venus")}
+    assert {name for name, workload in workloads.items() if workload != "venus"} == {TIRESIAS.policy}
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_numbers_of_sharing_are_shares_and_those_of_sizes_make_the_mean():
+    scene = scenes_of(("venus",), 0)[0]["venus"]
+    result = runs.run(scene, "lucid:estimate=rolling")
+    numbers = about_sharing(result)
+    assert 0 < numbers["ended in profiler share"] < numbers["profiled share"] < 1
+    assert numbers["packed slowdown"] >= 1
+    large = (result.trace.gpus > 8 * GPU).mean()
+    mean = large * numbers["large jct_mean_s"] + (1 - large) * numbers["small jct_mean_s"]
+    assert mean == pytest.approx(result.summary["jct_s"]["mean"])
+    assert numbers["wait_p99.9_s"] <= result.summary["wait_s"]["max"]
+    assert "packed slowdown" not in about_sharing(runs.run(scene, "lucid:estimate=rolling,packing=false"))
+    assert set(SHARES).isdisjoint(about_sharing(runs.run(scene, "fifo")))
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_the_command_writes_a_folder(tmp_path):
+    result = reproduce("--data", "venus", "--repeat", "1", "--workers", "1", "--out", "made")
+    assert result.exit_code == 0, result.stderr
+    assert "stand-in: The public traces were not found" in result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert "Lucid without profiler" in result.stdout
+    assert "94.1 %" in result.stdout
+    told = json.loads((tmp_path / "made" / "reproduction.json").read_text())
+    rows = {row["scheduler"]: row for row in told["results"]}
+    assert set(rows[LUCID.label]) >= set(MEASURES) - {"packed slowdown"}
+    assert rows[NO_PROFILER.label]["profiled share"]["value"] == 0
+    assert rows[TIRESIAS.label]["tiresias_over_jct_mean_s"]["value"] == pytest.approx(1)
+    assert [row["data"] for row in told["fitted_anew"]] == ["venus"]
+    frame = pl.read_parquet(tmp_path / "made" / "results.parquet")
+    assert frame["policy"].to_list() == [s.policy for s in DATA["venus"].schedulers]
+    assert "<h1>Lucid, reproduced with stand-in workloads</h1>" in (tmp_path / "made" / "page.html").read_text()
+
+
+def test_what_is_printed_of_the_model_stands_beside_lucid_alone():
+    assert (printed(LUCID, "predicted r2"), printed(LUCID, "predicted mape")) == (0.41, 0.465)
+    assert printed(LUCID, "jct_mean_s") is None
+    assert printed(NO_PROFILER, "predicted r2") is None
+    factors = [claim.factor for claim in EXPERIMENT.claims if claim.base == TIRESIAS and claim.better == LUCID]
+    assert factors == [1.3, 1.3]
+
+
+def test_accuracies_of_scores_on_our_tables_and_on_the_authors(data):
+    found = lucid_page.accuracies()
+    assert found["printed"] == 0.941
+    assert found["the authors' tables, thresholds of the paper"] == pytest.approx(0.79, abs=0.005)
+    assert all(0.5 < value <= 1 for value in found.values())
+    assert len(found) == 7
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_the_page_of_lucid_in_a_browser(visit):
+    part = Part(("venus",), repeats=1, anew=False)
+    found = study.run(EXPERIMENT, part, study.prepared(EXPERIMENT, part), workers=1)
+    opened = visit(lucid_page.page(found, "shunter reproduce lucid"))
+    titles = opened.locator("h2").all_inner_texts()
+    assert titles == ["Summary", "Venus", "What is printed", "Sharing scores", "How it was run", "What was run"]
+    assert opened.locator("figure.chart .plot svg").count() == 2
+    assert opened.get_by_text("run time of packed jobs over that alone").is_visible()
