@@ -38,8 +38,8 @@ def test_the_seed_alone_decides():
 
 
 def test_the_option_makes_spread_jobs_slower_and_is_recorded(tmp_path):
-    scenes = [scenes.scene(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
-    free, slowed = (runs.run(scene, "fifo:placement=spread") for scene in scenes)
+    both = [scenes.scene(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
+    free, slowed = (runs.run(scene, "fifo:placement=spread") for scene in both)
     assert slowed.summary["jct_s"]["mean"] > free.summary["jct_s"]["mean"]
     assert any("network model, calibration profiled" in remark for remark in slowed.summary["remarks"])
     slowed.save(tmp_path / "run")
