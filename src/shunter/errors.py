@@ -9,6 +9,7 @@ ShunterError
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
+ │   ├─ SlurmError        what Slurm said, or didn't, and what can't be done on this cluster
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -55,6 +56,10 @@ class SharingError(InputError):
 
 class EnergyError(InputError):
     """A node series, a forecast of it, or what nodes draw is wrong."""
+
+
+class SlurmError(InputError):
+    """Slurm can't be reached, says something that can't be read, or won't do what is asked."""
 
 
 class RunError(InputError):

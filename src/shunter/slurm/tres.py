@@ -1,0 +1,104 @@
+"""How Slurm writes resources: TRES (``cpu=8,mem=64G,gres/gpu:a100=4``) and GRES (``gpu:a100:4(IDX:0-3)``)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from shunter.errors import SlurmError
+
+MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
+GRES = re.compile(
+    r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*))?(?:[:=](\d+)[KMGT]?)?(?:\(([^)]*)\))?"
+)
+NOTHING = ("", "(null)", "N/A", "n/a")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a job or a node has."""
+
+    cpus: int = 0
+    mem_mib: int = 0
+    nodes: int = 0
+    gpus: dict[str, int] = field(default_factory=dict)  # by type; "": no type named
+    shards: int = 0
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs of all types."""
+        return sum(self.gpus.values())
+
+    @property
+    def gpu_type(self) -> str:
+        """The type of the GPUs, where they are all of one that is named; else ""."""
+        return next(iter(self.gpus)) if len(self.gpus) == 1 else ""
+
+
+def resources(text: str) -> Resources:
+    """A list of TRES; where GPUs are counted both in all and by type, each counts once."""
+    counts: dict[str, str] = {}
+    for item in text.split(",") if text.strip() not in NOTHING else ():
+        name, _, value = item.partition("=")
+        counts[name.strip()] = value.strip()
+    typed = {name.partition(":")[2]: _whole(value, text) for name, value in counts.items() if name[:9] == "gres/gpu:"}
+    total = _whole(counts.get("gres/gpu", "0"), text)
+    if total > sum(typed.values()):
+        typed[""] = total - sum(typed.values())
+    return Resources(
+        cpus=_whole(counts.get("cpu", "0"), text),
+        mem_mib=memory_mib(counts.get("mem", "0"), text),
+        nodes=_whole(counts.get("node", "0"), text),
+        gpus={kind: count for kind, count in typed.items() if count},
+        shards=_whole(counts.get("gres/shard", "0"), text),
+    )
+
+
+def memory_mib(value: str, text: str = "") -> int:
+    """``64G`` in MiB; without a unit it is MiB already."""
+    found = re.fullmatch(r"([0-9.]+)([KMGTP]?)[nc]?", value)
+    if not found:
+        raise SlurmError(f"memory must be a number with K, M, G, T or P behind it, got '{value}' in '{text}'")
+    return round(float(found[1]) * MIB_PER_UNIT[found[2]])
+
+
+def _whole(value: str, text: str) -> int:
+    try:
+        return int(float(value))
+    except ValueError:
+        raise SlurmError(f"a resource must have a number, got '{value}' in '{text}'") from None
+
+
+@dataclass(frozen=True)
+class Gres:
+    """One kind of generic resource on one node, or asked for on each."""
+
+    name: str
+    kind: str
+    count: int
+    index: tuple[int, ...] = ()  # which ones, where Slurm says so
+
+
+def gres(text: str) -> list[Gres]:
+    """Generic resources: ``gpu:a100:4(IDX:0-3),shard:8``; also written ``gres:gpu:2`` or ``gres/gpu=2``."""
+    if text.strip() in NOTHING:
+        return []
+    found = []
+    for item in re.split(r",(?![^()]*\))", text):
+        match = GRES.fullmatch(item.strip())
+        if match is None:
+            raise SlurmError(f"generic resources look like gpu:a100:4, got '{item}' in '{text}'")
+        found.append(Gres(match[1], match[2] or "", int(match[3]) if match[3] else 1, _index(match[4] or "")))
+    return found
+
+
+def _index(text: str) -> tuple[int, ...]:
+    """``IDX:0-1,3`` as numbers; () for ``S:0-1`` (sockets), ``IDX:N/A`` and nothing."""
+    if not text.startswith("IDX:") or text == "IDX:N/A":
+        return ()
+    numbers: list[int] = []
+    for piece in text[4:].split(","):
+        low, _, high = piece.partition("-")
+        if low.isdigit() and (high or low).isdigit():
+            numbers += range(int(low), int(high or low) + 1)
+    return tuple(numbers)

@@ -1,0 +1,81 @@
+"""How Slurm writes lists of names and of resources."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.errors import SlurmError
+from shunter.slurm.hostlist import expand
+from shunter.slurm.tres import Gres, Resources, gres, resources
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("n1", ["n1"]),
+        ("n[1-3]", ["n1", "n2", "n3"]),
+        ("n[08-11,3]", ["n08", "n09", "n10", "n11", "n3"]),
+        ("a[1-2]b[x,y],c", ["a1bx", "a1by", "a2bx", "a2by", "c"]),
+        ("", []),
+        ("(null)", []),
+        ("None assigned", []),
+        ("k80-[1-2],m40-1", ["k80-1", "k80-2", "m40-1"]),
+    ],
+)
+def test_hostlists(text: str, names: list[str]) -> None:
+    assert expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["n[1-", "n[[1]]", "n]1[", "n[5-2]", "n[1-x]", "n[1-999999999]", "a[1-999]b[1-999]"])
+def test_bad_hostlists_are_refused(text: str) -> None:
+    with pytest.raises(SlurmError, match="hostlist"):
+        expand(text)
+
+
+@given(
+    st.lists(st.integers(0, 5000), min_size=1, max_size=20, unique=True), st.sampled_from(["n", "gpu-", "rack1node"])
+)
+def test_numbers_come_back(numbers: list[int], stem: str) -> None:
+    assert expand(f"{stem}[{','.join(f'{n:04d}' for n in numbers)}]") == [f"{stem}{n:04d}" for n in numbers]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cpu=8,mem=64G,node=2,billing=8,gres/gpu=4,gres/gpu:a100=4", Resources(8, 65536, 2, {"a100": 4})),
+        ("cpu=1,mem=100M,node=1,billing=1,gres/gpu=5", Resources(1, 100, 1, {"": 5})),
+        ("cpu=2,mem=1.5T,gres/gpu=3,gres/gpu:a=1,gres/gpu:b=2", Resources(2, 1572864, 0, {"a": 1, "b": 2})),
+        ("cpu=2,gres/shard=3", Resources(2, shards=3)),
+        ("", Resources()),
+        ("N/A", Resources()),
+    ],
+)
+def test_tres(text: str, found: Resources) -> None:
+    assert resources(text) == found
+
+
+def test_tres_with_words_are_refused() -> None:
+    with pytest.raises(SlurmError, match="'lots' in 'cpu=lots'"):
+        resources("cpu=lots")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("gpu:a100:4(IDX:0-1,3)", [Gres("gpu", "a100", 4, (0, 1, 3))]),
+        ("gpu:2", [Gres("gpu", "", 2)]),
+        ("gpu", [Gres("gpu", "", 1)]),
+        ("gpu:tesla", [Gres("gpu", "tesla", 1)]),
+        ("gpu:a100_3g.20gb:2(S:0-1)", [Gres("gpu", "a100_3g.20gb", 2)]),
+        ("gres:gpu:k80:2", [Gres("gpu", "k80", 2)]),
+        ("gres/gpu:k80=2", [Gres("gpu", "k80", 2)]),
+        ("gres/gpu=3", [Gres("gpu", "", 3)]),
+        ("gpu:p100:4(IDX:0-3),shard:8(0/8,1/8)", [Gres("gpu", "p100", 4, (0, 1, 2, 3)), Gres("shard", "", 8)]),
+        ("gpu:0(IDX:N/A)", [Gres("gpu", "", 0)]),
+        ("(null)", []),
+    ],
+)
+def test_gres(text: str, found: list[Gres]) -> None:
+    assert gres(text) == found
