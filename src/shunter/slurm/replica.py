@@ -19,6 +19,7 @@ from shunter.slurm.snapshot import Job, Snapshot
 from shunter.world import World
 
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
+COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
 NAMED = {"user": "user", "account": "account", "job_name": "name", "gpu_type": "gpu_type"}  # our column: Slurm's field
 
 
@@ -28,6 +29,14 @@ class Names:
 
     codes: dict[str, dict[str, int]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, history: Trace | None) -> Names:
+        """The codes that a history has given out, or none."""
+        if history is None:
+            return cls()
+        texts = {column: getattr(history, Trace.names_of(column)) for column in COLUMNS}
+        return cls({column: {name: code for code, name in enumerate(known)} for column, known in texts.items()})
+
     def code(self, column: str, name: str) -> int:
         """The code of a name; -1 for none."""
         known = self.codes.setdefault(column, {})
@@ -35,8 +44,7 @@ class Names:
 
     def table(self) -> dict[str, tuple[str, ...]]:
         """All names, in the order of their codes, as a trace takes them."""
-        columns = ("user", "vc", "gpu_type", "model", "account", "job_name")
-        return {Trace.names_of(column): tuple(self.codes.get(column, ())) for column in columns}
+        return {Trace.names_of(column): tuple(self.codes.get(column, ())) for column in COLUMNS}
 
 
 class Replica:
@@ -58,18 +66,20 @@ class Replica:
         held = placements(snapshot, machines)
         running = [job for job in snapshot.jobs if job.id in held]
         usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
-        present = sorted([*usable, *running], key=lambda job: (job.submit, number_of(job.id)))
-        self.jobs: tuple[Job, ...] = (*present, *ended)  # by row
-        self.rows = {job.id: row for row, job in enumerate(self.jobs)}
-        trace = self._trace(names, set(held), len(present), durations or {})
+        jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
+        self.jobs: tuple[Job, ...] = tuple(jobs)  # by row
+        self.rows = {job.id: row for row, job in enumerate(jobs)}
+        trace = self._trace(names, set(held), durations or {})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
         scenario = Scenario(warm=warm, begin=snapshot.now)
         self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
+        over = [self.rows[job.id] for job in ended]
+        self.simulator.world.jobs[w.STATE, over] = w.DONE  # so that they don't arrive
         self.view = self.simulator.present()
-        self._correct(self.simulator.world, set(held), len(present))
+        self._correct(self.simulator.world, set(held))
 
-    def _trace(self, names: Names, held: set[str], present: int, durations: Mapping[str, int]) -> Trace:
-        """The jobs as a trace; those that ended come last, as if they were still to come."""
+    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int]) -> Trace:
+        """The jobs as a trace."""
         jobs, types = self.jobs, self.machines.cluster.named_types
         given: dict[str, Any] = {
             column: [names.code(column, getattr(job, of)) for job in jobs] for column, of in NAMED.items()
@@ -81,22 +91,22 @@ class Replica:
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
-        given["submit"] = [
-            min(job.submit, self.snapshot.now) if row < present else self.snapshot.now + 1
-            for row, job in enumerate(jobs)
-        ]
+        given["submit"] = [min(job.submit, self.snapshot.now) for job in jobs]
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
-    def _correct(self, world: World, held: set[str], present: int) -> None:
+    def _correct(self, world: World, held: set[str]) -> None:
         """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
         table, nodes = world.jobs, world.nodes
         for row, job in enumerate(self.jobs):
-            table[w.SUBMIT, row], table[w.DECLARED, row] = job.submit, job.told.run_time_ms
-            if row >= present:
-                continue
+            table[w.DECLARED, row] = job.told.run_time_ms
             table[[w.ELIGIBLE, w.WAITING_SINCE], row] = max(job.eligible, job.submit)
-            if job.id in held:
+            if job.over:
+                took = max(job.end - job.start, 0)
+                table[[w.STARTED, w.ENDED_AT, w.EXECUTED], row] = job.start, job.end, took
+                table[w.ATTAINED, row] = took * max(job.gpus, 1)
+                world.progress[w.WORK, row] = took
+            elif job.id in held:
                 table[[w.STARTED, w.BEGUN], row] = job.start
                 table[w.WAITED, row] = max(job.start - max(job.eligible, job.submit), 0)
                 workers = int(table[w.WORKERS, row])

@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ JOB_FIELDS = [
     "SubmitTime",
     "EligibleTime",
     "StartTime",
+    "EndTime",
     "TimeLimit",
     "TimeUsed",
     "NumNodes",
@@ -82,6 +83,7 @@ class Job:
     submit: int = 0  # ms since 1970
     eligible: int = 0
     start: int = -1  # of the present run; of a waiting job when Slurm expects to start it; -1: not said
+    end: int = -1  # when it ended, or when its limit ends it; -1: not said
     limit: int = 0  # ms; 0: none
     ran: int = 0  # ms of the present run
     nodes: tuple[str, ...] = ()
@@ -105,6 +107,15 @@ class Job:
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
         return self.state == "PENDING" and self.reason in WAITS and self.eligible >= 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state not in RUNS and self.state not in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+
+    def ended_at(self, time: int) -> Job:
+        """The same, ended then: Slurm no longer tells of it."""
+        return replace(self, state="COMPLETED", end=max(time, self.start))
 
     @property
     def done_ms(self) -> int:
@@ -175,7 +186,7 @@ class Watcher:
         """What Slurm says now."""
         mark = _mark()
         now = time.time_ns() // 1_000_000
-        text = self.client.run("squeue", "--noheader", "--all", "--Format", _format(JOB_FIELDS, mark))
+        text = self.client.run("squeue", "--noheader", "--all", "--states=all", "--Format", _format(JOB_FIELDS, mark))
         records = text.split(f"{mark}{RECORD}\n")[:-1]
         fresh: dict[str, tuple[Job, ...]] = {}
         for record in records:
@@ -183,6 +194,10 @@ class Watcher:
             fresh[key] = self._known.get(key) or tuple(_jobs(record.split(mark + FIELD)))
         self._known = fresh
         return Snapshot(now, tuple(job for jobs in fresh.values() for job in jobs), tuple(self.nodes()))
+
+    def counters(self) -> str:
+        """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
+        return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
@@ -266,7 +281,6 @@ def _task_numbers(text: str) -> list[str]:
 def _job(said: Mapping[str, str]) -> Job:
     has = resources(said["tres-alloc"])
     gpus, kind, shards = _gpus(said, has)
-    started = _time(said["StartTime"])
     return Job(
         id=said["JobArrayID"] if said["HetJobID"] in ("0", "", "N/A") else said["JobID"],
         handle=said["JobID"],
@@ -281,7 +295,8 @@ def _job(said: Mapping[str, str]) -> Job:
         nice=int(said["Nice"]),
         submit=_time(said["SubmitTime"]),
         eligible=_time(said["EligibleTime"]),
-        start=started,
+        start=_time(said["StartTime"]),
+        end=_time(said["EndTime"]),
         limit=length_ms(said["TimeLimit"]),
         ran=length_ms(said["TimeUsed"]),
         nodes=tuple(expand(said["NodeList"])),
