@@ -99,10 +99,11 @@ class SlurmBackend:
         levers: Levers = frozenset({"nice"}),
         history: Trace | None = None,
         until_idle: bool = False,
+        rounds: int = 0,
     ) -> None:
         self.watcher, self.closed = watcher, closed
         self.rhythm, self.scope, self.levers = rhythm or Rhythm(), scope or Scope(), levers
-        self.until_idle = until_idle
+        self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
         self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
         self.stopped = threading.Event()
         self.away: Callable[[UnreachableError], None] = lambda _: None  # told when Slurm does not answer
@@ -152,6 +153,8 @@ class SlurmBackend:
                 return
             yield view
             self._close(time.perf_counter() - begun)
+            if self.rounds and self._number >= self.rounds:
+                return
 
     def apply(self, plan: Plan) -> Sequence[Refusal]:
         """Check the whole plan and do it on paper; if anything is refused, nothing is done."""
