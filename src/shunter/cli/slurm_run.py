@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,6 +86,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     )
     from shunter import traces
 
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
     control(
         policy_named(policy), Client(), journal, settings, history=past,
