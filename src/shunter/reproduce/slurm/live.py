@@ -1,0 +1,93 @@
+"""Jobs on a live cluster: submitted in time, followed to their end, with or without the controller."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from shunter.errors import SlurmError
+from shunter.reproduce.slurm.design import GPUS, Job
+from shunter.reproduce.slurm.outcome import Outcome
+from shunter.slurm.daemons import last_lines
+from shunter.slurm.lab import Lab
+
+POLL_S = 0.25
+SLOWER, SLACK_S = 4.0, 120.0  # so many times the least time, and so much more, is waited for
+CONTROLLER_PATIENCE_S = 120.0  # its kernels may have to be compiled first
+
+
+def play(lab: Lab, jobs: Sequence[Job], tell: Callable[[int], None] = lambda ended: None) -> Outcome:
+    """Submit jobs when it is their time, wait for all, and return what their own clocks said."""
+    notes = lab.folder / "notes"
+    notes.mkdir(exist_ok=True)
+    notes.chmod(0o1777)
+    numbers: list[int] = []
+    submitted: list[float] = []
+    begun = time.time()
+    for job in jobs:
+        while time.time() < begun + job.submit_s:
+            tell(_ended(notes, numbers))
+            time.sleep(min(POLL_S, max(0.0, begun + job.submit_s - time.time())))
+        submitted.append(time.time())
+        script = f"date +%s.%N; sleep {job.run_s}; date +%s.%N"
+        numbers.append(lab.submit(*job.options, f"--output={notes}/%j", script=script, user=job.user))
+    _wait(lab, notes, numbers, jobs, tell)
+    clocks = np.array([[float(line) for line in (notes / str(n)).read_text().split()] for n in numbers])
+    first = submitted[0]
+    gpus = np.array([job.gpus for job in jobs], np.float64)
+    return Outcome(np.array(submitted) - first, clocks[:, 0] - first, clocks[:, 1] - first, gpus)
+
+
+def _ended(notes: Path, numbers: Sequence[int]) -> int:
+    """How many have written when they ended; Slurm is not asked, so that watching costs it nothing."""
+    files = (notes / str(number) for number in numbers)
+    return sum(file.exists() and len(file.read_text().split()) == 2 for file in files)
+
+
+def _wait(
+    lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[Job], tell: Callable[[int], None]
+) -> None:
+    least = sum(job.run_s * job.gpus for job in jobs) / GPUS
+    end = time.monotonic() + SLOWER * least + SLACK_S
+    while (ended := _ended(notes, numbers)) < len(jobs):
+        tell(ended)
+        if time.monotonic() > end:
+            raise SlurmError(f"{len(jobs) - ended} of {len(jobs)} jobs have not ended in time; see {lab.folder}/log")
+        time.sleep(POLL_S)
+    tell(ended)
+    lab.wait_idle()
+
+
+@contextmanager
+def controlled(lab: Lab, policy: str, interval_s: float) -> Iterator[None]:
+    """Our controller acts on the cluster as long as the block lasts."""
+    log = lab.folder / "log" / "controller.log"
+    options = ["--policy", policy, "--mode", "act", "--interval", f"{interval_s:g}"]
+    env = {**os.environ, **lab.env, "HOME": str(lab.folder), "PATH": os.environ["PATH"] + ":" + lab.env["PATH"]}
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "shunter", "slurm", "run", *options],
+            env=env, cwd=lab.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        )  # fmt: skip
+        try:
+            time.sleep(5)
+            if process.poll() is not None:
+                raise SlurmError(f"the controller did not start: {last_lines(log)}")
+            yield
+            if process.poll() is not None:
+                raise SlurmError(f"the controller ended before the jobs: {last_lines(log)}")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
