@@ -22,6 +22,7 @@ from shunter.cli import (
     profile,
     reproduce,
     simulate,
+    slurm,
     traces,
     tune,
 )
@@ -89,6 +90,7 @@ app.add_typer(network.app, name="network")
 app.add_typer(predict.app, name="predict")
 app.add_typer(profile.app, name="profile")
 app.add_typer(reproduce.app, name="reproduce")
+app.add_typer(slurm.app, name="slurm")
 
 
 def main() -> None:

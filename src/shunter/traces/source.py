@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HEAD = 65536  # bytes of a file that are looked at to find out what it is
 BOM = b"\xef\xbb\xbf"
 PACKED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
-SEPARATORS = (",", "|", ";", "\t")
+SEPARATORS = (",", "|", ";", "\t", "\x1f")  # the last: for names that may hold any of the others
 CHECK = "check the path and its permissions"
 
 
@@ -105,12 +105,16 @@ class Source:
             raise TraceError(f"{self.path} line {line}: a zero byte is no text; is this a text file?")
         return data
 
-    def json(self) -> list[Any]:
-        """The list of records in a JSON file."""
+    def parsed(self) -> Any:
+        """What a JSON file holds."""
         try:
-            found = json.loads(self.text())
+            return json.loads(self.text())
         except (ValueError, RecursionError) as error:
             raise TraceError(f"{self.path}: is no JSON ({error}); name another format, or correct it") from None
+
+    def json(self) -> list[Any]:
+        """The list of records in a JSON file."""
+        found = self.parsed()
         if not isinstance(found, list) or not found:
             raise TraceError(f"{self.path}: must be a JSON list of jobs, got {str(found)[:60]!r}; correct it")
         return found

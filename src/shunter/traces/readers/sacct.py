@@ -1,4 +1,4 @@
-"""Slurm's accounting: ``sacct -a -X -P -o JobID,User,Account,Partition,State,Submit,Start,End,AllocTRES,...``."""
+"""Slurm's accounting: ``sacct -a -X -P -o JobID,User,Account,Partition,State,Submit,Start,End,...``, or ``--json``."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
-from shunter.traces.readers import _slurm
+from shunter.traces.readers import _sacct_json, _slurm
 from shunter.traces.source import Source
-from shunter.traces.table import NONE, Table
+from shunter.traces.table import NONE, Table, of_records
 from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
-doc = "Slurm: sacct -P with a header; JobID, Submit, Start, End and AllocTRES at least"
+doc = "Slurm: sacct -P with a header; JobID, Submit, Start, End and AllocTRES at least; or sacct --json"
 RESOURCES = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 LENGTHS = ("ElapsedRaw", "Elapsed", "End")
 WAITING = ("pending", "requeued", "requeue_hold", "special_exit", "reservation")
-REMEDY = (
-    "export with: sacct -a -X -P -o JobID,User,Account,Partition,State,Submit,Start,End,Timelimit,AllocTRES,ReqTRES"
+FORMAT = (
+    "JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqTRES,AllocTRES,"
+    "Constraints"
 )
+REMEDY = f"export with: sacct -a -X -P -o {FORMAT}"
 
 
 def recognises(source: Source) -> bool:
-    """By its columns, as sacct names them."""
-    return source.has("JobID", "Submit") or source.has("JobIDRaw", "Submit")
+    """By its columns, as sacct names them, or its keys."""
+    return source.has("JobID", "Submit") or source.has("JobIDRaw", "Submit") or _sacct_json.recognises(source)
 
 
-def read(source: Source) -> Trace:
-    """Jobs with GPUs that started; steps are left out, tasks of arrays and parts of heterogeneous jobs are jobs."""
-    table = read_table(source, _check_header, source.separator, quotes=False)
+def read(source: Source, running: bool = False) -> Trace:
+    """Jobs with GPUs that started; steps are left out, tasks of arrays and parts of heterogeneous jobs are jobs.
+
+    Jobs that still ran are a mistake of the file, or with ``running`` end with it.
+    """
+    table = _table(source)
     ids = table.text("JobID" if table.has("JobID") else "JobIDRaw")
     table.leave_out(ids.str.contains(".", literal=True).fill_null(False).to_numpy(), "job steps")
     submit, start, end = (table.time(field) for field in ("Submit", "Start", "End"))
@@ -42,19 +47,24 @@ def read(source: Source) -> Trace:
     asked, got = (_resources(table, name) for name in ("Req", "Alloc"))
     table.never_started(np.isnan(start) | ((duration == 0) & got.is_null().to_numpy()), state)
     tres = got.zip_with(got.is_not_null(), asked)
-    count, kind = _slurm.gpus(tres)
+    count, kind = _gpus(table, asked, tres)
     if not (count > 0).any():
         raise TraceError(
             f"{source.path}: no job has GPUs (such as gres/gpu=2 in AllocTRES); for jobs to come set"
             f" AccountingStorageTRES=gres/gpu in slurm.conf; {REMEDY}"
         )
     table.leave_out(count == 0, "jobs that asked for no GPU")
-    table.unfinished(np.isnan(end) & ~np.isnan(submit), "End")
+    unfinished = np.isnan(end) & ~np.isnan(submit) & ~table.left_out
+    if running and unfinished.any():
+        table.remarks.append(f"{unfinished.sum():,} jobs still ran: they end where the record does")
+    else:
+        table.unfinished(unfinished, "End")
     table.before("Submit", submit, "Start", start)
     table.before("Start", start, "End", end)
+    ready = _ready(table, submit, start)
     return table.trace(
         table.numbered(ids),
-        submit=submit,
+        submit=ready,
         duration=duration,
         gpus=count,
         gpu_type=kind,
@@ -65,10 +75,41 @@ def read(source: Source) -> Trace:
         limit=_limit(table),
         cpus=_slurm.amount(tres, "cpu"),
         mem_gib=_slurm.memory_gib(tres),
-        recorded_wait=start - submit,
+        recorded_wait=start - ready,
         after=table.known(table.text("Dependency").str.extract(r"after\w*:(\d+(?:_\d+)?)"), ids),
         outcome=state,
     )
+
+
+def _table(source: Source) -> Table:
+    if _sacct_json.recognises(source):
+        return of_records(source, _sacct_json.records(source), _sacct_json.FIELDS)
+    return read_table(source, _check_header, source.separator, quotes=False)
+
+
+def _gpus(table: Table, asked: pl.Series, tres: pl.Series) -> tuple[F64, pl.Series]:
+    """GPUs of each job, and the only type that it may use.
+
+    That is what it got, unless the record shows that it would have taken any: it asked for none, by type or in the
+    words of its constraints.
+    """
+    import polars as pl
+
+    count, kind = _slurm.gpus(tres)
+    if not table.has("Constraints"):
+        return count, kind
+    wanted, named = _slurm.gpus(asked)
+    any_type = (wanted > 0) & named.is_null().to_numpy() & table.text("Constraints").is_null().to_numpy()
+    return count, pl.DataFrame({"kind": kind, "any": any_type}).select(pl.when(~pl.col("any")).then("kind"))["kind"]
+
+
+def _ready(table: Table, submit: F64, start: F64) -> F64:
+    """From when on a job could have run: its submission, or when --begin, a dependency or an array's limit let it."""
+    eligible = table.time("Eligible")
+    later = (eligible > submit) & (eligible <= start) & ~table.left_out
+    if later.any():
+        table.remarks.append(f"{later.sum():,} jobs could run only later than submitted: they wait from then on")
+    return np.where(later, eligible, submit)
 
 
 def _check_header(source: Source, names: list[str], line: int) -> None:

@@ -1,0 +1,91 @@
+"""``shunter slurm import``: a site's history, its machines and what its Slurm goes by, as files for simulations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.cli.console import ForceOption, JsonOption, OnBadRowOption, note, print_json, show
+from shunter.errors import SlurmError
+
+if TYPE_CHECKING:
+    from shunter.slurm.importing import Imported, Sources
+
+EXAMPLES = """Examples:
+
+shunter slurm import site   # asks Slurm: the last 90 days
+
+shunter slurm import site --since now-180days --until now
+
+shunter slurm import site --jobs sacct.txt --nodes nodes.txt --partitions partitions.txt --config config.txt
+"""
+
+
+def _file(*names: str, help: str) -> Any:  # noqa: A002
+    return typer.Option(*names, metavar="FILE", help=help)
+
+
+def import_site(  # noqa: PLR0913, PLR0917  one argument per option
+    out: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where jobs.parquet, cluster.toml and site.toml are written.")
+    ],
+    jobs: Annotated[Path | None, _file("--jobs", help="sacct -a -X -P -D -o ..., or sacct --json.")] = None,
+    nodes: Annotated[Path | None, _file("--nodes", help="scontrol show node, or sinfo -N -o ....")] = None,
+    partitions: Annotated[Path | None, _file("--partitions", help="scontrol show partition.")] = None,
+    config: Annotated[Path | None, _file("--config", help="scontrol show config, or slurm.conf.")] = None,
+    topology: Annotated[Path | None, _file("--topology", help="topology.conf or topology.yaml.")] = None,
+    force: ForceOption = False,
+    on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Read a cluster's accounting and configuration, and write them as a trace, a cluster and site.toml.
+
+    It only reads, with the rights of any user who may see all jobs. With files, nothing is asked of Slurm.
+    """
+    from shunter.slurm import importing
+
+    importing.check_places(out, force)
+    sources = _sources(jobs, nodes, partitions, config, topology)
+    found = importing.read_site(sources, on_bad_row or "fail")
+    importing.write_site(found, out)
+    for remark in (*found.trace.remarks, *found.remarks):
+        note(remark)
+    if json:
+        print_json(_record(found, out))
+        return
+    show(_told(found, out))
+
+
+def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> Sources:
+    from shunter.slurm.importing import Sources
+
+    if jobs is None or nodes is None:
+        lacks = "--jobs (sacct)" if jobs is None else "--nodes (scontrol show node)"
+        raise SlurmError(f"from files at least the jobs and the nodes are needed: give {lacks}, too")
+    return Sources(jobs, nodes, *others)
+
+
+def _record(found: Imported, out: Path) -> dict[str, Any]:
+    site, trace = found.site, found.trace
+    return {
+        "folder": str(out),
+        "jobs": len(trace),
+        "gpu_hours": float((trace.gpus / 1000 * trace.duration).sum() / 3.6e6),
+        "cluster": {"name": found.cluster.name, "nodes": found.cluster.nodes, "gpus": found.cluster.gpus},
+        "release": site.release,
+        "policy": site.policy,
+        "remarks": [*trace.remarks, *found.remarks],
+    }
+
+
+def _told(found: Imported, out: Path) -> str:
+    record = _record(found, out)
+    machines = record["cluster"]
+    return (
+        f"{record['jobs']:,} jobs of {record['gpu_hours']:,.0f} GPU-hours, {machines['nodes']:,} nodes with"
+        f" {machines['gpus']:,} GPUs: written to {out}/\n"
+        f"Slurm {record['release'] or '(release not known)'} is modelled as {record['policy']}\n"
+        f"next: shunter advise {out}/jobs.parquet --cluster {out}/cluster.toml"
+    )

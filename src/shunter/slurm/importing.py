@@ -1,0 +1,171 @@
+"""A site's own history and machines: from what Slurm's commands print to a trace, a cluster and ``site.toml``."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from shunter import clusters, traces
+from shunter.cluster import Cluster
+from shunter.errors import SlurmError
+from shunter.files import whole
+from shunter.model import Trace
+from shunter.slurm import shows, topology
+from shunter.slurm.nodes import Partition, nodes, partitions, partitions_of
+from shunter.slurm.pools import Pools, pools
+from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
+from shunter.traces.readers import sacct
+from shunter.traces.source import Source
+from shunter.world import I64
+
+FILES = ("jobs.parquet", "cluster.toml", "site.toml")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The files with what Slurm's commands printed; None: there is none."""
+
+    jobs: Path  # sacct -P or sacct --json
+    nodes: Path  # scontrol show node, or sinfo
+    partitions: Path | None = None  # scontrol show partition
+    config: Path | None = None  # scontrol show config, or slurm.conf
+    topology: Path | None = None  # topology.conf, topology.yaml or scontrol show topology
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A site in our words."""
+
+    trace: Trace
+    cluster: Cluster
+    site: Site
+    remarks: tuple[str, ...]  # what is not as in Slurm, beside what the trace says
+
+
+def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
+    """Everything that the files tell."""
+    machines = _parsed(sources.nodes, nodes)
+    parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(machines)
+    site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()
+    racks = _parsed(sources.topology, topology.racks) if sources.topology else []
+    found = pools(site.name, machines, parts, racks)
+    trace = sacct.read(Source(sources.jobs, "sacct", on_bad_row == "skip"), running=True)
+    known = [*found.remarks, *_about(trace, parts)]
+    ranks = _ranks(site, parts, found)
+    weight = _rank_weight(site, parts) if ranks else 0.0
+    site = site.model_copy(update={"ranks": weight, "partitions": _forms(parts, found)})
+    return Imported(_placed(trace, found, ranks), found.cluster, site, (*known, *site.remarks))
+
+
+def _parsed(path: Path, parse: Callable[[str], T]) -> T:
+    """What a file tells; a mistake is told with the file's name."""
+    try:
+        return parse(path.read_text("utf-8", errors="replace"))
+    except OSError as error:
+        raise SlurmError(f"{path}: can't be read ({error.strerror}); check the path") from None
+    except SlurmError as error:
+        raise SlurmError(f"{path}: {error}") from None
+
+
+def _forms(parts: Sequence[Partition], found: Pools) -> list[PartitionForm]:
+    return [
+        PartitionForm(name=part.name, vc=found.vc[part.name], tier=part.tier, factor=part.factor)
+        for part in parts
+        if part.name in found.vc
+    ]
+
+
+def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
+    """Jobs in partitions that are not there any more."""
+    gone = [name for name in trace.vcs if name not in {part.name for part in parts}]
+    jobs = int(np.isin(trace.vc, [trace.vcs.index(name) for name in gone]).sum())
+    several = sum("," in name for name in gone)
+    if not jobs:
+        return []
+    why = "several partitions" if several == len(gone) else "partitions that Slurm does not list"
+    return [f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
+
+
+# ------------------------------------------------------------------------------------------- ranks of partitions
+
+
+def _ranks(site: Site, parts: Sequence[Partition], found: Pools) -> dict[str, float]:
+    """How jobs of each partition rank, 0 to 1, where partitions that share nodes rank differently; else nothing.
+
+    Slurm looks at tiers first, at priorities then: a tier outweighs all weights together.
+    """
+    here = [part for part in parts if part.name in found.vc]
+    pooled: dict[str, set[tuple[int, int]]] = {}
+    for part in here:
+        factor = part.factor if site.priority.partition else 1
+        pooled.setdefault(found.vc[part.name], set()).add((part.tier, factor))
+    if all(len(kinds) < 2 for kinds in pooled.values()):
+        return {}
+    most, total = max(part.factor for part in here) or 1, _rank_weight(site, parts)
+    tiers = sorted({part.tier for part in here})
+    step = _all_weights(site)
+    return {
+        part.name: (tiers.index(part.tier) * step + site.priority.partition * part.factor / most) / total
+        for part in here
+    }
+
+
+def _rank_weight(site: Site, parts: Sequence[Partition]) -> float:
+    """The weight that ranks from 0 to 1 have."""
+    steps = len({part.tier for part in parts}) - 1
+    return max(1.0, steps * _all_weights(site) + site.priority.partition)
+
+
+def _all_weights(site: Site) -> float:
+    of = site.priority
+    return of.age + of.fairshare + of.size + of.partition + of.gpu + 1.0
+
+
+def _placed(trace: Trace, found: Pools, ranks: Mapping[str, float]) -> Trace:
+    """The jobs in the virtual clusters of their partitions, kept to a GPU type where that tells nodes apart."""
+    vcs = [found.vc.get(name, name) for name in trace.vcs]
+    qos = np.array([round(1000 * ranks.get(name, 0.0)) for name in trace.vcs] + [0], np.int64)[trace.vc]
+    kinds = list(trace.gpu_types)
+    for kind in found.only_type.values():
+        if kind not in kinds:
+            kinds.append(kind)
+    only = [kinds.index(found.only_type[name]) if name in found.only_type else -1 for name in trace.vcs]
+    kept = np.array([*only, -1], np.int64)[trace.vc]
+    gpu_type = np.where(trace.gpu_type >= 0, trace.gpu_type, kept)
+    changed = dataclasses.replace(trace, qos=qos, gpu_type=gpu_type, gpu_types=tuple(kinds))
+    if all(name == vc for name, vc in zip(trace.vcs, vcs, strict=True)) or not found.cluster.vcs:
+        return changed
+    names = tuple(dict.fromkeys(vcs))
+    codes: I64 = np.array([*(names.index(vc) for vc in vcs), -1], np.int64)[trace.vc]
+    return dataclasses.replace(changed, vc=codes, vcs=names)
+
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def check_places(folder: Path, force: bool) -> None:
+    """Refuse a folder in which the files can't be written, before anything is read."""
+    if folder.exists() and not folder.is_dir():
+        raise SlurmError(f"{folder}: is a file; name a folder")
+    if not folder.absolute().parent.is_dir():
+        raise SlurmError(f"{folder}: there is no folder {folder.parent}; make it, or choose another place")
+    there = [name for name in FILES if (folder / name).exists()]
+    if there and not force:
+        raise SlurmError(
+            f"{folder}: has {', '.join(there)} already; choose another folder, or replace them with --force"
+        )
+
+
+def write_site(found: Imported, folder: Path) -> None:
+    """Write the trace, the cluster and what Slurm goes by into a folder."""
+    folder.mkdir(exist_ok=True)
+    traces.write(found.trace, folder / FILES[0])
+    for name, text in ((FILES[1], clusters.to_toml(found.cluster)), (FILES[2], to_toml(found.site))):
+        with whole(folder / name, SlurmError) as made:
+            made.write_text(text, encoding="utf-8")

@@ -1,0 +1,59 @@
+"""What ``scontrol show`` prints, as dictionaries: records of ``Key=Value``, settings, and lengths of time."""
+
+from __future__ import annotations
+
+import re
+
+from shunter.errors import SlurmError
+
+KEY = re.compile(r"(?:^|\s)([A-Za-z][\w/:()]*)=")
+SETTING = re.compile(r"\s*([A-Za-z][\w()/]*)\s*=\s*(.*?)\s*$")
+NOTHING = ("", "(null)", "None", "N/A", "n/a")
+ENDLESS = ("UNLIMITED", "INFINITE", "NONE", "INVALID")
+SECONDS = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
+
+
+def records(text: str, first: str) -> list[dict[str, str]]:
+    """The records of a listing, each of which begins with the key ``first``; on one line each (-o) or on several.
+
+    Values may hold blanks.  A key that comes twice keeps its first value: later ones stand in free text.
+    """
+    found: list[dict[str, str]] = []
+    for begin in re.split(rf"(?m)^(?={first}=)", text):
+        if not begin.startswith(f"{first}="):
+            continue
+        keys = list(KEY.finditer(begin))
+        ends = [key.start() for key in keys[1:]] + [len(begin)]
+        record: dict[str, str] = {}
+        for key, end in zip(keys, ends, strict=True):
+            record.setdefault(key[1], begin[key.end() : end].strip())
+        found.append(record)
+    return found
+
+
+def settings(text: str) -> dict[str, str]:
+    """The settings of ``scontrol show config``, or of a ``slurm.conf``, by their names in small letters."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        match = SETTING.match(re.sub(r"(^|\s)#.*", "", line))
+        if match:
+            found.setdefault(match[1].lower(), "" if match[2] in NOTHING else match[2])
+    return found
+
+
+def seconds(text: str) -> float | None:
+    """A length of time as Slurm writes it, ``7-00:00:00``, ``01:00:00``, ``1-0`` or minutes; None if it has no end."""
+    if text.strip() in NOTHING or text.strip().upper() in ENDLESS:
+        return None
+    match = SECONDS.fullmatch(text.strip().removesuffix(" sec").removesuffix(" min"))
+    if match is None:
+        raise SlurmError(f"a time must look like 7-00:00:00, 01:30:00, or minutes, got '{text}'")
+    days, parts = match[1], [int(part) for part in match.groups()[1:] if part is not None]
+    if text.strip().endswith(" sec"):
+        return float(parts[0])
+    if days is not None:
+        parts += [0] * (3 - len(parts))
+        return int(days) * 86400.0 + parts[0] * 3600 + parts[1] * 60 + parts[2]
+    if len(parts) == 1:
+        return parts[0] * 60.0
+    return sum(part * unit for part, unit in zip(reversed(parts), (1.0, 60.0, 3600.0), strict=False))

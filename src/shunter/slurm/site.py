@@ -1,0 +1,195 @@
+"""What a site's Slurm goes by when it schedules, kept as ``site.toml``, and the policy that is a model of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from shunter.errors import SlurmError
+from shunter.forms import Amount, Form, filled
+from shunter.slurm.shows import seconds
+
+DAY = 86_400.0
+LONGEST = 365 * DAY  # a half-life above that is as good as none
+SETTINGS = {  # the form's field: the setting of slurm.conf
+    "age": "PriorityWeightAge",
+    "fairshare": "PriorityWeightFairShare",
+    "size": "PriorityWeightJobSize",
+    "partition": "PriorityWeightPartition",
+    "qos": "PriorityWeightQOS",
+    "assoc": "PriorityWeightAssoc",
+}
+UNMODELLED_FLAGS = ("SMALL_RELATIVE_TO_TIME", "MAX_TRES", "DEPTH_OBLIVIOUS", "ACCRUE_ALWAYS")
+
+
+class PriorityForm(Form):
+    """``[priority]``: weights and scales of the priority plug-in."""
+
+    type: str = "priority/multifactor"
+    age: Amount = 0
+    fairshare: Amount = 0
+    size: Amount = 0
+    partition: Amount = 0
+    qos: Amount = 0
+    assoc: Amount = 0
+    gpu: Amount = 0  # of gres/gpu in PriorityWeightTRES
+    max_age_s: Amount = 7 * DAY
+    half_life_s: Amount = 7 * DAY
+    favor_small: bool = False
+    flags: str = ""
+
+
+class SchedulerForm(Form):
+    """``[scheduler]``: whether later jobs may go first."""
+
+    type: str = "sched/backfill"
+    parameters: str = ""
+
+
+class PartitionForm(Form):
+    """``[[partitions]]``: a queue, the virtual cluster that stands for its nodes, and how it ranks."""
+
+    name: str
+    vc: str = ""
+    tier: int = 1
+    factor: int = 1
+
+
+class Site(Form):
+    """A whole ``site.toml``."""
+
+    name: str = ""
+    release: str = ""
+    ranks: Amount = 0  # weight of the jobs' column qos, which stands for tiers and factors of partitions that overlap
+    priority: PriorityForm = PriorityForm()
+    scheduler: SchedulerForm = SchedulerForm()
+    partitions: list[PartitionForm] = Field(default_factory=list)
+
+    @property
+    def policy(self) -> str:
+        """Our policy that is nearest to what the site has, as text."""
+        backfill = {"backfill": "conservative", "depth": self.depth} if self.backfills else {}
+        weights = self._weights()
+        if self.priority.type != "priority/multifactor" or not any(weights.values()):
+            return _text("fifo", backfill)
+        scales = {"max_age": min(max(self.priority.max_age_s, 1.0), LONGEST)} if weights["age"] else {}
+        if weights["fairshare"]:
+            scales["decay"] = min(max(self.priority.half_life_s or LONGEST, 60.0), LONGEST)
+        small = {"favor_small": "true"} if self.priority.favor_small and weights["size"] else {}
+        return _text("multifactor", weights | scales | small | backfill)
+
+    def _weights(self) -> dict[str, float]:
+        """Multifactor's weights; GPUs of PriorityWeightTRES count as size, which here is GPUs over the cluster's."""
+        of, weights = self.priority, {"age": self.priority.age, "fairshare": self.priority.fairshare}
+        size = of.size if of.favor_small else of.size + of.gpu
+        return weights | {"size": size, "partition": of.partition if not self.ranks else 0.0, "qos": self.ranks}
+
+    @property
+    def backfills(self) -> bool:
+        """Whether later jobs may go first."""
+        return self.scheduler.type == "sched/backfill"
+
+    @property
+    def depth(self) -> int:
+        """How many jobs backfilling keeps a place for: those that it tests, unless it is told to keep fewer."""
+        tested = self.parameter("bf_max_job_test", 500)
+        reserved = self.parameter("bf_job_part_count_reserve", 0)
+        return max(1, min(reserved or tested, 1000))
+
+    def parameter(self, name: str, default: int) -> int:
+        """A number among the SchedulerParameters."""
+        found = re.search(rf"(?:^|,)\s*{name}=(\d+)", self.scheduler.parameters)
+        return int(found[1]) if found else default
+
+    @property
+    def remarks(self) -> list[str]:
+        """What of the configuration has no counterpart in the model."""
+        of = self.priority
+        found = [
+            (of.qos > 0, "PriorityWeightQOS: accounting does not tell a QOS's priority; all count alike"),
+            (of.assoc > 0, "PriorityWeightAssoc: priorities of associations are not known; all count alike"),
+            (of.fairshare > 0, "fair share is by user with equal shares, not by the accounts' tree"),
+            (
+                of.gpu > 0 and of.favor_small,
+                "PriorityWeightTRES: left out, because PriorityFavorSmall turns size around",
+            ),
+            *((flag in of.flags.upper().split(","), f"PriorityFlags={flag}") for flag in UNMODELLED_FLAGS),
+        ]
+        return [f"not modelled: {why}" for holds, why in found if holds]
+
+
+def of_config(config: Mapping[str, str]) -> Site:
+    """The site that ``scontrol show config`` tells of (see ``shows.settings``)."""
+    priority = {field: _number(config, setting) for field, setting in SETTINGS.items()}
+    tres = re.search(r"(?:^|,)gres/gpu=([0-9.]+)", config.get("priorityweighttres", ""), re.IGNORECASE)
+    times = {"max_age_s": "prioritymaxage", "half_life_s": "prioritydecayhalflife"}
+    spans = {field: seconds(config[key]) for field, key in times.items() if config.get(key)}
+    return Site(
+        name=config.get("clustername", ""),
+        release=config.get("slurm_version", ""),
+        priority=PriorityForm(
+            type=config.get("prioritytype", "priority/multifactor"),
+            gpu=float(tres[1]) if tres else 0.0,
+            favor_small=config.get("priorityfavorsmall", "no").lower() in ("yes", "1", "true"),
+            flags=config.get("priorityflags", ""),
+            **priority,
+            **{field: LONGEST if value is None else value for field, value in spans.items()},
+        ),
+        scheduler=SchedulerForm(
+            type=config.get("schedulertype", "sched/backfill"), parameters=config.get("schedulerparameters", "")
+        ),
+    )
+
+
+def read(path: Path) -> Site:
+    """A ``site.toml``."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise SlurmError(f"{path}: can't be read ({error}); 'shunter slurm import' writes it") from None
+    return filled(Site, text, str(path), SlurmError)
+
+
+def to_toml(site: Site) -> str:
+    """The text of a ``site.toml`` that reads back as this site."""
+    tree = site.model_dump()
+    tables = {"[priority]": tree.pop("priority"), "[scheduler]": tree.pop("scheduler")}
+    parts = [*_lines(tree, skip="partitions")]
+    for title, fields in tables.items():
+        parts += ["", title, *_lines(fields)]
+    for partition in tree["partitions"]:
+        parts += ["", "[[partitions]]", *_lines(partition)]
+    return "\n".join(parts) + "\n"
+
+
+def _lines(fields: Mapping[str, Any], skip: str = "") -> list[str]:
+    return [f"{key} = {_literal(value)}" for key, value in fields.items() if key != skip]
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _number(config: Mapping[str, str], setting: str) -> float:
+    text = config.get(setting.lower(), "") or "0"
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not found >= 0:
+        raise SlurmError(f"{setting} must be a number, got '{text}'; correct the line")
+    return found
+
+
+def _text(name: str, settings: Mapping[str, Any]) -> str:
+    """A policy as people write it, without weights of 0 unless they differ from what it takes by itself."""
+    written = ",".join(
+        f"{key}={value:g}" if isinstance(value, float | int) else f"{key}={value}" for key, value in settings.items()
+    )
+    return f"{name}:{written}" if written else name
