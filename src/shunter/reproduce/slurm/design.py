@@ -1,7 +1,7 @@
 """The cluster of section 5.6 as virtual nodes, a mix of jobs for it, and both as the simulator knows them.
 
-A second here stands for minutes there, but Slurm counts limits in minutes: whoever expects a job to run for 7 s gives it
-7 minutes. Every limit is so sixty times too long, for Slurm's backfill, for our policies, and in the simulator alike.
+A second here stands for minutes there, but Slurm counts limits in minutes: whoever expects a job to run for 7 s gives
+it 7 minutes. Every limit is sixty times too long, for Slurm's backfill, for our policies, and in the simulator alike.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def mix(jobs: int, seed: int, longest_s: float = LONGEST_S) -> list[Job]:
 
 def _least(run: F64, shapes: Sequence[tuple[str, int, int]]) -> float:
     """Seconds in which the GPUs could do all, were none ever idle."""
-    return sum(run[at] * nodes * gpus for at, (_, nodes, gpus) in enumerate(shapes)) / GPUS
+    return float(run @ np.array([nodes * gpus for _, nodes, gpus in shapes])) / GPUS
 
 
 def cluster() -> Cluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,12 @@ class Outcome:
         }
 
 
-def predicted(jobs: Sequence[Job], policy: str) -> Outcome:
-    """What the simulator says before anything is run."""
-    table = simulate(trace(jobs), cluster(), policy).table
-    times = [table[row].astype(np.float64) / 1000 for row in (w.SUBMIT, w.STARTED, w.ENDED_AT)]
-    return Outcome(*times, gpus=np.array([job.gpus for job in jobs], np.float64))
+def predicted(jobs: Sequence[Job], policy: str, handover_s: float = 0.0) -> Outcome:
+    """What the simulator says before anything is run; GPUs stand free for so long before each job begins."""
+    longer = [replace(job, run_s=job.run_s + handover_s) for job in jobs]
+    table = simulate(trace(longer), cluster(), policy).table
+    submit, start, end = (table[row].astype(np.float64) / 1000 for row in (w.SUBMIT, w.STARTED, w.ENDED_AT))
+    return Outcome(submit, start + handover_s, end, np.array([job.gpus for job in jobs], np.float64))
 
 
 def fidelity(live: Outcome, simulated: Outcome) -> dict[str, Any]:
