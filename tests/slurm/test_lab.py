@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,14 @@ def test_a_pid_file_that_names_a_stranger_harms_nobody(lab_folder):
     (lab_folder / "pids" / "slurmctld.pid").write_text(str(os.getpid()))
     Lab(lab_folder, SMALL).down()
     assert alive(os.getpid())
+
+
+@needs_slurm
+def test_the_python_of_the_page_about_the_lab_runs(lab_folder, capsys):
+    page = Path(__file__).parents[2] / "docs" / "reference" / "slurm-lab.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(block.replace("/tmp/my-lab", str(lab_folder)), page.name, "exec"), {})
+    assert '"job_state": "RUNNING"' in capsys.readouterr().out
 
 
 def test_a_folder_too_deep_for_sockets_is_refused(tmp_path):

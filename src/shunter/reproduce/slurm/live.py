@@ -80,7 +80,7 @@ def _wait(lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[Job], te
             raise SlurmError(f"{len(jobs) - ended} of {len(jobs)} jobs have not ended in time; slurmctld says: {log}")
         time.sleep(POLL_S)
     tell(ended)
-    lab.wait_idle()
+    wait(lambda: not lab.jobs(), SLACK_S)
 
 
 def warm_up(lab: Lab) -> float:
