@@ -11,7 +11,7 @@ import pytest
 
 from shunter.errors import SlurmError
 from shunter.slurm import lab as lab_module
-from shunter.slurm.daemons import alive, free_ports
+from shunter.slurm.daemons import alive, free_ports, wait
 from shunter.slurm.lab import Lab, Nodes
 
 needs_slurm = pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
@@ -66,9 +66,9 @@ def test_accounts_and_ages_with_a_database(lab_with_database):
     other = lab.submit("--account=blue", script="true", user="daemon")
     for job in (own, other):
         lab.wait_job(job, "COMPLETED")
-    wanted = f"--jobs={own},{other}"
-    ended = lab.run("sacct", "-n", "-P", "-X", wanted, "-o", "JobID,User,Account,State", "-S", "now-1hour", "-E", "now")
-    assert ended.splitlines() == [f"{own}|nobody|red|COMPLETED", f"{other}|daemon|blue|COMPLETED"]
+    ask = ["sacct", "-n", "-P", "-X", "-S", "now-1hour", "-E", "now", "-o", "JobID,User,Account,State"]
+    expected = [f"{own}|nobody|red|COMPLETED", f"{other}|daemon|blue|COMPLETED"]
+    assert wait(lambda: lab.run(*ask).splitlines()[-2:] == expected, 20)  # slurmdbd is told a little later
     assert "age" in lab.run("sprio", "--weights").lower()
 
 
