@@ -17,6 +17,7 @@ from shunter.slurm.shows import seconds
 
 DAY = 86_400.0
 LONGEST = 365 * DAY  # a half-life above that is as good as none
+DEEPEST = 100  # jobs that the model keeps places for: more take long to plan and change little
 SETTINGS = {  # the form's field: the setting of slurm.conf
     "age": "PriorityWeightAge",
     "fairshare": "PriorityWeightFairShare",
@@ -74,7 +75,7 @@ class Site(Form):
     @property
     def policy(self) -> str:
         """Our policy that is nearest to what the site has, as text."""
-        backfill = {"backfill": "conservative", "depth": self.depth} if self.backfills else {}
+        backfill = self._backfill()
         weights = self._weights()
         if self.priority.type != "priority/multifactor" or not any(weights.values()):
             return _text("fifo", backfill)
@@ -90,17 +91,18 @@ class Site(Form):
         size = of.size if of.favor_small else of.size + of.gpu
         return weights | {"size": size, "partition": of.partition if not self.ranks else 0.0, "qos": self.ranks}
 
+    def _backfill(self) -> dict[str, Any]:
+        """Slurm keeps a place for every job that it tests, unless it is told to keep one per partition only."""
+        if not self.backfills:
+            return {}
+        reserved = self.parameter("bf_job_part_count_reserve", 0)
+        depth = min(reserved or self.parameter("bf_max_job_test", 500), DEEPEST)
+        return {"backfill": "easy"} if depth <= 1 else {"backfill": "conservative", "depth": depth}
+
     @property
     def backfills(self) -> bool:
         """Whether later jobs may go first."""
         return self.scheduler.type == "sched/backfill"
-
-    @property
-    def depth(self) -> int:
-        """How many jobs backfilling keeps a place for: those that it tests, unless it is told to keep fewer."""
-        tested = self.parameter("bf_max_job_test", 500)
-        reserved = self.parameter("bf_job_part_count_reserve", 0)
-        return max(1, min(reserved or tested, 1000))
 
     def parameter(self, name: str, default: int) -> int:
         """A number among the SchedulerParameters."""
@@ -188,7 +190,7 @@ def _number(config: Mapping[str, str], setting: str) -> float:
 
 
 def _text(name: str, settings: Mapping[str, Any]) -> str:
-    """A policy as people write it, without weights of 0 unless they differ from what it takes by itself."""
+    """A policy as people write it."""
     written = ",".join(
         f"{key}={value:g}" if isinstance(value, float | int) else f"{key}={value}" for key, value in settings.items()
     )
