@@ -8,7 +8,7 @@ from shunter.errors import InvariantError, PolicyError
 from shunter.model import Plan, Timer, View
 from shunter.protocols import Backend, Memory, Observer, Policy
 
-PATIENCE = 100  # plans refused in a row before the policy is called broken
+PATIENCE = 100  # plans refused in a row before the policy is called broken; a live cluster may refuse for ever
 
 
 def asked(policy: Policy, view: View, memory: Memory) -> Plan:
@@ -19,7 +19,13 @@ def asked(policy: Policy, view: View, memory: Memory) -> Plan:
     return plan
 
 
-def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), memory: Memory | None = None) -> Memory:
+def drive(
+    backend: Backend,
+    policy: Policy,
+    observers: Sequence[Observer] = (),
+    memory: Memory | None = None,
+    patience: float = PATIENCE,
+) -> Memory:
     """Ask the policy at every decision point and do what it plans; returns the policy's memory at the end.
 
     A ``memory`` given is used as it is: go on with what an earlier call returned, or with what
@@ -37,7 +43,7 @@ def drive(backend: Backend, policy: Policy, observers: Sequence[Observer] = (), 
             for observer in observers:
                 observer.decided(view, plan, refusals)
             refused = refused + 1 if refusals else 0
-            if refused >= PATIENCE:
+            if refused >= patience:
                 raise InvariantError(
                     f"{refused} plans of {policy} refused in a row, the last at {view.now} ms: {refusals[0].why}"
                 )

@@ -300,6 +300,10 @@ class GpuColumns:
 class View:
     """What a policy sees: one instant, read-only, a window on the backend's arrays, valid until the next ``apply``."""
 
+    generation = 0  # rows stand for the same jobs in all views of one generation ...
+    moved: I64 | None = None  # ... and where each row of the one before is now, -1: gone
+    past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
+
     def __init__(
         self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from shunter.cli import slurm_import
+from shunter.cli import slurm_import, slurm_run
 
 app = typer.Typer(no_args_is_help=True, help="A cluster that Slurm runs: its history, its jobs.")
 
@@ -15,3 +15,5 @@ def slurm() -> None:
 
 
 app.command("import", epilog=slurm_import.EXAMPLES)(slurm_import.import_site)
+app.command("run", epilog=slurm_run.EXAMPLES)(slurm_run.run)
+app.command("release")(slurm_run.release)

@@ -219,9 +219,11 @@ def pools_of(world: World, members: I64) -> I64:
 
 def take_over(queue: q.Queue, old: q.Queue) -> None:
     """Go on with what another configuration learned; with its estimates only if they come from the same source."""
-    if queue.users.shape == old.users.shape:
-        queue.users[:], queue.sizes[:], queue.total[:] = old.users, old.sizes, old.total
-        queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
-        queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
+    users = min(queue.users.shape[1], old.users.shape[1])  # on a live cluster there may be new ones
+    queue.users[:, :users], queue.sizes[:], queue.total[:] = old.users[:, :users], old.sizes, old.total
+    queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
+    queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
     if queue.settings[q.SOURCE] == old.settings[q.SOURCE] and queue.settings[q.SOURCE] >= q.S_DECLARED:
         queue.estimate[:] = old.estimate
+    if queue.forgiven.shape == old.forgiven.shape:
+        queue.forgiven[:] = old.forgiven

@@ -17,6 +17,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
 from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
+from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
@@ -54,11 +55,13 @@ class QueueMemory:
     plan: Decision | None = None
     lessons: Lessons | None = None  # where estimates are learned: from what
     due: int = w.NEVER  # when the model is fitted anew (ms)
+    generation: int = 0  # of the views that the form was made for
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
         """An independent memory; the compiled functions, which never change, are shared."""
         previous, form = copy.deepcopy(self.previous, memo), copy.deepcopy(self.form, memo)
-        return QueueMemory(self.cluster, previous, form, copy.deepcopy(self.plan, memo), self.lessons, self.due)
+        plan = copy.deepcopy(self.plan, memo)
+        return QueueMemory(self.cluster, previous, form, plan, self.lessons, self.due, self.generation)
 
 
 class Queued:
@@ -158,21 +161,35 @@ class Queued:
         raise NotImplementedError
 
     def compiled(self, view: View, memory: QueueMemory) -> Compiled:
-        """The compiled form, made once."""
-        if memory.form is None:
-            previous = memory.previous.form if memory.previous is not None else None
+        """The compiled form, made once for all views whose rows stand for the same jobs."""
+        if memory.form is None or memory.generation != view.generation:
+            before = memory if memory.form is not None else memory.previous
+            previous = before.form if before is not None else None
+            if previous is not None and before is not None and before.generation != view.generation:
+                previous = renumbered(previous, view)
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)
-            memory.previous = None
+            memory.previous, memory.generation = None, view.generation
             if self.model:
                 self._begin_learning(view, memory)
         return memory.form
+
+    def ranking(self, view: View, memory: QueueMemory) -> I64:
+        """The waiting jobs in their order at this instant, once a decision was made."""
+        form, pending = self.compiled(view, memory), view.pending
+        keys = np.zeros(len(pending))
+        keys_of(view.world, queue_of(form), form.parts.parts, pending, keys)
+        ranking: I64 = pending[np.lexsort((pending, keys))]
+        return ranking
 
     # -- learned estimates
 
     def _begin_learning(self, view: View, memory: QueueMemory) -> None:
         """Give the queue its model; without lessons it begins with rolling means."""
-        memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
+        requests = requests_of(view)
+        memory.lessons = memory.lessons or lessons_for(self.model, requests, view.past, at=view.now)
+        if view.past is not None:
+            memory.lessons = memory.lessons.about(requests, view.past)
         self._use(memory, memory.lessons.prepared())
         memory.due = memory.lessons.next_look(view.now, self.refit)
 
@@ -214,6 +231,28 @@ class Queued:
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
         return decode(memory.plan)
+
+
+def renumbered(form: Compiled, view: View) -> Compiled:
+    """What a queue knows of each job, with the numbers that the jobs have now; of new ones it knows nothing."""
+    old = queue_of(form)
+    moved = view.moved if view.moved is not None else np.zeros(0, np.int64)
+    if len(moved) != len(old.estimate):
+        moved = np.full(len(old.estimate), -1, np.int64)  # there was a view that it did not see
+    stays, jobs = moved >= 0, view.world.jobs.shape[1]
+    estimate, forgiven = np.zeros(jobs, np.int64), np.zeros((2, jobs if old.forgiven.shape[1] else 0), np.int64)
+    estimate[moved[stays]] = old.estimate[stays]
+    if forgiven.shape[1]:
+        forgiven[:, moved[stays]] = old.forgiven[:, stays]
+    queue = old.replace(estimate=estimate, forgiven=forgiven)
+    return form._replace(memory=queue if form.memory is old else form.memory.replace(queue=queue))
+
+
+@kernel
+def keys_of(world: World, queue: Any, parts: Any, jobs: I64, keys: F64) -> None:
+    """The key of each of these jobs at this instant."""
+    for at in range(len(jobs)):
+        keys[at] = key_at(world, queue, parts, jobs[at], world.clock[w.NOW])
 
 
 def queue_of(form: Compiled) -> Any:

@@ -66,6 +66,10 @@ class Lessons:
         """The model as the simulation needs it."""
         return prepare(self.fitted, self.jobs, self.history)
 
+    def about(self, requests: Trace, history: Trace) -> Lessons:
+        """The same model for other jobs, with all that has ended before them."""
+        return dataclasses.replace(self, jobs=without_truth(requests), history=history)
+
     def taught(self, learned: Learned) -> Learned:
         """The same with the present model and all that was seen on the way."""
         if self.fitted is None:

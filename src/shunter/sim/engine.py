@@ -155,6 +155,12 @@ class Simulator:
             else:
                 return
 
+    def present(self) -> View:
+        """What is there now, once everything has happened that happens at this instant."""
+        while loop.advance(self._state, self.now) == loop.LOG_FULL:
+            self._empty_log()
+        return self._view()
+
     def apply(self, plan: Plan) -> Sequence[Refusal]:
         """Check the whole plan and do it; if anything is refused, nothing is done. Its reasons are noted either way."""
         if plan.reasons and self.world.clock[w.REASONS]:

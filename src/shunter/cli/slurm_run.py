@@ -1,0 +1,149 @@
+"""``shunter slurm run`` and ``release``: a policy on a live cluster, and the way back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import JsonOption, note, policy_names, print_json
+
+if TYPE_CHECKING:
+    from shunter.slurm.client import UnreachableError
+    from shunter.slurm.controller import Outcome
+
+EXAMPLES = """Examples:
+
+shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
+
+shunter slurm run --policy sjf:backfill=easy --mode dry-run --rounds 1   # the exact commands of one round
+
+shunter slurm run --policy wfp3 --mode act --exclude-partition urgent --max-changes 20
+
+shunter slurm release                               # undo everything, and give the jobs back to Slurm
+"""
+JOURNAL = Path("shunter-slurm.db")
+JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="Where it writes down what it does.")]
+
+
+def run(  # noqa: PLR0913, PLR0917  one argument per option
+    policy: Annotated[
+        str, typer.Option("--policy", "-p", metavar="P", help="Who orders the queue.", autocompletion=policy_names)
+    ],
+    mode: Annotated[
+        str, typer.Option(metavar="watch|dry-run|act", help="Say it, print the commands, or run them.")
+    ] = "watch",
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two rounds.")] = 60.0,
+    poll: Annotated[float, typer.Option(min=0.2, help="Least seconds between two questions to Slurm.")] = 5.0,
+    levers: Annotated[
+        str, typer.Option(metavar="L,L", help="nice, or priority; pin, requeue and shard when added.")
+    ] = "nice",
+    max_changes: Annotated[int, typer.Option(min=1, help="Jobs changed in one round, at most.")] = 100,
+    lift: Annotated[
+        int, typer.Option(min=1, help="So far above the highest priority of the queue a job may be put.")
+    ] = 10_000,
+    exclude_user: Annotated[
+        list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")
+    ] = None,
+    exclude_partition: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Leave this partition to Slurm.")
+    ] = None,
+    exclude_qos: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Leave jobs of this QOS to Slurm.")
+    ] = None,
+    history: Annotated[Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")] = None,
+    journal: JournalOption = JOURNAL,
+    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: never.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Run a policy on the live cluster that Slurm runs here.
+
+    It begins in mode [bold]watch[/bold] and changes nothing until told to [bold]act[/bold]. It never cancels a job;
+    when it stops, Slurm goes on by its own rules. See docs/operating.md.
+    """
+    from shunter.errors import SlurmError, did_you_mean
+    from shunter.registry import policy as policy_named
+    from shunter.slurm.backend import Rhythm, Scope
+    from shunter.slurm.client import Client
+    from shunter.slurm.controller import Bounds, Mode
+    from shunter.slurm.levers import levers_from
+    from shunter.slurm.running import Settings
+    from shunter.slurm.running import run as control
+
+    if mode not in tuple(Mode):
+        raise SlurmError(f"there is no mode '{mode}'; {did_you_mean(mode, Mode)}")
+    settings = Settings(
+        Mode(mode),
+        Rhythm(interval, min(poll, interval)),
+        Scope(frozenset(exclude_user or ()), frozenset(exclude_partition or ()), frozenset(exclude_qos or ())),
+        levers_from(levers),
+        Bounds(max_changes, lift=lift),
+        rounds,
+    )
+    from shunter import traces
+
+    past = traces.read(history) if history is not None else None
+    control(
+        policy_named(policy), Client(), journal, settings, history=past,
+        told=_tell_json if json else _tell, away=_tell_away,
+    )  # fmt: skip
+
+
+def _tell(outcome: Outcome) -> None:
+    current = outcome.round
+    said = f"round {current.number}: {len(current.view.pending)} wait, {len(current.view.running)} run; "
+    verb = f"changed {outcome.done}" if outcome.done or outcome.failed else f"would change {len(outcome.orders)}"
+    note(f"{said}{verb}, {outcome.postponed} put off ({current.took_s:.2f} s)", time.strftime("%H:%M:%S"), "dim")
+    for order in outcome.orders:
+        for command in order.commands():
+            typer.echo(" ".join(command) + f"   # {order.why}")
+    for order, why in outcome.failed:
+        note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
+    for handle, why in outcome.respected.items():
+        note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+
+
+def _tell_json(outcome: Outcome) -> None:
+    current = outcome.round
+    print_json(
+        {
+            "round": current.number,
+            "now": current.snapshot.now,
+            "pending": len(current.view.pending),
+            "running": len(current.view.running),
+            "orders": [vars(order) | {"commands": order.commands()} for order in outcome.orders],
+            "postponed": outcome.postponed,
+            "done": outcome.done,
+            "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in outcome.failed],
+            "respected": outcome.respected,
+        }
+    )
+
+
+def _tell_away(silence: UnreachableError) -> None:
+    note(f"{silence}; the jobs go on under Slurm's own rules, and it is asked again", "no answer", "yellow")
+
+
+def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
+    """Undo every change that a controller made to jobs that still wait, and give them back to Slurm."""
+    from shunter.errors import SlurmError
+    from shunter.slurm.client import Client
+    from shunter.slurm.controller import release as give_back
+    from shunter.slurm.journal import Journal
+    from shunter.slurm.snapshot import Watcher
+
+    if not journal.is_file():
+        raise SlurmError(
+            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
+        )
+    book, client = Journal(journal), Client()
+    undone, problems = give_back(client, book, Watcher(client).snapshot())
+    book.close()
+    if json:
+        print_json({"undone": undone, "problems": problems})
+        return
+    typer.echo(f"{undone} change{'' if undone == 1 else 's'} undone")
+    for problem in problems:
+        note(problem, "not undone", "yellow")

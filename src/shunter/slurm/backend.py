@@ -1,0 +1,278 @@
+"""The live cluster as a backend: a policy sees it as a view and plans on paper; each round ends with what it wants.
+
+Nothing here changes anything in Slurm.  What comes of a round is handed to whoever watches: see ``controller``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.errors import PolicyError
+from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
+from shunter.slurm.client import UnreachableError
+from shunter.slurm.machines import Machines, machines_of
+from shunter.slurm.past import Past
+from shunter.slurm.replica import Names, Replica
+from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.world import I64
+
+RELEASES_A_ROUND = 1_000_000  # room for what is released on paper within one
+Levers = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which waiting jobs a policy may order; all others are left to Slurm."""
+
+    without_users: frozenset[str] = frozenset()
+    without_partitions: frozenset[str] = frozenset()
+    without_qos: frozenset[str] = frozenset()
+
+    def covers(self, job: Job) -> bool:
+        """Whether this is one of them: it waits for its turn, wants GPUs, and nobody said to leave it alone."""
+        return (
+            job.waits
+            and job.gpus + job.shards > 0
+            and job.told.sla != "yes"
+            and job.user not in self.without_users
+            and job.qos not in self.without_qos
+            and self.without_partitions.isdisjoint(job.partition.split(","))
+        )
+
+
+@dataclass(frozen=True)
+class Rhythm:
+    """How often Slurm is asked: a whole look every interval, and one more whenever its counters have changed."""
+
+    interval_s: float = 60.0
+    poll_s: float = 5.0  # at the least between two questions
+
+
+@dataclass
+class Round:
+    """One look at the cluster and what the policy wants of it."""
+
+    number: int
+    snapshot: Snapshot
+    view: View
+    jobs: tuple[Job, ...]  # by row of the view
+    ranking: list[str] = field(default_factory=list)  # the waiting jobs in the policy's order, those to start now first
+    starts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what should start now, and on which nodes
+    shared: set[str] = field(default_factory=set)  # which of them beside another on its GPU
+    preempts: list[str] = field(default_factory=list)  # what should be stopped and queued again
+    refusals: list[Refusal] = field(default_factory=list)
+    took_s: float = 0.0
+
+
+class LiveView(View):
+    """A view of a live cluster."""
+
+    def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
+        shown = replica.view
+        super().__init__(shown.world, None, shown.names)
+        self.generation, self.moved, self._past = generation, moved, past
+
+    @cached_property
+    def past(self) -> Trace | None:  # type: ignore[override]
+        """The jobs that ended before."""
+        return self._past.trace()
+
+
+class SlurmBackend:
+    """A live cluster.  Iterate over its views; after each, ``closed`` is told what the policy wanted."""
+
+    def __init__(
+        self,
+        watcher: Watcher,
+        closed: Callable[[Round], None],
+        *,
+        rhythm: Rhythm | None = None,
+        scope: Scope | None = None,
+        levers: Levers = frozenset({"nice"}),
+        history: Trace | None = None,
+        until_idle: bool = False,
+        rounds: int = 0,
+    ) -> None:
+        self.watcher, self.closed = watcher, closed
+        self.rhythm, self.scope, self.levers = rhythm or Rhythm(), scope or Scope(), levers
+        self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
+        self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
+        self.stopped = threading.Event()
+        self.away: Callable[[UnreachableError], None] = lambda _: None  # told when Slurm does not answer
+        self.names = Names.of(history)
+        self._past = Past(self.names, history)
+        self._machines: Machines = machines_of(watcher.nodes())
+        self._round: Round | None = None
+        self._replica: Replica | None = None
+        self._number = self._generation = 0
+        self._starting: dict[str, tuple[tuple[int, ...], int]] = {}  # planned, and since when (ms)
+        self._waited: frozenset[str] = frozenset()  # what the policy believes to wait
+        self._timer = w.NEVER
+        self._looked = -float("inf")
+        self._counters = ""
+
+    # -- the contract
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines."""
+        return self._machines.cluster
+
+    def prepare(self, needs: frozenset[str]) -> None:
+        """Refuse what Slurm can't tell."""
+        if needs:
+            raise PolicyError(
+                f"Slurm can't tell {', '.join(sorted(needs))}, which this policy needs; choose one that doesn't"
+                " (estimate=limit or history instead of oracle)"
+            )
+
+    def __iter__(self) -> Iterator[View]:
+        """One view per round, until stopped."""
+        while not self.stopped.is_set():
+            try:
+                self._wait()
+                if self.stopped.is_set():
+                    return
+                begun = time.perf_counter()
+                snapshot = self.watcher.snapshot()
+            except UnreachableError as silence:
+                self._looked = time.monotonic()
+                self.away(silence)
+                self._counters = ""
+                continue
+            view = self._look(snapshot)
+            if self.until_idle and not len(view.pending) + len(view.running) + len(view.ended):
+                return
+            yield view
+            self._close(time.perf_counter() - begun)
+            if self.rounds and self._number >= self.rounds:
+                return
+
+    def apply(self, plan: Plan) -> Sequence[Refusal]:
+        """Check the whole plan and do it on paper; if anything is refused, nothing is done."""
+        current = self._round
+        assert current is not None
+        assert self._replica is not None
+        refusals = [Refusal(action, why) for action in plan.actions if (why := self._no_lever(action))]
+        refusals = refusals or list(self._replica.simulator.apply(plan))
+        current.refusals += refusals
+        for action in () if refusals else plan.actions:
+            if isinstance(action, Start):
+                job = current.jobs[action.job].id
+                self._starting[job] = (tuple(action.gpus), current.snapshot.now)
+                current.starts[job] = self._nodes_of(action.gpus)
+                if action.shared:
+                    current.shared.add(job)
+            elif isinstance(action, Preempt):
+                current.preempts.append(current.jobs[action.job].id)
+            elif isinstance(action, Timer):
+                self._timer = min(self._timer, action.at)
+        return refusals
+
+    def _no_lever(self, action: Action) -> str:
+        """Why an action can't be done on Slurm at all; "": it can."""
+        if isinstance(action, Start | Timer):
+            return ""
+        if not isinstance(action, Preempt):
+            return f"Slurm has no lever for {type(action).__name__}"
+        if "requeue" not in self.levers:
+            return "stopping jobs is switched off (lever requeue)"
+        assert self._round is not None
+        job = self._round.jobs[action.job] if 0 <= action.job < len(self._round.jobs) else None
+        if job is not None and not (job.requeues and job.told.requeue == "yes"):
+            return "the job has not agreed to be stopped and queued again (requeue=yes in its comment)"
+        return ""
+
+    # -- looking
+
+    def _wait(self) -> None:
+        """Until it is time to look: the interval is over, a policy's timer, or something has happened."""
+        while not self.stopped.is_set():
+            since = time.monotonic() - self._looked
+            if since >= self.rhythm.interval_s or (since >= self.rhythm.poll_s and time.time() * 1000 >= self._timer):
+                break
+            if self.stopped.wait(min(self.rhythm.poll_s, self.rhythm.interval_s - since)):
+                return
+            if self._counters and time.monotonic() - self._looked < self.rhythm.interval_s:
+                before, self._counters = self._counters, self.watcher.counters()
+                if before != self._counters:
+                    break
+        self._looked, self._timer = time.monotonic(), w.NEVER
+        self._counters = self.watcher.counters()
+
+    def _look(self, snapshot: Snapshot) -> View:
+        if {node.name for node in snapshot.nodes} != set(self._machines.names):
+            self._machines = machines_of(snapshot.nodes)
+            self._starting.clear()
+        self._number += 1
+        previous = self._replica
+        ended = self._ended(snapshot)
+        self._past.note(snapshot, ended)
+        waiting = [job for job in snapshot.jobs if self.scope.covers(job)]
+        replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended)
+        moved = None
+        if previous is None or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]:
+            self._generation += 1
+            before = previous.jobs if previous is not None else ()
+            moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
+        view = LiveView(replica, self._generation, moved, self._past)
+        self._replica = replica
+        self._round = Round(self._number, snapshot, view, replica.jobs)
+        self._begin(replica, [replica.rows[job.id] for job in ended])
+        return view
+
+    def _begin(self, replica: Replica, ended: list[int]) -> None:
+        """Put on paper what was to start and has not yet, and tell what is new since the last view."""
+        world = replica.simulator.world
+        world.clock[w.RELEASES] = self._number * RELEASES_A_ROUND  # whatever the policy saw before may have changed
+        lapsed = replica.snapshot.now - round(2000 * self.rhythm.interval_s)
+        for job, (gpus, since) in list(self._starting.items()):
+            row = replica.rows.get(job, -1)
+            starts = row >= 0 and world.jobs[w.STATE, row] == w.PENDING and since > lapsed
+            if not starts or replica.simulator.apply(Plan((Start(row, gpus),))):
+                del self._starting[job]
+        arrived = [row for row in replica.view.pending.tolist() if replica.jobs[row].id not in self._waited]
+        for name, length, rows in ((w.L_ARRIVED, w.N_ARRIVED, arrived), (w.L_ENDED, w.N_ENDED, ended)):
+            world.clock[length] = len(rows)
+            world.lists[name, : len(rows)] = rows
+
+    def _ended(self, snapshot: Snapshot) -> list[Job]:
+        """Jobs of the last view that have run and ended since."""
+        if self._replica is None:
+            return []
+        present = {job.id: job for job in snapshot.jobs}
+        found = []
+        for before in self._replica.jobs:
+            job = present.get(before.id)
+            if before.over or (job is None and not before.runs):
+                continue  # told already, or cancelled while it waited
+            if job is None:
+                found.append(before.ended_at(snapshot.now))
+            elif job.over and job.start >= 0 and job.end >= job.start:
+                found.append(job)
+        return found
+
+    # -- closing a round
+
+    def _close(self, took_s: float) -> None:
+        current, replica = self._round, self._replica
+        assert current is not None
+        assert replica is not None
+        order = self.rank(current.view).tolist() if self.rank is not None else current.view.pending.tolist()
+        first = sorted(self._starting, key=lambda job: self._starting[job][1])
+        current.ranking = [*first, *(replica.jobs[row].id for row in order)]
+        self._waited = frozenset(replica.jobs[row].id for row in current.view.pending.tolist())
+        current.took_s = took_s
+        self.closed(current)
+
+    def _nodes_of(self, gpus: Sequence[int]) -> tuple[str, ...]:
+        owners = np.repeat(np.arange(self.cluster.nodes), self.cluster.node_gpus)
+        return tuple(dict.fromkeys(self._machines.names[owners[gpu]] for gpu in sorted(gpus)))

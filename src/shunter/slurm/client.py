@@ -1,0 +1,95 @@
+"""Slurm's own commands, called safely: no shell, a clean environment, a time limit, an answer or an error.
+
+Arguments go to the program as they are, so that no job name or user name is ever read by a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+
+from shunter.errors import SlurmError
+
+TIMEOUT_S = 20.0  # commands hang for minutes when slurmctld is dead
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
+LONGEST_ERROR = 300  # characters of Slurm's own words in a message
+AWAY = re.compile(
+    r"unable to contact slurm controller|connection (refused|timed out)|socket timed out|zero bytes were transmitted"
+    r"|communication|slurm_load_\w+ error: unable|slurmdbd|protocol authentication|munge",
+    re.IGNORECASE,
+)
+
+
+class UnreachableError(SlurmError):
+    """Slurm did not answer: its daemon is away, or a command hung."""
+
+
+class DeclinedError(SlurmError):
+    """Slurm answered, and would not."""
+
+
+class Client:
+    """A way to call Slurm's commands; everything that they say or do goes through here."""
+
+    def __init__(self, conf: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
+        self.calls: Counter[str] = Counter()  # how often each command was called
+        self._deadline = float("inf")
+        self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+        self.environment |= {"TZ": "UTC", "LC_ALL": "C.UTF-8"}  # times without time zones, words in English
+        if conf is not None:
+            self.environment["SLURM_CONF"] = str(conf)
+
+    def run(self, program: str, *arguments: str) -> str:
+        """What a command prints."""
+        path = shutil.which(program, path=self.environment.get("PATH"))
+        if path is None:
+            raise SlurmError(
+                f"'{program}' must be on the PATH, and it isn't; run this where Slurm's commands are installed"
+            )
+        self.calls[program] += 1
+        limit = min(self.timeout_s, self._deadline - time.monotonic())
+        if limit <= 0:
+            raise UnreachableError(f"no time is left to call {program}: Slurm answers too slowly")
+        try:
+            done = subprocess.run(
+                [path, *arguments],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(f"{program} did not answer within {limit:.0f} s; is slurmctld alive?") from None
+        if done.returncode:
+            said = " ".join(done.stderr.decode(errors="replace").split())[:LONGEST_ERROR]
+            kind = UnreachableError if AWAY.search(said) else DeclinedError
+            raise kind(f"{program} {arguments[0] if arguments else ''}: {said or f'exit code {done.returncode}'}")
+        return done.stdout.decode(errors="replace")
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """All calls inside must be over by then: many that each answer slowly are not waited for either."""
+        before, self._deadline = self._deadline, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._deadline = before
+
+    @cached_property
+    def release(self) -> tuple[int, int]:
+        """The release of Slurm's commands, as (22, 5)."""
+        said = self.run("squeue", "--version")
+        found = re.search(r"(\d+)\.(\d+)", said)
+        if found is None:
+            raise SlurmError(f"squeue --version should say a number such as 22.05.8, got '{said.strip()}'")
+        return int(found[1]), int(found[2])

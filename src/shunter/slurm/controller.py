@@ -1,0 +1,265 @@
+"""The controller: asks a policy what it wants of a live cluster, and moves Slurm towards it, safely and little.
+
+Three modes.  *watch* says what it would do, *dry-run* prints the exact commands, *act* runs them.  Whatever it does is
+in the journal first.  It never cancels a job, and if it stops, Slurm goes on by its own rules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from shunter.slurm.backend import Levers, Round
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
+from shunter.slurm.levers import MOST_NICE, Order, pull
+from shunter.slurm.ordering import merged, moves
+from shunter.slurm.replica import number_of
+from shunter.slurm.snapshot import Job, Snapshot
+
+ROUND_SHARE = 0.8  # of an interval that may go by in acting
+
+
+class Mode(StrEnum):
+    """What becomes of what a policy wants."""
+
+    WATCH = "watch"
+    DRY_RUN = "dry-run"
+    ACT = "act"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much may be changed."""
+
+    changes: int = 100  # in one round
+    depth: int = 1000  # who is further back than this, and should be, is not moved
+    lift: int = 10_000  # so far above the highest natural priority a job may be put
+
+
+@dataclass
+class Outcome:
+    """What came of a round."""
+
+    round: Round
+    orders: list[Order]
+    postponed: int = 0  # orders that the bounds put off
+    done: int = 0
+    failed: list[tuple[Order, str]] = field(default_factory=list)
+    respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
+
+
+class Controller:
+    """Turns rounds into orders, and orders into changes."""
+
+    def __init__(
+        self,
+        client: Client,
+        journal: Journal,
+        *,
+        mode: Mode = Mode.WATCH,
+        levers: Levers = frozenset({"nice"}),
+        bounds: Bounds | None = None,
+        interval_s: float = 60.0,
+        told: Callable[[Outcome], None] = lambda _: None,
+    ) -> None:
+        self.client, self.journal, self.mode, self.levers = client, journal, mode, levers
+        self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
+        self.paused = ""  # why it only watches for now; "": it doesn't
+
+    # -- a round
+
+    def close(self, current: Round) -> None:
+        """What a policy wants is known: do it, or say it."""
+        if self.mode is Mode.ACT:
+            self.journal.live(os.getpid(), self.interval_s)
+        respected = self.respect(current.snapshot)
+        orders = [] if self.paused else self.orders(current)
+        urgent = orders[: self.bounds.changes]
+        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected)
+        if self.mode is Mode.ACT:
+            self.act(current.number, urgent, outcome)
+        self.told(outcome)
+
+    def orders(self, current: Round) -> list[Order]:
+        """The changes that lead to what the policy wants, the most urgent first."""
+        force, alone = self.journal.in_force(), self.journal.left_alone()
+        jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
+        ours = {name: job for name, job in jobs.items() if job.handle not in alone}
+        found = self._lifted(current, jobs, force)
+        found += [self._requeue(job) for job in current.jobs if job.id in current.preempts]
+        if "pin" in self.levers:
+            found += self._pins(current, ours, force)
+        if "shard" in self.levers:
+            shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
+            found += [self._shard(job) for job in shared if job.gpus == 1 and not job.shards]
+        if self.levers & {"nice", "priority"}:
+            ranking = [ours[name] for name in current.ranking if name in ours]
+            found += self._ranked(current.snapshot, ranking, force)
+        return found
+
+    def _requeue(self, job: Job) -> Order:
+        return Order(job.handle, "requeue", "", str(job.restarts), "the policy gives its GPUs to others")
+
+    def _shard(self, job: Job) -> Order:
+        return Order(job.handle, "shard", "gres/shard:1", "gres/gpu:1", "the policy lets it share a GPU")
+
+    def _pins(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
+        """The nodes that the policy chose for those that should start now."""
+        found = []
+        for name, nodes in current.starts.items():
+            job, wanted = jobs.get(name), ",".join(nodes)
+            held = force.get((job.handle, "pin")) if job else None
+            if job and job.handle == job.id and (held is None or held.order.value != wanted):
+                if held is None and job.wanted_nodes:
+                    continue  # its user has chosen already
+                found.append(Order(job.handle, "pin", wanted, "", "the policy chose these nodes"))
+        return found
+
+    def _lifted(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
+        """Pins of jobs that should have started and have not: somebody else has their nodes."""
+        waiting = {job.handle: job.id for job in jobs.values()}
+        return [
+            Order(handle, lever, act.order.before, act.order.value, "it did not start there")
+            for (handle, lever), act in force.items()
+            if lever == "pin" and act.order.value and waiting.get(handle, "") not in ("", *current.starts)
+        ]
+
+    # -- the order of the queue
+
+    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
+        lever = "nice" if "nice" in self.levers else "priority"
+        ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
+        others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
+        priority = {handle: job.priority for handle, job in (others | ours).items()}
+        lifted = {handle: priority[handle] - self._natural(job, lever, force) for handle, job in ours.items()}
+        by_nature = sorted(priority, key=lambda handle: (lifted.get(handle, 0) - priority[handle], number_of(handle)))
+        order = merged(by_nature, list(dict.fromkeys(job.handle for job in ranking)))
+        natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
+        low, high = max(min(natural), 1), max(natural) + self.bounds.lift
+        wanted = moves(order, priority, set(others), low, high)
+        now_at = {handle: at for at, handle in enumerate(sorted(priority, key=lambda handle: -priority[handle]))}
+        goes_to = {handle: at for at, handle in enumerate(order)}
+        urgency = {handle: min(now_at[handle], goes_to[handle]) for handle in wanted}
+        chosen = sorted((handle for handle in wanted if urgency[handle] < self.bounds.depth), key=urgency.__getitem__)
+        return [
+            self._move(ours[handle], lever, wanted[handle], now_at[handle], goes_to[handle], len(order))
+            for handle in chosen
+        ]
+
+    def _natural(self, job: Job, lever: str, force: Mapping[tuple[str, str], Act]) -> int:
+        """The priority that a job would have if we had not touched it."""
+        act = force.get((job.handle, lever))
+        if act is None:
+            return job.priority
+        before = int(self.journal.original(act.order).before)
+        return job.priority + job.nice - before if lever == "nice" else before
+
+    def _move(self, job: Job, lever: str, target: int, now_at: int, goes_to: int, of: int) -> Order:
+        why = f"the policy puts it at place {goes_to + 1} of {of}, it stands at {now_at + 1}"
+        if lever == "priority":
+            return Order(job.handle, lever, str(target), str(job.priority), why)
+        nice = job.nice + job.priority - target
+        return Order(job.handle, lever, str(max(min(nice, MOST_NICE), -MOST_NICE)), str(job.nice), why)
+
+    # -- doing it
+
+    def act(self, number: int, orders: Sequence[Order], outcome: Outcome) -> None:
+        """Do these, each written down first; when Slurm does not answer, the rest is abandoned."""
+        acts = self.journal.intend(number, orders)
+        silence = ""
+        with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
+            for act in acts:
+                if silence:
+                    self.journal.settle(act, ABANDONED, silence)
+                    outcome.failed.append((act.order, silence))
+                    continue
+                try:
+                    pull(self.client, act.order.commands())
+                except UnreachableError as error:
+                    silence = str(error)  # it may have been done all the same: `recover` looks
+                    outcome.failed.append((act.order, silence))
+                except DeclinedError as error:
+                    self.journal.settle(act, FAILED, str(error))
+                    outcome.failed.append((act.order, str(error)))
+                else:
+                    self.journal.settle(act, DONE)
+                    outcome.done += 1
+
+    # -- what others did
+
+    def respect(self, snapshot: Snapshot) -> dict[str, str]:
+        """Find what others have changed since, and leave those jobs alone; forget jobs that are gone."""
+        if self.mode is not Mode.ACT:
+            return {}
+        self.recover(snapshot)
+        present = {job.handle: job for job in snapshot.jobs if not job.over}
+        noticed = {}
+        for (handle, lever), act in self.journal.in_force().items():
+            job = present.get(handle)
+            if job is None or job.state != "PENDING":
+                self.journal.settle(act, UNDONE, "it waits no longer")
+                continue
+            if act.at * 1000 > snapshot.now:
+                continue
+            found = {"nice": str(job.nice), "priority": str(job.priority)}.get(lever, act.order.value)
+            if found != act.order.value:
+                why = f"somebody set its {lever} to {found}; it was {act.order.value} by us"
+                if lever == "nice" and job.nice == 0:
+                    why = f"somebody set its priority to {job.priority}"
+                noticed[handle] = why
+                self.journal.settle(act, UNDONE, why)
+                self.journal.leave_alone(handle, why)
+        return noticed
+
+    def recover(self, snapshot: Snapshot) -> None:
+        """Acts of which nobody knows whether they were done: see, and never do them again."""
+        present = {job.handle: job for job in snapshot.jobs}
+        for act in self.journal.acts(INTENT):
+            if act.at * 1000 > snapshot.now:
+                continue
+            job = present.get(act.order.handle)
+            done = job is not None and was_done(act.order, job)
+            self.journal.settle(act, DONE if done else ABANDONED, "seen after it was interrupted")
+
+
+def was_done(order: Order, job: Job) -> bool:
+    """Whether an order shows in the job."""
+    shows = {
+        "nice": str(job.nice) == order.value,
+        "priority": str(job.priority) == order.value,
+        "pin": job.wanted_nodes == order.value,
+        "shard": job.shards > 0,
+    }
+    return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
+
+
+def release(
+    client: Client, journal: Journal, snapshot: Snapshot, levers: Sequence[str] | None = None
+) -> tuple[int, list[str]]:
+    """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone."""
+    waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
+    undone, problems = 0, []
+    alone = journal.left_alone()
+    for act in journal.acts(INTENT, DONE):
+        order = journal.original(act.order)
+        if levers is not None and order.lever not in levers:
+            continue
+        job = waiting.get(order.handle)
+        if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
+            journal.settle(
+                act, UNDONE if act.state == DONE else ABANDONED, "released; it waits no longer or is not ours"
+            )
+            continue
+        try:
+            pull(client, order.undoing())
+        except DeclinedError as error:
+            problems.append(f"job {order.handle}: {error}")
+            journal.settle(act, UNDONE, f"released; {error}")
+        else:
+            journal.settle(act, UNDONE, "released")
+            undone += 1
+    journal.tell("release", f"{undone} undone")
+    return undone, problems

@@ -1,0 +1,169 @@
+"""A simulated cluster that stands where the real one stands now: the same jobs wait, the same jobs run.
+
+It serves twice: as the world that a policy sees and plans in, which is never let go on, and as the beginning of what
+may come, which is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shunter import world as w
+from shunter.model import Trace
+from shunter.sim.engine import Simulator
+from shunter.sim.scenario import Scenario, Warm
+from shunter.slurm.machines import Machines
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.world import World
+
+UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
+COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
+NAMED = {"user": "user", "account": "account", "job_name": "name", "gpu_type": "gpu_type"}  # our column: Slurm's field
+
+
+@dataclass
+class Names:
+    """The codes of names; a name keeps its code for good, so that what is learned of it can be kept too."""
+
+    codes: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, history: Trace | None) -> Names:
+        """The codes that a history has given out, or none."""
+        if history is None:
+            return cls()
+        texts = {column: getattr(history, Trace.names_of(column)) for column in COLUMNS}
+        return cls({column: {name: code for code, name in enumerate(known)} for column, known in texts.items()})
+
+    def code(self, column: str, name: str) -> int:
+        """The code of a name; -1 for none."""
+        known = self.codes.setdefault(column, {})
+        return known.setdefault(name, len(known)) if name else -1
+
+    def table(self) -> dict[str, tuple[str, ...]]:
+        """All names, in the order of their codes, as a trace takes them."""
+        return {Trace.names_of(column): tuple(self.codes.get(column, ())) for column in COLUMNS}
+
+
+class Replica:
+    """The simulated cluster, and which of its rows is which of Slurm's jobs."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        machines: Machines,
+        names: Names,
+        waiting: Iterable[Job],
+        *,
+        ended: Sequence[Job] = (),
+        durations: Mapping[str, int] | None = None,
+        reasons: bool = False,
+        seed: int = 0,
+    ) -> None:
+        self.snapshot, self.machines = snapshot, machines
+        held = placements(snapshot, machines)
+        running = [job for job in snapshot.jobs if job.id in held]
+        usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
+        jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
+        self.jobs: tuple[Job, ...] = tuple(jobs)  # by row
+        self.rows = {job.id: row for row, job in enumerate(jobs)}
+        trace = self._trace(names, set(held), durations or {})
+        warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
+        scenario = Scenario(warm=warm, begin=snapshot.now)
+        self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
+        over = [self.rows[job.id] for job in ended]
+        self.simulator.world.jobs[w.STATE, over] = w.DONE  # so that they don't arrive
+        self.view = self.simulator.present()
+        self._correct(self.simulator.world, set(held))
+
+    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int]) -> Trace:
+        """The jobs as a trace."""
+        jobs, types = self.jobs, self.machines.cluster.named_types
+        given: dict[str, Any] = {
+            column: [names.code(column, getattr(job, of)) for job in jobs] for column, of in NAMED.items()
+        }
+        given["model"] = [names.code("model", job.told.model) for job in jobs]
+        given["vc"] = [names.code("vc", self.machines.vc_of(job) or "") for job in jobs]
+        given["gpu_type"] = [names.code("gpu_type", job.gpu_type if job.gpu_type in types else "") for job in jobs]
+        given["gpus"] = [self.machines.thousandths(job) for job in jobs]
+        given["limit"] = [job.limit for job in jobs]
+        given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
+        given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
+        given["submit"] = [min(job.submit, self.snapshot.now) for job in jobs]
+        given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
+        return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
+
+    def _correct(self, world: World, held: set[str]) -> None:
+        """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
+        table, nodes = world.jobs, world.nodes
+        for row, job in enumerate(self.jobs):
+            table[w.DECLARED, row] = job.told.run_time_ms
+            table[[w.ELIGIBLE, w.WAITING_SINCE], row] = max(job.eligible, job.submit)
+            if job.over:
+                took = max(job.end - job.start, 0)
+                table[[w.STARTED, w.ENDED_AT, w.EXECUTED], row] = job.start, job.end, took
+                table[w.ATTAINED, row] = took * max(job.gpus, 1)
+                world.progress[w.WORK, row] = took
+            elif job.id in held:
+                table[[w.STARTED, w.BEGUN], row] = job.start
+                table[w.WAITED, row] = max(job.start - max(job.eligible, job.submit), 0)
+                workers = int(table[w.WORKERS, row])
+                table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
+        place = self.machines.place
+        for node in self.snapshot.nodes:
+            number = place[node.name]
+            nodes[w.CPU_FREE, number] = max(node.cpus - node.cpus_used, 0) * 1000
+            nodes[w.MEM_FREE, number] = max(node.mem_mib - node.mem_used, 0)
+            if not node.up:
+                nodes[w.NODE_STATE, number], nodes[w.FREE, number] = w.DOWN, 0
+
+
+def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, ...]]:
+    """The GPUs of every running job, by our numbers.
+
+    Slurm says how many a job has and on which nodes, and which of a node's are in use; where several jobs share a node,
+    who has which makes no difference to anybody.  A job that the two answers contradict on (it has just ended) is left
+    out.
+    """
+    place, first, sharing = machines.place, machines.first_gpu, machines.shards_per_gpu
+    room = {node.name: [*node.used, *(at for at in range(node.gpus) if at not in node.used)] for node in snapshot.nodes}
+    shards: dict[tuple[str, int], int] = {}
+    found: dict[str, tuple[int, ...]] = {}
+    for job in sorted((job for job in snapshot.jobs if job.runs), key=lambda job: -len(job.nodes)):
+        if not all(node in place and node in room for node in job.nodes):
+            continue
+        if job.gpus:
+            counts = divided(job.gpus, [len(room[node]) for node in job.nodes])
+            if counts and sum(counts):
+                taken = [
+                    (node, room[node].pop(0))
+                    for node, count in zip(job.nodes, counts, strict=True)
+                    for _ in range(count)
+                ]
+                found[job.id] = tuple(sorted(int(first[place[node]]) + at for node, at in taken))
+        elif job.shards and job.nodes:
+            node = job.nodes[0]
+            for at in list(room[node]):
+                if shards.get((node, at), 0) + job.shards <= sharing:
+                    shards[node, at] = shards.get((node, at), 0) + job.shards
+                    found[job.id] = (int(first[place[node]]) + at,)
+                    break
+    return found
+
+
+def divided(count: int, room: Sequence[int]) -> list[int]:
+    """So many GPUs on nodes with this much room, as evenly as goes; [] if they don't go in."""
+    if count > sum(room):
+        return []
+    given = [min(each, count // len(room)) for each in room]
+    for at in range(len(room)):
+        more = min(room[at] - given[at], count - sum(given))
+        given[at] += more
+    return given
+
+
+def number_of(job_id: str) -> tuple[int, ...]:
+    """Job ids in the order in which Slurm gave them."""
+    return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in job_id.replace("+", "_").split("_"))

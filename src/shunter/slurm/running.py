@@ -1,0 +1,81 @@
+"""A controller put together: the live cluster, a policy, what it may do, and who is told."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shunter.drive import drive
+from shunter.model import Trace
+from shunter.protocols import Policy
+from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
+from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
+from shunter.slurm.journal import Journal
+from shunter.slurm.snapshot import Watcher
+
+FOREVER = float("inf")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a controller runs."""
+
+    mode: Mode = Mode.WATCH
+    rhythm: Rhythm = field(default_factory=Rhythm)
+    scope: Scope = field(default_factory=Scope)
+    levers: Levers = frozenset({"nice"})
+    bounds: Bounds = field(default_factory=Bounds)
+    rounds: int = 0  # stop after so many; 0: never
+
+
+def run(
+    policy: Policy,
+    client: Client,
+    journal: Path,
+    settings: Settings,
+    *,
+    history: Trace | None = None,
+    told: Callable[[Outcome], None] = lambda _: None,
+    away: Callable[[UnreachableError], None] = lambda _: None,
+) -> None:
+    """Run a policy on the live cluster until stopped by a signal or after so many rounds."""
+    book = Journal(journal)
+    try:
+        controller = Controller(
+            client, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
+            interval_s=settings.rhythm.interval_s, told=told,
+        )  # fmt: skip
+        backend = SlurmBackend(
+            Watcher(client), controller.close,
+            rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
+            history=history, rounds=settings.rounds,
+        )  # fmt: skip
+        backend.away = away
+        backend.prepare(policy.needs)
+        memory = policy.start(backend.cluster)
+        ranking = getattr(policy, "ranking", None)
+        if ranking is not None:
+            backend.rank = lambda view: ranking(view, memory)
+        book.tell("begin", f"{policy} in mode {settings.mode}")
+        with stopped_by_signals(backend):
+            drive(backend, policy, memory=memory, patience=FOREVER)
+        book.tell("end", "stopped")
+    finally:
+        book.close()
+
+
+@contextmanager
+def stopped_by_signals(backend: SlurmBackend) -> Iterator[None]:
+    """A signal ends the loop after the present round, not in the middle of a change."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda *_: backend.stopped.set())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

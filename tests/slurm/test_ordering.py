@@ -1,0 +1,77 @@
+"""Priorities that give an order, with few changes."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.slurm.ordering import longest_falling, merged, moves
+
+jobs = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.permutations([f"j{i}" for i in range(n)]), st.lists(st.integers(1, 60), min_size=n, max_size=n)
+    )
+)
+
+
+@given(jobs)
+def test_the_order_comes_out(case: tuple[list[str], list[int]]) -> None:
+    order, values = case
+    priority = dict(zip(sorted(order), values, strict=True))
+    new = priority | moves(order, priority, set(), 1, 1000)
+    assert all(new[a] > new[b] for a, b in pairwise(order))
+    assert all(1 <= value <= 1000 for value in new.values())
+
+
+@given(jobs)
+def test_nobody_moves_who_stands_right(case: tuple[list[str], list[int]]) -> None:
+    order, values = case
+    priority = dict(zip(sorted(order), values, strict=True))
+    new = priority | moves(order, priority, set(), 1, 1000)
+    assert moves(order, new, set(), 1, 1000) == {}
+    best = max(  # every subset, tried out
+        len(chosen)
+        for size in range(1, len(order) + 1)
+        for chosen in combinations(order, size)
+        if all(priority[a] > priority[b] for a, b in pairwise(chosen))
+    )
+    assert len(longest_falling(order, priority)) == best
+
+
+@given(jobs, st.sets(st.integers(0, 11)))
+def test_the_fixed_stay_and_nobody_gets_before_them(case: tuple[list[str], list[int]], which: set[int]) -> None:
+    ranking, values = case
+    priority = dict(zip(sorted(ranking), values, strict=True))
+    natural = sorted(priority, key=lambda job: (-priority[job], job))
+    fixed = {job for at, job in enumerate(natural) if at in which}
+    order = merged(natural, [job for job in ranking if job not in fixed])
+    assert [job for job in order if job in fixed] == [job for job in natural if job in fixed]
+    assert [natural.index(job) for job in fixed] == [order.index(job) for job in fixed]
+    new = priority | moves(order, priority, fixed, 1, 10_000)
+    assert all(new[job] == priority[job] for job in fixed)
+    room = all(abs(priority[a] - priority[b]) > len(order) for a, b in combinations(fixed, 2))
+    if room and all(priority[job] > len(order) for job in fixed):
+        assert all(new[a] > new[b] for a, b in pairwise(order))
+
+
+def test_a_new_job_moves_alone() -> None:
+    priority = {"a": 500, "b": 400, "c": 300, "new": 10}
+    assert moves(["a", "new", "b", "c"], priority, set(), 1, 1000) == {"new": 450}
+    assert moves(["new", "a", "b", "c"], priority, set(), 1, 1000) == {"new": 600}
+    assert moves(["a", "b", "c", "new"], priority, set(), 1, 1000) == {}
+
+
+def test_equal_priorities_are_told_apart() -> None:
+    priority = dict.fromkeys("abc", 59)
+    new = moves(["b", "c", "a"], priority, set(), 59, 1059)
+    assert len(new) == 2
+    new = priority | new
+    assert new["b"] > new["c"] > new["a"]
+
+
+def test_too_little_room_gives_equals_at_the_end() -> None:
+    new = moves(list("abcd"), dict.fromkeys("abcd", 5), set(), 5, 6)
+    assert new["a"] == 6
+    assert set(new.values()) <= {5, 6}
