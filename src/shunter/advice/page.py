@@ -26,6 +26,7 @@ from shunter.report.tables import duration, share
 from shunter.world import F64
 
 WAIT = Axis("mean wait", "duration")
+FEW = 10  # jobs of a size that are too few for a bar
 
 
 def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str:
@@ -72,8 +73,9 @@ def _action(action: Mapping[str, str]) -> list[str]:
 
 def _by_size_chart(record: Mapping[str, Any]) -> str:
     rows = [record["compared"][0], *record["best"]]
-    sizes = [group["name"] for group in rows[0]["by_size"]]
-    means = {row["title"]: [group["after"]["mean"] for group in row["by_size"]] for row in rows}
+    shown = [at for at, group in enumerate(rows[0]["by_size"]) if group["jobs"] >= FEW] or [0]
+    sizes = [rows[0]["by_size"][at]["name"] for at in shown]
+    means = {row["title"]: [row["by_size"][at]["after"]["mean"] for at in shown] for row in rows}
     best = record["best"][0]
     change = "" if best["mean_change"] is None else f" by {-100 * best['mean_change']:.0f} %"
     finding = f"'{best['title']}' cuts the mean wait{change}; {share(best['losers']['users'])} of users wait longer."

@@ -19,7 +19,8 @@ from shunter.world import F64, I64
 class Answer:
     """What came of each step."""
 
-    scene: Scene  # the whole history
+    history: str  # where it was read from
+    scene: Scene  # all of it
     question: Question
     validity: Mapping[str, Any]
     window: Window
@@ -34,6 +35,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
     cluster, trace, present = scene.cluster, scene.trace, answer.compared[0]
     return {
         "version": __version__,
+        "history": answer.history,
         "jobs": len(trace),
         "cluster": {"name": cluster.name, "nodes": cluster.nodes, "gpus": cluster.gpus},
         "base": question.base,
@@ -56,7 +58,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
                 **row,
                 "gain": words.gain(row, present),
                 "earlier": words.earlier(row, answer.before),
-                "action": words.action(row, question, conf),
+                "action": words.action(row, question, answer.history, conf),
             }
             for row in answer.best
         ],

@@ -108,9 +108,10 @@ def earlier(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
     return f"On the days before, on which it was not chosen, the mean wait changes by {100 * change:+.0f} %."
 
 
-def action(row: Mapping[str, Any], question: Question, own_file: str | None) -> dict[str, str]:
+def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:
     """What to do for it: a diff of slurm.conf, or the controller's command."""
     if not row["changes"]:
-        return {"command": f"shunter slurm run --policy {shlex.quote(row['policy'])} --mode watch"}
+        policy, past = shlex.quote(row["policy"]), shlex.quote(history)
+        return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}
     before = conf.of_settings(lines(question.site.priority, question.site.scheduler)) if own_file is None else own_file
     return {"diff": conf.diff(before, conf.changed(before, row["changes"]))}

@@ -107,8 +107,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     scene = scenes.scene(history, cluster, policies, format, on_bad_row or "fail")
     for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
         note(remark)
-    record, waits = _advice(scene, question, text)
-    record["history"] = history
+    record, waits = _advice(history, scene, question, text)
     if file is not None:
         from shunter.advice.page import advice_page
         from shunter.report.html.files import write_file
@@ -163,7 +162,7 @@ def _site(cluster: str, given: Path | None) -> Site | None:
     return sites.read(path) if path else None
 
 
-def _advice(scene: Scene, question: Question, conf: str | None) -> tuple[dict[str, Any], Any]:
+def _advice(history: str, scene: Scene, question: Question, conf: str | None) -> tuple[dict[str, Any], Any]:
     """Everything, step by step, each with its bar."""
     from shunter.advice import advising, telling
 
@@ -179,5 +178,5 @@ def _advice(scene: Scene, question: Question, conf: str | None) -> tuple[dict[st
     names = [row["policy"] for row in chosen]
     with progress("looking at the days before") as tell:
         before = advising.held_before(scene.trace, scene.cluster, question, window.begin, names, tell)
-    answer = telling.Answer(scene, question, found, window, rows, chosen, before)
+    answer = telling.Answer(history, scene, question, found, window, rows, chosen, before)
     return telling.record(answer, conf), telling.both_waits(scene.trace, simulated)
