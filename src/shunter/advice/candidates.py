@@ -51,9 +51,9 @@ def _settings(site: Site) -> list[Candidate]:
     basic = of.type != "priority/multifactor"
     start = {"type": "priority/multifactor"} if basic else {}
     age = {"age": max(of.age, weight / MOST)}
-    small = {"favor_small": True, "size": weight, "gpu": 0.0}
+    small = {"favor_small": True, "size": weight, "tres": of.without_gpu()}
     fair = {"fairshare": weight}
-    order = ("in the order of submission", {**age, "fairshare": 0.0, "size": 0.0, "gpu": 0.0})
+    order = ("in the order of submission", {**age, "fairshare": 0.0, "size": 0.0, "tres": of.without_gpu()})
     variants: list[tuple[str, dict[str, Any]]] = [
         *([] if basic else [order]),
         ("small jobs first", {**age, **small}),
@@ -118,8 +118,8 @@ def lines(priority: PriorityForm, scheduler: SchedulerForm) -> dict[str, str]:
     weights = {"Age": priority.age, "FairShare": priority.fairshare, "JobSize": priority.size}
     weights |= {"Partition": priority.partition, "QOS": priority.qos}
     found |= {f"PriorityWeight{name}": f"{weight:.0f}" for name, weight in weights.items()}
-    if priority.gpu:
-        found["PriorityWeightTRES"] = f"GRES/gpu={priority.gpu:.0f}"
+    if priority.tres:
+        found["PriorityWeightTRES"] = priority.tres
     found |= {"PriorityMaxAge": _time(priority.max_age_s), "PriorityDecayHalfLife": _time(priority.half_life_s)}
     return found | {"PriorityFavorSmall": "YES" if priority.favor_small else "NO"}
 

@@ -38,8 +38,8 @@ def use_of(trace: Trace) -> Use:
     """The GPUs that jobs with a recorded wait held over time."""
     known = trace.recorded_wait >= 0
     start = (trace.submit + trace.recorded_wait)[known]
-    times = np.concatenate((start, start + trace.duration[known]))
-    change = np.concatenate((trace.gpus[known], -trace.gpus[known]))
+    times = np.concatenate((trace.submit[:1], start, start + trace.duration[known]))
+    change = np.concatenate(([0], trace.gpus[known], -trace.gpus[known]))
     instants, place = np.unique(times, return_inverse=True)
     steps = np.bincount(place, change, minlength=len(instants))
     return Use(instants, np.cumsum(steps).astype(np.int64))

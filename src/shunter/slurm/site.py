@@ -26,6 +26,7 @@ SETTINGS = {  # the form's field: the setting of slurm.conf
     "qos": "PriorityWeightQOS",
     "assoc": "PriorityWeightAssoc",
 }
+GPU_WEIGHT = re.compile(r"((?:^|,)\s*gres/gpu=)([0-9.]+)", re.IGNORECASE)
 UNMODELLED_FLAGS = ("SMALL_RELATIVE_TO_TIME", "MAX_TRES", "DEPTH_OBLIVIOUS", "ACCRUE_ALWAYS")
 
 
@@ -39,11 +40,21 @@ class PriorityForm(Form):
     partition: Amount = 0
     qos: Amount = 0
     assoc: Amount = 0
-    gpu: Amount = 0  # of gres/gpu in PriorityWeightTRES
+    tres: str = ""  # PriorityWeightTRES as it is
     max_age_s: Amount = 7 * DAY
     half_life_s: Amount = 7 * DAY
     favor_small: bool = False
     flags: str = ""
+
+    @property
+    def gpu(self) -> float:
+        """The weight of GPUs among those of the resources."""
+        found = GPU_WEIGHT.search(self.tres)
+        return float(found[2]) if found else 0.0
+
+    def without_gpu(self) -> str:
+        """The weights of the resources if GPUs had none."""
+        return GPU_WEIGHT.sub(r"\g<1>0", self.tres)
 
 
 class SchedulerForm(Form):
@@ -129,7 +140,6 @@ class Site(Form):
 def of_config(config: Mapping[str, str]) -> Site:
     """The site that ``scontrol show config`` tells of (see ``shows.settings``)."""
     priority = {field: _number(config, setting) for field, setting in SETTINGS.items()}
-    tres = re.search(r"(?:^|,)gres/gpu=([0-9.]+)", config.get("priorityweighttres", ""), re.IGNORECASE)
     times = {"max_age_s": "prioritymaxage", "half_life_s": "prioritydecayhalflife"}
     spans = {field: seconds(config[key]) for field, key in times.items() if config.get(key)}
     return Site(
@@ -137,7 +147,7 @@ def of_config(config: Mapping[str, str]) -> Site:
         release=config.get("slurm_version", ""),
         priority=PriorityForm(
             type=config.get("prioritytype", "priority/multifactor"),
-            gpu=float(tres[1]) if tres else 0.0,
+            tres=config.get("priorityweighttres", ""),
             favor_small=config.get("priorityfavorsmall", "no").lower() in ("yes", "1", "true"),
             flags=config.get("priorityflags", ""),
             **priority,
