@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shunter.errors import SlurmError
+from shunter.errors import SlurmError, did_you_mean
 from shunter.report.explain import moment
 from shunter.slurm import run_times, shows, site
 from shunter.slurm.client import Client
@@ -14,7 +15,9 @@ from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import PartitionForm, Site
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.tres import memory_mib
 
+NEW = "new"  # what a job is called that is not submitted yet
 LISTED = 10  # jobs that a message names at most
 
 
@@ -71,12 +74,76 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
 
 def _own(snapshot: Snapshot) -> str:
     """The user's own waiting jobs, or how to see all."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = ""
+    user = _user()
     mine = [job.id for job in snapshot.jobs if job.user == user and job.state == "PENDING"]
     if not mine:
         return f"user '{user}' has no job that waits; 'squeue --state=pending' lists those of all"
     more = f" and {len(mine) - LISTED} more" if len(mine) > LISTED else ""
     return f"of user '{user}' these wait: {', '.join(mine[:LISTED])}{more}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A job that is not submitted yet, as sbatch would be told."""
+
+    gpus: int
+    time: str
+    partition: str = ""
+    gpu_type: str = ""
+    cpus: int = 0
+    mem: str = ""
+    priority: int | None = None
+
+    def job(self, outlook: Outlook) -> tuple[Job, list[str]]:
+        """The job as if submitted now, and what was filled in for it."""
+        snapshot = outlook.snapshot
+        known = sorted({name for node in snapshot.nodes for name in node.partitions})
+        if self.partition and self.partition not in known:
+            raise SlurmError(
+                f"--partition {self.partition}: no node with GPUs is in it; {did_you_mean(self.partition, known)}"
+            )
+        types = sorted({node.gpu_type for node in snapshot.nodes if node.gpu_type})
+        if self.gpu_type and self.gpu_type not in types:
+            raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
+        limit = shows.seconds(self.time)
+        job = Job(
+            id=NEW,
+            handle=NEW,
+            state="PENDING",
+            reason="Priority",
+            user=_user(),
+            partition=self.partition or _usual_partition(snapshot),
+            submit=snapshot.now,
+            eligible=snapshot.now,
+            limit=round(1000 * (limit or 0)),
+            gpus=self.gpus,
+            gpu_type=self.gpu_type,
+            cpus=self.cpus,
+            mem_mib=memory_mib(self.mem) if self.mem else 0,
+        )
+        least, said = _fresh_priority(outlook, job) if self.priority is None else (self.priority, [])
+        filled = [] if self.partition else [f"it goes to partition {job.partition}, as most jobs do"]
+        return replace(job, priority=least), [*filled, *said]
+
+
+def _usual_partition(snapshot: Snapshot) -> str:
+    counted = Counter(job.partition.partition(",")[0] for job in snapshot.jobs if job.gpus + job.shards)
+    counted.update(dict.fromkeys((name for node in snapshot.nodes for name in node.partitions[:1]), 0))
+    return counted.most_common(1)[0][0]
+
+
+def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
+    """Below all that wait in its tier: it has not aged."""
+    waiting = [each for each in outlook.queue(job) if each.id != NEW and outlook.tier(each) == outlook.tier(job)]
+    if not waiting:
+        return 1, []
+    return min(each.priority for each in waiting) - 1, [
+        "it begins behind all that wait, since it has not aged; --priority says otherwise"
+    ]

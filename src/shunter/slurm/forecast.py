@@ -7,9 +7,10 @@ the order mostly stays; what fair share and jobs still to come will change in it
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -74,25 +75,41 @@ class Outlook:
 
     def of(self, *asked: Job) -> list[Forecast]:
         """Forecasts for waiting jobs, also ones that are not in the snapshot."""
-        machines = machines_of(self.snapshot.nodes)
         for job in asked:
-            check(job, machines)
-        queue, coming, after = self._queue({job.id for job in asked}, asked)
-        replica = Replica(self.snapshot, machines, Names(), queue, coming=coming, after=after)
-        self._rank(replica)
-        rows = [replica.rows[job.id] for job in asked]
-        starts = self._starts(replica, np.array(rows, np.int64))
+            check(job, self.machines)
+        replica = self.replica(*asked)
+        starts = self._starts(replica, np.array([replica.rows[job.id] for job in asked], np.int64))
         assumed = self.assumptions(replica)
         return [
             Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *_about(job)))
             for job, column in zip(asked, starts.T, strict=True)
         ]
 
+    def replica(self, *asked: Job) -> Replica:
+        """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
+        queue, coming, after = self._queue(asked)
+        replica = Replica(self.snapshot, self.machines, Names(), queue, coming=coming, after=after)
+        table = replica.simulator.world.jobs
+        for place, job in enumerate(self.order(replica.jobs)):
+            table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
+        return replica
+
+    @cached_property
+    def machines(self) -> Machines:
+        """The nodes."""
+        return machines_of(self.snapshot.nodes)
+
+    @property
+    def policy(self) -> Ranked:
+        """How Slurm goes through its queue, as near as we can run it often."""
+        return Ranked(backfill="easy" if self.site.backfills else "none")
+
     # -- who waits, and in which order
 
-    def _queue(self, ids: set[str], asked: Iterable[Job]) -> tuple[list[Job], list[Job], dict[str, str]]:
+    def _queue(self, asked: Sequence[Job]) -> tuple[list[Job], list[Job], dict[str, str]]:
         """The jobs that wait, those that join the queue later, and which job comes after which."""
         now = self.snapshot.now
+        ids = {job.id for job in asked}
         present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
         usable = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
         coming = [replace(job, submit=job.eligible) for job in usable if job.eligible > now]
@@ -120,10 +137,15 @@ class Outlook:
         tiers = {partition.name: partition.tier for partition in self.site.partitions}
         return max((tiers.get(name, 1) for name in job.partition.split(",")), default=1)
 
-    def _rank(self, replica: Replica) -> None:
-        table = replica.simulator.world.jobs
-        for place, job in enumerate(self.order(replica.jobs)):
-            table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
+    def queue(self, job: Job) -> list[Job]:
+        """The jobs that wait for their turn, in line, with this one among them."""
+        waiting = [each for each in self.snapshot.jobs if each.state == "PENDING" and meaning(each).kind is Kind.TURN]
+        return self.order({each.id: each for each in [*waiting, job]}.values())
+
+    def place(self, job: Job) -> tuple[int, int]:
+        """A job's place in line, from 1, and how long the line is."""
+        queue = self.queue(job)
+        return 1 + [each.id for each in queue].index(job.id), len(queue)
 
     # -- futures
 
@@ -132,7 +154,7 @@ class Outlook:
         draws = rng(self.seed, "run times").random((len(replica.jobs), self.samples))
         lengths = np.array([self.run_times.draw(job, levels) for job, levels in zip(replica.jobs, draws, strict=True)])
         durations = np.maximum(np.ceil(lengths), 1).astype(np.int64)
-        policy = Ranked(backfill="easy" if self.site.backfills else "none")
+        policy = self.policy
 
         def future(sample: int) -> I64:
             return _started(replica.simulator.fork_with(durations[:, sample].copy()), policy, rows)
@@ -199,10 +221,3 @@ def check(job: Job, machines: Machines) -> None:
     if job.gpus > sum(fitting):
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""
         raise SlurmError(f"job {job.id} asks for {job.gpus} GPUs{kind}, and the cluster has {sum(fitting)}")
-
-
-def rank_of(outlook: Outlook, job: Job) -> tuple[int, int]:
-    """A job's place in the queue, and how long the queue is."""
-    waiting = [each for each in outlook.snapshot.jobs if each.state == "PENDING" and meaning(each).kind is Kind.TURN]
-    queue = outlook.order({each.id: each for each in [*waiting, job]}.values())
-    return 1 + [each.id for each in queue].index(job.id), len(queue)
