@@ -48,6 +48,7 @@ JOB_FIELDS = [
     "RestartCnt",
     "ReqNodes",
     "Reservation",
+    "Dependency",
     "tres-alloc",
     "tres-per-job",
     "tres-per-node",
@@ -97,6 +98,7 @@ class Job:
     requeues: bool = False  # Slurm may put it back into the queue
     wanted_nodes: str = ""
     reservation: str = ""
+    dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
 
     @property
@@ -328,6 +330,7 @@ def _job(said: Mapping[str, str]) -> Job:
         requeues=said["Requeue"] == "1",
         wanted_nodes=_said(said["ReqNodes"]),
         reservation=_said(said["Reservation"]),
+        dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
     )
 
