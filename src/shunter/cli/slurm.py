@@ -17,3 +17,4 @@ def slurm() -> None:
 app.command("import", epilog=slurm_import.EXAMPLES)(slurm_import.import_site)
 app.command("run", epilog=slurm_run.EXAMPLES)(slurm_run.run)
 app.command("release")(slurm_run.release)
+app.command("watchdog")(slurm_run.watchdog)

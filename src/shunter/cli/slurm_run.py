@@ -128,16 +128,12 @@ def _tell_away(silence: UnreachableError) -> None:
 
 def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """Undo every change that a controller made to jobs that still wait, and give them back to Slurm."""
-    from shunter.errors import SlurmError
     from shunter.slurm.client import Client
-    from shunter.slurm.controller import release as give_back
     from shunter.slurm.journal import Journal
+    from shunter.slurm.releasing import release as give_back
     from shunter.slurm.snapshot import Watcher
 
-    if not journal.is_file():
-        raise SlurmError(
-            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
-        )
+    check_journal(journal)
     book, client = Journal(journal), Client()
     undone, problems = give_back(client, book, Watcher(client).snapshot())
     book.close()
@@ -147,3 +143,25 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     typer.echo(f"{undone} change{'' if undone == 1 else 's'} undone")
     for problem in problems:
         note(problem, "not undone", "yellow")
+
+
+def watchdog(journal: JournalOption = JOURNAL) -> None:
+    """Watch over the controller of a journal, and lift what could strand a job when it is gone or silent.
+
+    [bold]run[/bold] starts one by itself where it is needed; this is for a service of its own.
+    """
+    from shunter.slurm.client import Client
+    from shunter.slurm.watchdog import watch
+
+    check_journal(journal)
+    watch(journal, Client(), lambda text: note(text, "watchdog", "yellow"))
+
+
+def check_journal(journal: Path) -> None:
+    """Refuse to make a new journal where one should be."""
+    from shunter.errors import SlurmError
+
+    if not journal.is_file():
+        raise SlurmError(
+            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
+        )

@@ -16,6 +16,7 @@ from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
 from shunter.slurm.levers import MOST_NICE, Order, pull
 from shunter.slurm.ordering import merged, moves
+from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot
 
@@ -81,6 +82,7 @@ class Controller:
         outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected)
         if self.mode is Mode.ACT:
             self.act(current.number, urgent, outcome)
+            self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)
 
     def orders(self, current: Round) -> list[Order]:
@@ -223,43 +225,3 @@ class Controller:
             job = present.get(act.order.handle)
             done = job is not None and was_done(act.order, job)
             self.journal.settle(act, DONE if done else ABANDONED, "seen after it was interrupted")
-
-
-def was_done(order: Order, job: Job) -> bool:
-    """Whether an order shows in the job."""
-    shows = {
-        "nice": str(job.nice) == order.value,
-        "priority": str(job.priority) == order.value,
-        "pin": job.wanted_nodes == order.value,
-        "shard": job.shards > 0,
-    }
-    return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
-
-
-def release(
-    client: Client, journal: Journal, snapshot: Snapshot, levers: Sequence[str] | None = None
-) -> tuple[int, list[str]]:
-    """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone."""
-    waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-    undone, problems = 0, []
-    alone = journal.left_alone()
-    for act in journal.acts(INTENT, DONE):
-        order = journal.original(act.order)
-        if levers is not None and order.lever not in levers:
-            continue
-        job = waiting.get(order.handle)
-        if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
-            journal.settle(
-                act, UNDONE if act.state == DONE else ABANDONED, "released; it waits no longer or is not ours"
-            )
-            continue
-        try:
-            pull(client, order.undoing())
-        except DeclinedError as error:
-            problems.append(f"job {order.handle}: {error}")
-            journal.settle(act, UNDONE, f"released; {error}")
-        else:
-            journal.settle(act, UNDONE, "released")
-            undone += 1
-    journal.tell("release", f"{undone} undone")
-    return undone, problems
