@@ -50,6 +50,9 @@ class Outcome:
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
+    silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
+    paused: str = ""  # why nothing is changed at present
+    ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 
 class Controller:
@@ -79,7 +82,7 @@ class Controller:
         respected = self.respect(current.snapshot)
         orders = [] if self.paused else self.orders(current)
         urgent = orders[: self.bounds.changes]
-        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected)
+        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected, paused=self.paused)
         if self.mode is Mode.ACT:
             self.act(current.number, urgent, outcome)
             self.journal.live(os.getpid(), self.interval_s)
@@ -181,7 +184,7 @@ class Controller:
                 try:
                     pull(self.client, act.order.commands())
                 except UnreachableError as error:
-                    silence = str(error)  # it may have been done all the same: `recover` looks
+                    silence = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
                     outcome.failed.append((act.order, silence))
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))
