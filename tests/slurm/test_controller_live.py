@@ -15,10 +15,11 @@ import pytest
 from shunter.registry import policy
 from shunter.slurm.backend import Rhythm, Scope
 from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.controller import Bounds, Mode, Outcome, release
+from shunter.slurm.controller import Bounds, Mode, Outcome
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
 from shunter.slurm.levers import Order, levers_from
+from shunter.slurm.releasing import release
 from shunter.slurm.running import Settings, run
 from shunter.slurm.snapshot import Watcher
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from shunter.slurm.client import Client
-from shunter.slurm.controller import release
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
+from shunter.slurm.releasing import release
 from shunter.slurm.snapshot import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")

@@ -73,7 +73,7 @@ def _asked(since: str, until: str, on_bad_row: str) -> Imported:
     from shunter.slurm.client import Client
 
     with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
-        sources = records.ask(Client(timeout_s=asking.PATIENCE_S), Path(folder), since, until)
+        sources = records.ask(Client(timeout_s=records.PATIENCE_S), Path(folder), since, until)
         return importing.read_site(sources, on_bad_row)
 
 

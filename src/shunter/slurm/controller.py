@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shunter.slurm.backend import Levers, Round
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
 from shunter.slurm.levers import MOST_NICE, Order, pull
 from shunter.slurm.ordering import merged, moves
+from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
@@ -49,6 +50,9 @@ class Outcome:
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
+    silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
+    paused: str = ""  # why nothing is changed at present
+    ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 
 class Controller:
@@ -79,9 +83,10 @@ class Controller:
         respected = self.respect(current.snapshot)
         orders = [] if self.paused else self.orders(current)
         urgent = orders[: self.bounds.changes]
-        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected)
+        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected, paused=self.paused)
         if self.mode is Mode.ACT:
             self.act(current.number, urgent, outcome)
+            self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)
 
     def orders(self, current: Round) -> list[Order]:
@@ -180,7 +185,7 @@ class Controller:
                 try:
                     pull(self.client, act.order.commands())
                 except UnreachableError as error:
-                    silence = str(error)  # it may have been done all the same: `recover` looks
+                    silence = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
                     outcome.failed.append((act.order, silence))
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))
@@ -248,43 +253,3 @@ def changed_by_others(order: Order, job: Job) -> str:
     if order.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
         return f"somebody set its priority to {job.priority}"
     return f"somebody set its {order.lever} to {found}; it was {order.value} by us"
-
-
-def was_done(order: Order, job: Job) -> bool:
-    """Whether an order shows in the job."""
-    shows = {
-        "nice": str(job.nice) == order.value,
-        "priority": str(job.priority) == order.value,
-        "pin": job.wanted_nodes == order.value,
-        "shard": job.shards > 0,
-    }
-    return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
-
-
-def release(
-    client: Client, journal: Journal, snapshot: Snapshot, levers: Sequence[str] | None = None
-) -> tuple[int, list[str]]:
-    """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone."""
-    waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-    undone, problems = 0, []
-    alone = journal.left_alone()
-    for act in journal.acts(INTENT, DONE):
-        order = journal.original(act.order)
-        if levers is not None and order.lever not in levers:
-            continue
-        job = waiting.get(order.handle)
-        if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
-            journal.settle(
-                act, UNDONE if act.state == DONE else ABANDONED, "released; it waits no longer or is not ours"
-            )
-            continue
-        try:
-            pull(client, order.undoing())
-        except DeclinedError as error:
-            problems.append(f"job {order.handle}: {error}")
-            journal.settle(act, UNDONE, f"released; {error}")
-        else:
-            journal.settle(act, UNDONE, "released")
-            undone += 1
-    journal.tell("release", f"{undone} undone")
-    return undone, problems

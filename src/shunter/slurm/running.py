@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shunter.drive import drive
+from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.journal import Journal
+from shunter.slurm.levers import STRANDING
+from shunter.slurm.releasing import release
 from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watchdog import ensure
 
 FOREVER = float("inf")
 
@@ -55,6 +60,9 @@ def run(
             rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
             history=history, rounds=settings.rounds,
         )  # fmt: skip
+        if settings.mode is Mode.ACT:
+            book.live(os.getpid(), settings.rhythm.interval_s)
+            controller.told = attended(controller, told)
         backend.away = away
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
@@ -67,3 +75,22 @@ def run(
         book.tell("end", "stopped")
     finally:
         book.close()
+
+
+def attended(controller: Controller, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """As long as a lever is on that could strand a job, there is a watchdog; where there can't be, it is put away."""
+    client, book = controller.client, controller.journal
+    if controller.levers & set(STRANDING):
+        ensure(book.path, client)
+
+    def tell(outcome: Outcome) -> None:
+        if controller.levers & set(STRANDING):
+            try:
+                ensure(book.path, client)
+            except SlurmError as problem:
+                controller.levers -= set(STRANDING)
+                book.tell("watchdog", f"{problem}; {', '.join(STRANDING)} are put away")
+                release(client, book, outcome.round.snapshot, STRANDING)
+        told(outcome)
+
+    return tell
