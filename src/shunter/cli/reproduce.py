@@ -199,7 +199,9 @@ def slurm(
 
     folder = _folder("slurm", out, force, json)
     policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
-    part = study.Part(jobs or (design.QUICK_JOBS if quick else design.JOBS), policies, interval, seed, again=not quick)
+    if jobs is None:
+        jobs = design.QUICK_JOBS if quick else design.JOBS
+    part = study.Part(jobs, policies, interval, seed, again=not quick)
     study.check(part)
     with progress("playing") as tell:
         found = study.run(part, tell)
