@@ -18,7 +18,6 @@ from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
-from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.replica import Names, Replica, number_of
@@ -151,9 +150,7 @@ class Outlook:
 
     def _starts(self, replica: Replica, rows: I64) -> I64:
         """When these jobs start in each sample."""
-        draws = rng(self.seed, "run times").random((len(replica.jobs), self.samples))
-        lengths = np.array([self.run_times.draw(job, levels) for job, levels in zip(replica.jobs, draws, strict=True)])
-        durations = np.maximum(np.ceil(lengths), 1).astype(np.int64)
+        durations = self.run_times.draws(replica.jobs, self.samples, self.seed)
         policy = self.policy
 
         def future(sample: int) -> I64:
