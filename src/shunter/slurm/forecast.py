@@ -6,6 +6,7 @@ the order mostly stays; what fair share and jobs still to come will change in it
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
+from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.replica import Names, Replica, number_of
@@ -151,12 +153,13 @@ class Outlook:
     def _starts(self, replica: Replica, rows: I64) -> I64:
         """When these jobs start in each sample."""
         durations = self.run_times.draws(replica.jobs, self.samples, self.seed)
-        policy = self.policy
+        now, policy = replica.simulator, self.policy
+        fresh = now.fork().run(policy, until=now.now - 1)  # what the policy remembers before it has decided anything
 
         def future(sample: int) -> I64:
-            return _started(replica.simulator.fork_with(durations[:, sample].copy()), policy, rows)
+            return _started(now.fork_with(durations[:, sample].copy()), policy, copy.deepcopy(fresh), rows)
 
-        first = [future(0)]  # compiles, if that was not done before
+        first = [future(0)]  # alone: it compiles, if that was not done before
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
@@ -175,11 +178,11 @@ class Outlook:
         return tuple(text for holds, text in found if holds)
 
 
-def _started(simulator: Simulator, policy: Ranked, rows: I64) -> I64:
+def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
-    memory, begun, ahead = None, simulator.now, HOUR_MS
+    begun, ahead = simulator.now, HOUR_MS
     while True:
-        memory = simulator.run(policy, until=begun + ahead, memory=memory)
+        simulator.run(policy, until=begun + ahead, memory=memory)
         started = simulator.world.jobs[w.STARTED, rows]
         if (started >= 0).all() or simulator.over or ahead >= FARTHEST_MS:
             return np.where(started >= 0, started, w.NEVER)
