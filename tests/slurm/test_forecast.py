@@ -134,6 +134,21 @@ def in_hours(outlook: Outlook, waiting: Job) -> float:
     return (outlook.of(waiting)[0].at(0.5) - NOW) / HOUR
 
 
+def test_what_fits_starts_at_once():
+    waiting, behind = job(2), job(3, gpus=2, limit=2 * HOUR, priority=1)
+    assert in_hours(on_one_node(waiting), waiting) == 0
+    assert in_hours(on_one_node(running(1, 3, gpus=2), waiting, behind), behind) == 0  # it ends before job 1 must
+
+
+def test_gpus_that_jobs_have_whom_we_may_not_see_are_not_free():
+    waiting = job(2)
+    outlook = on_one_node(running(1, 3, gpus=1), waiting)
+    node = replace(outlook.snapshot.nodes[0], used=(0, 1, 2, 3))
+    hidden = replace(outlook, snapshot=replace(outlook.snapshot, nodes=(node,)))
+    assert in_hours(hidden, replace(waiting, gpus=1)) > 0
+    assert any("(3) come free" in text for text in hidden.of(waiting)[0].assumptions)
+
+
 def test_a_declared_run_time_is_taken_at_its_word():
     waiting = job(2)
     assert in_hours(on_one_node(running(1, 3), waiting), waiting) == 3
@@ -171,8 +186,8 @@ def test_held_jobs_stay_out_of_the_way():
     outlook = on_one_node(running(1, 3), waiting, held, limited)
     assert in_hours(outlook, waiting) == 3
     assumed = " ".join(outlook.of(waiting)[0].assumptions)
-    assert "1 jobs that are held" in assumed
-    assert "1 jobs that are kept back by limits" in assumed
+    assert "jobs held (1)" in assumed
+    assert "jobs kept back by limits (1)" in assumed
     assert "it may well start later" in outlook.of(limited)[0].assumptions[-1]
     with pytest.raises(SlurmError, match=r"job 3: its user holds it; what helps: scontrol release 3"):
         outlook.of(held)
@@ -189,7 +204,7 @@ def test_what_never_frees_is_not_promised():
     found = down.of(job(2))[0]
     assert found.at(0.5) is None
     assert found.within(1000 * HOUR) == 0
-    assert "1 nodes that are down or drained stay so" in found.assumptions
+    assert "nodes down or drained (1) stay so" in found.assumptions
 
 
 def test_a_fork_with_other_durations_is_as_if_these_had_been_true():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from shunter.policies._ordering import Ordering
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
-from shunter.slurm.replica import Names, Replica, number_of
+from shunter.slurm.replica import Names, Replica, number_of, placements
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import Site
 from shunter.slurm.snapshot import Job, Snapshot
@@ -32,7 +33,7 @@ from shunter.world import F64, I64
 SAMPLES = 100
 HOUR_MS = 3_600_000
 FARTHEST_MS = 366 * 24 * HOUR_MS  # what has not started by then does not
-LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "can't start as they are", Kind.LIMIT: "kept back by limits"}
+LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "that can't start", Kind.LIMIT: "kept back by limits"}
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Outlook:
     def replica(self, *asked: Job) -> Replica:
         """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
         queue, coming, after = self._queue(asked)
-        replica = Replica(self.snapshot, self.machines, Names(), queue, coming=coming, after=after)
+        present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
+        replica = Replica(present, self.machines, Names(), queue, coming=coming, after=after)
         table = replica.simulator.world.jobs
         for place, job in enumerate(self.order(replica.jobs)):
             table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
@@ -99,6 +101,21 @@ class Outlook:
     def machines(self) -> Machines:
         """The nodes."""
         return machines_of(self.snapshot.nodes)
+
+    @cached_property
+    def unseen(self) -> list[Job]:
+        """Jobs in whose place GPUs are in use that no job has which we may see (PrivateData): one for each node."""
+        held = Counter(
+            self.machines.node_of(gpu) for gpus in placements(self.snapshot, self.machines).values() for gpu in gpus
+        )
+        more = [(node, len(node.used) - held[node.name]) for node in self.snapshot.nodes if node.up]
+        now = self.snapshot.now
+        begun = Job("", "", "RUNNING", submit=now, eligible=now, start=now)
+        return [
+            replace(begun, id=f"?{node.name}", gpus=gpus, nodes=(node.name,), partition=",".join(node.partitions))
+            for node, gpus in more
+            if gpus > 0
+        ]
 
     @property
     def policy(self) -> Ranked:
@@ -167,13 +184,17 @@ class Outlook:
         """What the forecast takes for granted."""
         waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
         left = [(words, sum(meaning(job).kind == kind for job in waiting)) for kind, words in LEFT_OUT.items()]
+        declared = sum(job.told.run_time_ms > 0 for job in replica.jobs)
+        hidden = sum(job.gpus for job in self.unseen)
         away = [node.name for node in self.snapshot.nodes if not node.up]
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
+            (bool(hidden), f"GPUs in use by jobs that Slurm does not show you ({hidden}) come free as if begun now"),
             (not self.site.backfills, "no backfilling, as the site has it"),
-            (bool(away), f"{len(away)} nodes that are down or drained stay so"),
-            *((count > 0, f"{count} jobs that are {words} stay out of the way") for words, count in left),
+            (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
+            (bool(away), f"nodes down or drained ({len(away)}) stay so"),
+            *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]
         return tuple(text for holds, text in found if holds)
 
@@ -181,6 +202,7 @@ class Outlook:
 def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
     begun, ahead = simulator.now, HOUR_MS
+    simulator.reconsider()
     while True:
         simulator.run(policy, until=begun + ahead, memory=memory)
         started = simulator.world.jobs[w.STARTED, rows]
