@@ -45,7 +45,10 @@ class Policy(Protocol):
 class Backend(Protocol):
     """The world: a simulator, a live cluster, a recording. A policy can't tell which."""
 
-    cluster: Cluster
+    @property
+    def cluster(self) -> Cluster:
+        """The machines."""
+        ...
 
     def prepare(self, needs: frozenset[str]) -> None:
         """Refuse what cannot be told, by name, before anything is done."""

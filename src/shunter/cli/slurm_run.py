@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from shunter.cli.console import JsonOption, note, policy_names, print_json
+from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
     from shunter.slurm.client import UnreachableError
     from shunter.slurm.controller import Outcome
 
+T = TypeVar("T")
 EXAMPLES = """Examples:
 
 shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
@@ -24,8 +30,6 @@ shunter slurm run --policy wfp3 --mode act --exclude-partition urgent --max-chan
 
 shunter slurm release                               # undo everything, and give the jobs back to Slurm
 """
-JOURNAL = Path("shunter-slurm.db")
-JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="Where it writes down what it does.")]
 
 
 def run(  # noqa: PLR0913, PLR0917  one argument per option
@@ -56,6 +60,13 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     history: Annotated[Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")] = None,
     journal: JournalOption = JOURNAL,
     rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: never.")] = 0,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics for Prometheus there.")
+    ] = None,
+    metrics_host: Annotated[str, typer.Option(metavar="HOST", help="On this address.")] = "127.0.0.1",
+    audit_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
@@ -65,10 +76,13 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """
     from shunter.errors import SlurmError, did_you_mean
     from shunter.registry import policy as policy_named
+    from shunter.slurm.audit import AuditLog
     from shunter.slurm.backend import Rhythm, Scope
     from shunter.slurm.client import Client
     from shunter.slurm.controller import Bounds, Mode
+    from shunter.slurm.exposition import Server
     from shunter.slurm.levers import levers_from
+    from shunter.slurm.metrics import Metrics
     from shunter.slurm.running import Settings
     from shunter.slurm.running import run as control
 
@@ -84,11 +98,37 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     )
     from shunter import traces
 
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
-    control(
-        policy_named(policy), Client(), journal, settings, history=past,
-        told=_tell_json if json else _tell, away=_tell_away,
-    )  # fmt: skip
+    client, followers, aways = Client(), [_tell_json if json else _tell], [_tell_away]
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            numbers = Metrics(client)
+            server = Server(metrics_host, metrics_port, numbers.text)
+            stack.callback(server.close)
+            note(f"http://{metrics_host}:{server.port}/metrics", "metrics")
+            followers.append(numbers.seen)
+            aways.append(numbers.away)
+        if audit_log is not None:
+            log = AuditLog(audit_log, journal)
+            stack.callback(log.close)
+            followers.append(log.seen)
+        control(
+            policy_named(policy), client, journal, settings, history=past,
+            told=_each(followers), away=_each(aways),
+        )  # fmt: skip
+
+
+def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
+    """All of them are told, one after the other."""
+
+    def tell(what: T) -> None:
+        for listener in listeners:
+            listener(what)
+
+    return tell
 
 
 def _tell(outcome: Outcome) -> None:
@@ -128,16 +168,12 @@ def _tell_away(silence: UnreachableError) -> None:
 
 def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """Undo every change that a controller made to jobs that still wait, and give them back to Slurm."""
-    from shunter.errors import SlurmError
     from shunter.slurm.client import Client
-    from shunter.slurm.controller import release as give_back
     from shunter.slurm.journal import Journal
+    from shunter.slurm.releasing import release as give_back
     from shunter.slurm.snapshot import Watcher
 
-    if not journal.is_file():
-        raise SlurmError(
-            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
-        )
+    check_journal(journal)
     book, client = Journal(journal), Client()
     undone, problems = give_back(client, book, Watcher(client).snapshot())
     book.close()

@@ -13,15 +13,16 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.files import whole
-from shunter.slurm.client import Client
+from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
 from shunter.slurm.hostlist import expand
-from shunter.slurm.tres import Resources, gres, resources
+from shunter.slurm.tres import REMEMBERED, Resources, gres, resources
 
 JOB_FIELDS = [
     "JobID",
@@ -60,7 +61,8 @@ JOB_FIELDS = [
 ]
 NODE_FIELDS = ["NodeList", "PartitionName", "StateLong", "Gres", "GresUsed", "CPUsState", "Memory", "AllocMem"]
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
-WAITS = frozenset({"", "None", "Priority", "Resources"})  # for nothing but its turn
+TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
+# why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
 TASKS = 100  # of an array that are looked at one by one
 DAY_MS = 86_400_000
@@ -108,7 +110,7 @@ class Job:
     @property
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
-        return self.state == "PENDING" and self.reason in WAITS and self.eligible >= 0
+        return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
 
     @property
     def over(self) -> bool:
@@ -201,6 +203,24 @@ class Watcher:
         """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
         return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
 
+    def set_by_hand(self) -> dict[str, int]:
+        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+
+        Where it has factors of none, just after its start, nothing can be said.
+        """
+        try:
+            text = self.client.run("sprio", "--noheader", "--format", "%i|%Y|%A|%B|%F|%J|%P|%Q|%S|%T")
+        except DeclinedError:
+            return {}  # priority/basic has no factors at all
+        rows = [line.strip().split("|") for line in text.splitlines()]
+        bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
+        return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
+
+    def boot_time(self) -> float:
+        """When slurmctld was started, in seconds since 1970."""
+        found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
+        return _time(found[1]) / 1000 if found else 0.0
+
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
         mark = _mark()
@@ -256,7 +276,7 @@ def _jobs(values: list[str]) -> Iterable[Job]:
     """The jobs of one record: a waiting array is one record and many jobs."""
     if len(values) != len(JOB_FIELDS):
         raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
-    said = dict(zip(JOB_FIELDS, (value.strip() for value in values), strict=True))
+    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
     job = _job(said)
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
@@ -335,6 +355,7 @@ def _gpus(said: Mapping[str, str], has: Resources) -> tuple[int, str, int]:
     return has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _time(text: str) -> int:
     """A time in UTC as ms since 1970; -1 where there is none."""
     if text in ("N/A", "NONE", "Unknown", "(null)", ""):
@@ -345,6 +366,7 @@ def _time(text: str) -> int:
         raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
 
 
+@lru_cache(maxsize=REMEMBERED)
 def length_ms(text: str) -> int:
     """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)

@@ -1,0 +1,153 @@
+"""The backend on a real Slurm: the rules for all backends, and that what is planned becomes true."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shunter.errors import PolicyError
+from shunter.model import Plan, Preempt, Start, Timer
+from shunter.registry import policy
+from shunter.slurm.backend import Rhythm, Round, Scope, SlurmBackend
+from shunter.slurm.client import Client
+from shunter.slurm.lab import Lab
+from shunter.slurm.snapshot import Watcher
+from shunter.testing.conformance import BackendConformance
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture(scope="module")
+def slow_module_lab() -> Iterator[Lab]:
+    """A Slurm that looks at its queue every few seconds only, so that jobs wait although there is room."""
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    parameters = "defer,sched_interval=4,bf_interval=60,batch_sched_delay=0"
+    with tempfile.TemporaryDirectory(prefix="lab", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with Lab(Path(folder), settings={"SchedulerParameters": parameters}) as running:
+            yield running
+
+
+@pytest.fixture
+def slow_lab(slow_module_lab: Lab) -> Lab:
+    slow_module_lab.reset()
+    return slow_module_lab
+
+
+def backend_of(lab: Lab, closed=lambda _: None, **more) -> SlurmBackend:
+    return SlurmBackend(Watcher(Client(lab.conf)), closed, rhythm=Rhythm(0.3, 0.3), **more)
+
+
+def waiting_jobs(lab: Lab) -> list[int]:
+    """Jobs that come just after Slurm has looked at its queue, so that they wait for some seconds."""
+    first = lab.submit("--gpus=1", script="true")
+    lab.wait_job(first, "COMPLETED", timeout=30)
+    return [lab.submit(f"--gpus={gpus}", "--time=5", script="sleep 1") for gpus in (2, 2, 4, 1)]
+
+
+class TestLive(BackendConformance):
+    @pytest.fixture
+    def backend(self, slow_lab: Lab) -> SlurmBackend:
+        waiting_jobs(slow_lab)
+        return backend_of(slow_lab, until_idle=True)
+
+
+def test_what_is_planned_runs_in_the_end(slow_lab: Lab) -> None:
+    jobs = waiting_jobs(slow_lab)
+    rounds: list[Round] = []
+    backend = backend_of(slow_lab, rounds.append)
+    views = iter(backend)
+    view = next(views)
+    row = int(view.pending[0])
+    gpus = tuple(view.free_gpus(int(np.argmax(view.nodes.free)))[:2])
+    assert not backend.apply(Plan((Start(row, gpus),)))
+    view = next(views)
+    assert rounds[0].starts.keys() == {str(jobs[0])}
+    assert rounds[0].ranking[0] == str(jobs[0])
+    row = {job.id: row for row, job in enumerate(rounds[-1].jobs)}[str(jobs[0])]
+    assert row in view.running  # still on paper, or really
+    slow_lab.wait_job(jobs[0], "RUNNING", "COMPLETED", timeout=20)
+
+
+def test_ended_jobs_are_told_with_what_they_took(slow_lab: Lab) -> None:
+    job = slow_lab.submit("--gpus=1", script="sleep 2")
+    backend = backend_of(slow_lab, until_idle=True)
+    took = []
+    for view in backend:
+        took += [int(ms) for ms in view.executed(view.ended)]
+    assert len(took) == 1
+    assert 1000 <= took[0] <= 5000
+    assert slow_lab.job(job)["JobState"] == "COMPLETED"
+
+
+def test_a_node_that_is_down_is_not_offered(lab: Lab) -> None:
+    lab.run("scontrol", "update", "nodename=p100-1", "state=drain", "reason=test")
+    view = next(iter(backend_of(lab)))
+    assert int(view.nodes.free.sum()) == 18
+    assert (view.nodes.state != 0).sum() == 1
+
+
+def test_what_slurm_has_no_lever_for_is_refused(lab: Lab) -> None:
+    lab.submit("--gpus=4", script="sleep 60")
+    job = lab.submit("--gpus=1", "--comment=shunter: requeue=yes", script="sleep 60")
+    lab.wait_job(job, "RUNNING")
+    backend = backend_of(lab)
+    view = next(iter(backend))
+    assert "switched off" in backend.apply(Plan((Preempt(int(view.running[0])),)))[0].why
+    backend = backend_of(lab, levers=frozenset({"nice", "requeue"}))
+    view = next(iter(backend))
+    assert "has not agreed" in backend.apply(Plan((Preempt(int(view.running[0])),)))[0].why
+    assert not backend.apply(Plan((Preempt(int(view.running[1])),)))
+    with pytest.raises(PolicyError, match="duration"):
+        backend.prepare(policy("sjf:estimate=oracle").needs)
+    with pytest.raises(PolicyError, match="use"):
+        backend.prepare(policy("lucid").needs)
+
+
+def test_scope_leaves_jobs_to_slurm(lab: Lab) -> None:
+    lab.wait_job(lab.submit("--gpus=22", script="sleep 60"), "RUNNING")
+    ours = lab.submit("--gpus=22", "--partition=main", script="sleep 60")
+    lab.submit("--gpus=22", "--partition=share", script="sleep 60")
+    lab.submit("--gpus=22", "--comment=shunter: sla=yes", script="sleep 60")
+    lab.submit("--ntasks=100000", "--hold", script="sleep 60")
+    scope = Scope(without_partitions=frozenset({"share"}))
+    rounds: list[Round] = []
+    views = iter(backend_of(lab, rounds.append, scope=scope))
+    next(views)
+    next(views)
+    assert rounds[0].ranking == [str(ours)]
+
+
+def test_slurm_is_asked_no_more_than_it_should_be(lab: Lab) -> None:
+    """One question per poll at most, and a whole look only when something happened or the interval is over."""
+    client = Client(lab.conf)
+    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=4.0, poll_s=1.0))
+    views = iter(backend)
+    next(views)
+    client.calls.clear()
+    begun = time.monotonic()
+    next(views)
+    passed = time.monotonic() - begun
+    assert 3.5 < passed < 6.0  # nothing happened: the interval went by
+    assert client.calls["squeue"] == 1
+    assert client.calls["sdiag"] <= passed / 1.0 + 1
+    lab.submit("--gpus=1", script="sleep 5")
+    begun = time.monotonic()
+    next(views)
+    assert time.monotonic() - begun < 3.5  # something did
+
+
+def test_a_timer_wakes_the_policy_before_the_interval(lab: Lab) -> None:
+    backend = SlurmBackend(Watcher(Client(lab.conf)), lambda _: None, rhythm=Rhythm(interval_s=30.0, poll_s=0.3))
+    views = iter(backend)
+    view = next(views)
+    assert not backend.apply(Plan((Timer(view.now + 1000),)))
+    begun = time.monotonic()
+    next(views)
+    assert time.monotonic() - begun < 10
