@@ -50,7 +50,7 @@ class Names:
 class Replica:
     """The simulated cluster, and which of its rows is which of Slurm's jobs."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  where a world begins takes so many
         self,
         snapshot: Snapshot,
         machines: Machines,
@@ -58,6 +58,7 @@ class Replica:
         waiting: Iterable[Job],
         *,
         ended: Sequence[Job] = (),
+        later: Sequence[Job] = (),
         durations: Mapping[str, int] | None = None,
         reasons: bool = False,
         seed: int = 0,
@@ -65,11 +66,11 @@ class Replica:
         self.snapshot, self.machines = snapshot, machines
         held = placements(snapshot, machines)
         running = [job for job in snapshot.jobs if job.id in held]
-        usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
+        usable = [job for job in (*waiting, *later) if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
         self.jobs: tuple[Job, ...] = tuple(jobs)  # by row
         self.rows = {job.id: row for row, job in enumerate(jobs)}
-        trace = self._trace(names, set(held), durations or {})
+        trace = self._trace(names, set(held), durations or {}, {job.id for job in later})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
         scenario = Scenario(warm=warm, begin=snapshot.now)
         self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
@@ -78,7 +79,7 @@ class Replica:
         self.view = self.simulator.present()
         self._correct(self.simulator.world, set(held))
 
-    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int]) -> Trace:
+    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int], later: set[str]) -> Trace:
         """The jobs as a trace."""
         jobs, types = self.jobs, self.machines.cluster.named_types
         given: dict[str, Any] = {
@@ -91,7 +92,7 @@ class Replica:
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
-        given["submit"] = [min(job.submit, self.snapshot.now) for job in jobs]
+        given["submit"] = [job.submit if job.id in later else min(job.submit, self.snapshot.now) for job in jobs]
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
