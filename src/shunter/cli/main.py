@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from shunter import __version__
 from shunter.cli import (
+    advise,
     clusters,
     compare,
     demo,
@@ -80,6 +81,7 @@ def shunter(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)

@@ -36,19 +36,26 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
     partitions: Annotated[Path | None, _file("--partitions", help="scontrol show partition.")] = None,
     config: Annotated[Path | None, _file("--config", help="scontrol show config, or slurm.conf.")] = None,
     topology: Annotated[Path | None, _file("--topology", help="topology.conf or topology.yaml.")] = None,
+    since: Annotated[
+        str, typer.Option("--since", metavar="T", help="Asked of Slurm: jobs from then on, as sacct -S takes it.")
+    ] = "now-90days",
+    until: Annotated[str, typer.Option("--until", metavar="T", help="... until then, as sacct -E takes it.")] = "now",
     force: ForceOption = False,
     on_bad_row: OnBadRowOption = None,
     json: JsonOption = False,
 ) -> None:
     """Read a cluster's accounting and configuration, and write them as a trace, a cluster and site.toml.
 
-    It only reads, with the rights of any user who may see all jobs. With files, nothing is asked of Slurm.
+    It only reads, with the rights of any user who may see all jobs. With files it asks Slurm nothing: --jobs and
+    --nodes are needed then, the others add to them.
     """
     from shunter.slurm import importing
 
     importing.check_places(out, force)
-    sources = _sources(jobs, nodes, partitions, config, topology)
-    found = importing.read_site(sources, on_bad_row or "fail")
+    if any((jobs, nodes, partitions, config, topology)):
+        found = importing.read_site(_sources(jobs, nodes, partitions, config, topology), on_bad_row or "fail")
+    else:
+        found = _asked(since, until, on_bad_row or "fail")
     importing.write_site(found, out)
     for remark in (*found.trace.remarks, *found.remarks):
         note(remark)
@@ -56,6 +63,18 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
         print_json(_record(found, out))
         return
     show(_told(found, out))
+
+
+def _asked(since: str, until: str, on_bad_row: str) -> Imported:
+    """What Slurm itself says."""
+    import tempfile
+
+    from shunter.slurm import importing, records
+    from shunter.slurm.client import Client
+
+    with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
+        sources = records.ask(Client(timeout_s=records.PATIENCE_S), Path(folder), since, until)
+        return importing.read_site(sources, on_bad_row)
 
 
 def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> Sources:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -114,6 +116,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     )
     from shunter import traces
 
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
     client, followers, aways = Client(), [_tell_json if json else _tell], [_tell_away]
     with ExitStack() as stack:

@@ -169,17 +169,18 @@ def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
 
 def rank_correlation(a: F64, b: F64) -> float | None:
     """Spearman's: the correlation of ranks, equal values sharing theirs; None where all are equal."""
-    first, second = _ranks(a), _ranks(b)
+    first, second = ranks(a), ranks(b)
     if first.std() == 0 or second.std() == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def _ranks(values: F64) -> F64:
+def ranks(values: F64) -> F64:
+    """The place of each value among all, from 1 on; equal ones share the mean of theirs."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     last: F64 = np.cumsum(counts)
-    ranks: F64 = (last - (counts - 1) / 2)[place]
-    return ranks
+    found: F64 = (last - (counts - 1) / 2)[place]
+    return found
 
 
 def evaluate(

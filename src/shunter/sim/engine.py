@@ -292,6 +292,15 @@ class Simulator:
         twin._plan = w.new_decision(self.world)  # noqa: SLF001
         return twin
 
+    def fork_with(self, durations: I64) -> Simulator:
+        """A fork in which the jobs take other times than the trace says: one of many futures."""
+        if durations.shape != (len(self.trace),) or (durations < 1).any():
+            raise InvariantError(f"there must be {len(self.trace)} durations above 0 ms, one for each job")
+        twin = self.fork()
+        twin._state.truth[state.DURATION] = durations  # noqa: SLF001
+        transitions.retime_all(twin._state)  # noqa: SLF001
+        return twin
+
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:
         if not 0 <= job < len(self.trace) or self.world.jobs[w.STATE, job] != w.FUTURE:
             raise ClusterError(f"warm job {job} must be one of the trace's 0..{len(self.trace) - 1} and be named once")

@@ -83,7 +83,7 @@ class LiveView(View):
     @cached_property
     def past(self) -> Trace | None:  # type: ignore[override]
         """The jobs that ended before."""
-        return self._past.trace()
+        return self._past.trace(tuple(self.names["vc"]))
 
 
 class SlurmBackend:

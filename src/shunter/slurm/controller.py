@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shunter.slurm.backend import Levers, Round
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
 from shunter.slurm.levers import MOST_NICE, Order, pull
 from shunter.slurm.ordering import merged, moves
 from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
@@ -60,7 +60,7 @@ class Controller:
 
     def __init__(
         self,
-        client: Client,
+        watcher: Watcher,
         journal: Journal,
         *,
         mode: Mode = Mode.WATCH,
@@ -69,7 +69,8 @@ class Controller:
         interval_s: float = 60.0,
         told: Callable[[Outcome], None] = lambda _: None,
     ) -> None:
-        self.client, self.journal, self.mode, self.levers = client, journal, mode, levers
+        self.watcher, self.client = watcher, watcher.client
+        self.journal, self.mode, self.levers = journal, mode, levers
         self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
         self.paused = ""  # why it only watches for now; "": it doesn't
 
@@ -159,13 +160,13 @@ class Controller:
         act = force.get((job.handle, lever))
         if act is None:
             return job.priority
-        before = int(self.journal.original(act.order).before)
-        return job.priority + job.nice - before if lever == "nice" else before
+        before = self.journal.original(act.order).before
+        return job.priority + job.nice - int(before) if lever == "nice" else int(before.partition(":")[0])
 
     def _move(self, job: Job, lever: str, target: int, now_at: int, goes_to: int, of: int) -> Order:
         why = f"the policy puts it at place {goes_to + 1} of {of}, it stands at {now_at + 1}"
         if lever == "priority":
-            return Order(job.handle, lever, str(target), str(job.priority), why)
+            return Order(job.handle, lever, str(target), f"{job.priority}:{job.nice}", why)
         nice = job.nice + job.priority - target
         return Order(job.handle, lever, str(max(min(nice, MOST_NICE), -MOST_NICE)), str(job.nice), why)
 
@@ -201,23 +202,37 @@ class Controller:
             return {}
         self.recover(snapshot)
         present = {job.handle: job for job in snapshot.jobs if not job.over}
-        noticed = {}
-        for (handle, lever), act in self.journal.in_force().items():
-            job = present.get(handle)
+        force = self.journal.in_force()
+        noticed = self._set_by_hand({handle for handle, _ in force})
+        for act in force.values():
+            job = present.get(act.order.handle)
             if job is None or job.state != "PENDING":
                 self.journal.settle(act, UNDONE, "it waits no longer")
-                continue
-            if act.at * 1000 > snapshot.now:
-                continue
-            found = {"nice": str(job.nice), "priority": str(job.priority)}.get(lever, act.order.value)
-            if found != act.order.value:
-                why = f"somebody set its {lever} to {found}; it was {act.order.value} by us"
-                if lever == "nice" and job.nice == 0:
-                    why = f"somebody set its priority to {job.priority}"
-                noticed[handle] = why
+            elif act.at * 1000 <= snapshot.now and (why := changed_by_others(act.order, job)):
+                if act.at < self._booted():
+                    self.journal.settle(act, UNDONE, "Slurm was restarted and has forgotten it")
+                    continue
                 self.journal.settle(act, UNDONE, why)
-                self.journal.leave_alone(handle, why)
+                noticed[job.handle] = why
+        for handle, why in noticed.items():
+            self.journal.leave_alone(handle, why)
         return noticed
+
+    def _set_by_hand(self, touched: set[str]) -> dict[str, str]:
+        """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
+        try:
+            found = self.watcher.set_by_hand()
+        except UnreachableError:
+            return {}
+        known = touched | set(self.journal.left_alone())
+        return {handle: f"somebody set its priority to {found[handle]}" for handle in found.keys() - known}
+
+    def _booted(self) -> float:
+        """When slurmctld was started; long ago if it does not answer."""
+        try:
+            return self.watcher.boot_time()
+        except UnreachableError:
+            return 0.0
 
     def recover(self, snapshot: Snapshot) -> None:
         """Acts of which nobody knows whether they were done: see, and never do them again."""
@@ -228,3 +243,13 @@ class Controller:
             job = present.get(act.order.handle)
             done = job is not None and was_done(act.order, job)
             self.journal.settle(act, DONE if done else ABANDONED, "seen after it was interrupted")
+
+
+def changed_by_others(order: Order, job: Job) -> str:
+    """What somebody else did to what we set, in words; "": nothing."""
+    found = {"nice": str(job.nice), "priority": str(job.priority)}.get(order.lever, order.value)
+    if found == order.value:
+        return ""
+    if order.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
+        return f"somebody set its priority to {job.priority}"
+    return f"somebody set its {order.lever} to {found}; it was {order.value} by us"

@@ -135,25 +135,20 @@ class Window:
 
     def shadow(self, base: Policy) -> dict[str, int]:
         """When each job that waited or came would have started by now under the base policy."""
+        machines = machines_of(self.begin.nodes)
         waited = {job.id for job in self.begin.jobs if job.waits}
-        jobs = [self._as_it_came(job) for job in self.jobs.values()]
+        jobs = [job for job in self.jobs.values() if machines.vc_of(job) is not None]
         replica = Replica(
-            self.begin, machines_of(self.begin.nodes), Names(),
-            [job for job in jobs if job.id in waited],
-            later=[job for job in jobs if job.id not in waited],
+            self.begin, machines, Names(),
+            [_as_it_came(job, job.submit) for job in jobs if job.id in waited],
+            coming=[
+                _as_it_came(job, max(self.arrivals[job.id], self.begin.now + 1)) for job in jobs if job.id not in waited
+            ],
             durations=self.durations(),
         )  # fmt: skip
         replica.simulator.run(base, until=self.last)
         started = replica.simulator.world.jobs[w.STARTED]
-        return {
-            name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0
-        }
-
-    def _as_it_came(self, job: Job) -> Job:
-        """A job without what has become of it; when it came is when it could have run, not when it was submitted."""
-        arrival = self.arrivals[job.id]
-        submit = job.submit if arrival <= self.begin.now else arrival
-        return replace(job, state="PENDING", submit=submit, eligible=submit, start=-1, end=-1, nodes=(), ran=0)
+        return {name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0}
 
     def durations(self) -> dict[str, int]:
         """How long each job runs: as it did where it has ended, else as it is expected to, and no less than so far."""
@@ -171,6 +166,11 @@ class Window:
         seen = (*self.jobs.values(), *self.warm.values())
         shares = [_ran(job) / job.limit for job in seen if _ran(job) and job.limit]
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
+
+
+def _as_it_came(job: Job, at: int) -> Job:
+    """A job without what has become of it, that came then: when it could have run, not when it was submitted."""
+    return replace(job, state="PENDING", submit=at, eligible=at, start=-1, end=-1, nodes=(), ran=0)
 
 
 def _ran(job: Job) -> int:

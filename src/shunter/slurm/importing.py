@@ -82,14 +82,15 @@ def _forms(parts: Sequence[Partition], found: Pools) -> list[PartitionForm]:
 
 
 def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
-    """Jobs in partitions that are not there any more."""
+    """Users who are hidden, jobs in partitions that are not there any more."""
+    found = ["all jobs are of one user: does PrivateData hide the others?"] if len(trace.users) == 1 else []
     gone = [name for name in trace.vcs if name not in {part.name for part in parts}]
     jobs = int(np.isin(trace.vc, [trace.vcs.index(name) for name in gone]).sum())
     several = sum("," in name for name in gone)
     if not jobs:
-        return []
+        return found
     why = "several partitions" if several == len(gone) else "partitions that Slurm does not list"
-    return [f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
+    return [*found, f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
 
 
 # ------------------------------------------------------------------------------------------- ranks of partitions

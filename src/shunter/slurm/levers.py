@@ -27,7 +27,7 @@ class Order:
     handle: str  # the job as scontrol knows it
     lever: str
     value: str
-    before: str  # what was there, for undoing and for seeing after a crash whether it was done
+    before: str  # what was there, for undoing and for seeing whether it was done; of a priority with its nice: 59:0
     why: str = ""
 
     def commands(self) -> tuple[Command, ...]:
@@ -41,7 +41,7 @@ class Order:
         if self.lever == "requeue":
             return ()
         if self.lever == "priority":  # Slurm takes priorities back only from a job that was held
-            nice = update(self.handle, "nice", self.before)
+            nice = update(self.handle, "nice", self.before.partition(":")[2])
             return ("scontrol", "hold", self.handle), ("scontrol", "release", self.handle), nice
         return (update(self.handle, self.lever, self.before),)
 

@@ -48,9 +48,12 @@ class Names:
 
 
 class Replica:
-    """The simulated cluster, and which of its rows is which of Slurm's jobs."""
+    """The simulated cluster, and which of its rows is which of Slurm's jobs.
 
-    def __init__(  # noqa: PLR0913  where a world begins takes so many
+    Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for.
+    """
+
+    def __init__(  # noqa: PLR0913 all that there may be besides what runs
         self,
         snapshot: Snapshot,
         machines: Machines,
@@ -58,19 +61,22 @@ class Replica:
         waiting: Iterable[Job],
         *,
         ended: Sequence[Job] = (),
-        later: Sequence[Job] = (),
+        coming: Iterable[Job] = (),
+        after: Mapping[str, str] | None = None,
         durations: Mapping[str, int] | None = None,
         reasons: bool = False,
         seed: int = 0,
     ) -> None:
-        self.snapshot, self.machines = snapshot, machines
+        self.snapshot, self.machines, self._after = snapshot, machines, after or {}
         held = placements(snapshot, machines)
         running = [job for job in snapshot.jobs if job.id in held]
-        usable = [job for job in (*waiting, *later) if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
+        usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
-        self.jobs: tuple[Job, ...] = tuple(jobs)  # by row
-        self.rows = {job.id: row for row, job in enumerate(jobs)}
-        trace = self._trace(names, set(held), durations or {}, {job.id for job in later})
+        later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
+        self._later = {job.id for job in later}
+        self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
+        self.rows = {job.id: row for row, job in enumerate(self.jobs)}
+        trace = self._trace(names, set(held), durations or {})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
         scenario = Scenario(warm=warm, begin=snapshot.now)
         self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
@@ -79,7 +85,7 @@ class Replica:
         self.view = self.simulator.present()
         self._correct(self.simulator.world, set(held))
 
-    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int], later: set[str]) -> Trace:
+    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int]) -> Trace:
         """The jobs as a trace."""
         jobs, types = self.jobs, self.machines.cluster.named_types
         given: dict[str, Any] = {
@@ -92,7 +98,8 @@ class Replica:
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
-        given["submit"] = [job.submit if job.id in later else min(job.submit, self.snapshot.now) for job in jobs]
+        given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
+        given["after"] = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 

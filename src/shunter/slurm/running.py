@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,19 +45,21 @@ def run(
     journal: Path,
     settings: Settings,
     *,
+    stop: threading.Event | None = None,
     history: Trace | None = None,
     told: Callable[[Outcome], None] = lambda _: None,
     away: Callable[[UnreachableError], None] = lambda _: None,
 ) -> None:
-    """Run a policy on the live cluster until stopped by a signal or after so many rounds."""
+    """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
     book = Journal(journal)
     try:
+        watcher = Watcher(client)
         controller = Controller(
-            client, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
+            watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
             interval_s=settings.rhythm.interval_s, told=told,
         )  # fmt: skip
         backend = SlurmBackend(
-            Watcher(client), controller.close,
+            watcher, controller.close,
             rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
             history=history, rounds=settings.rounds,
         )  # fmt: skip
@@ -66,14 +67,14 @@ def run(
             book.live(os.getpid(), settings.rhythm.interval_s)
             controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
+        backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
         memory = policy.start(backend.cluster)
         ranking = getattr(policy, "ranking", None)
         if ranking is not None:
             backend.rank = lambda view: ranking(view, memory)
         book.tell("begin", f"{policy} in mode {settings.mode}")
-        with stopped_by_signals(backend):
-            drive(backend, policy, memory=memory, patience=FOREVER)
+        drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
         book.close()
@@ -114,16 +115,3 @@ def attended(controller: Controller, told: Callable[[Outcome], None]) -> Callabl
         told(outcome)
 
     return tell
-
-
-@contextmanager
-def stopped_by_signals(backend: SlurmBackend) -> Iterator[None]:
-    """A signal ends the loop after the present round, not in the middle of a change."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: backend.stopped.set())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -17,6 +17,7 @@ from shunter.slurm.shows import seconds
 
 DAY = 86_400.0
 LONGEST = 365 * DAY  # a half-life above that is as good as none
+DEEPEST = 100  # jobs that the model keeps places for: more take long to plan and change little
 SETTINGS = {  # the form's field: the setting of slurm.conf
     "age": "PriorityWeightAge",
     "fairshare": "PriorityWeightFairShare",
@@ -25,6 +26,7 @@ SETTINGS = {  # the form's field: the setting of slurm.conf
     "qos": "PriorityWeightQOS",
     "assoc": "PriorityWeightAssoc",
 }
+GPU_WEIGHT = re.compile(r"((?:^|,)\s*gres/gpu=)([0-9.]+)", re.IGNORECASE)
 UNMODELLED_FLAGS = ("SMALL_RELATIVE_TO_TIME", "MAX_TRES", "DEPTH_OBLIVIOUS", "ACCRUE_ALWAYS")
 
 
@@ -38,11 +40,21 @@ class PriorityForm(Form):
     partition: Amount = 0
     qos: Amount = 0
     assoc: Amount = 0
-    gpu: Amount = 0  # of gres/gpu in PriorityWeightTRES
+    tres: str = ""  # PriorityWeightTRES as it is
     max_age_s: Amount = 7 * DAY
     half_life_s: Amount = 7 * DAY
     favor_small: bool = False
     flags: str = ""
+
+    @property
+    def gpu(self) -> float:
+        """The weight of GPUs among those of the resources."""
+        found = GPU_WEIGHT.search(self.tres)
+        return float(found[2]) if found else 0.0
+
+    def without_gpu(self) -> str:
+        """The weights of the resources if GPUs had none."""
+        return GPU_WEIGHT.sub(r"\g<1>0", self.tres)
 
 
 class SchedulerForm(Form):
@@ -74,7 +86,7 @@ class Site(Form):
     @property
     def policy(self) -> str:
         """Our policy that is nearest to what the site has, as text."""
-        backfill = {"backfill": "conservative", "depth": self.depth} if self.backfills else {}
+        backfill = self._backfill()
         weights = self._weights()
         if self.priority.type != "priority/multifactor" or not any(weights.values()):
             return _text("fifo", backfill)
@@ -90,17 +102,18 @@ class Site(Form):
         size = of.size if of.favor_small else of.size + of.gpu
         return weights | {"size": size, "partition": of.partition if not self.ranks else 0.0, "qos": self.ranks}
 
+    def _backfill(self) -> dict[str, Any]:
+        """Slurm keeps a place for every job that it tests, unless it is told to keep one per partition only."""
+        if not self.backfills:
+            return {}
+        reserved = self.parameter("bf_job_part_count_reserve", 0)
+        depth = min(reserved or self.parameter("bf_max_job_test", 500), DEEPEST)
+        return {"backfill": "easy"} if depth <= 1 else {"backfill": "conservative", "depth": depth}
+
     @property
     def backfills(self) -> bool:
         """Whether later jobs may go first."""
         return self.scheduler.type == "sched/backfill"
-
-    @property
-    def depth(self) -> int:
-        """How many jobs backfilling keeps a place for: those that it tests, unless it is told to keep fewer."""
-        tested = self.parameter("bf_max_job_test", 500)
-        reserved = self.parameter("bf_job_part_count_reserve", 0)
-        return max(1, min(reserved or tested, 1000))
 
     def parameter(self, name: str, default: int) -> int:
         """A number among the SchedulerParameters."""
@@ -127,7 +140,6 @@ class Site(Form):
 def of_config(config: Mapping[str, str]) -> Site:
     """The site that ``scontrol show config`` tells of (see ``shows.settings``)."""
     priority = {field: _number(config, setting) for field, setting in SETTINGS.items()}
-    tres = re.search(r"(?:^|,)gres/gpu=([0-9.]+)", config.get("priorityweighttres", ""), re.IGNORECASE)
     times = {"max_age_s": "prioritymaxage", "half_life_s": "prioritydecayhalflife"}
     spans = {field: seconds(config[key]) for field, key in times.items() if config.get(key)}
     return Site(
@@ -135,7 +147,7 @@ def of_config(config: Mapping[str, str]) -> Site:
         release=config.get("slurm_version", ""),
         priority=PriorityForm(
             type=config.get("prioritytype", "priority/multifactor"),
-            gpu=float(tres[1]) if tres else 0.0,
+            tres=config.get("priorityweighttres", ""),
             favor_small=config.get("priorityfavorsmall", "no").lower() in ("yes", "1", "true"),
             flags=config.get("priorityflags", ""),
             **priority,
@@ -188,7 +200,7 @@ def _number(config: Mapping[str, str], setting: str) -> float:
 
 
 def _text(name: str, settings: Mapping[str, Any]) -> str:
-    """A policy as people write it, without weights of 0 unless they differ from what it takes by itself."""
+    """A policy as people write it."""
     written = ",".join(
         f"{key}={value:g}" if isinstance(value, float | int) else f"{key}={value}" for key, value in settings.items()
     )

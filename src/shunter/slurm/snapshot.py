@@ -18,7 +18,7 @@ from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.files import whole
-from shunter.slurm.client import Client
+from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
 from shunter.slurm.hostlist import expand
 from shunter.slurm.tres import Resources, gres, resources
@@ -48,6 +48,7 @@ JOB_FIELDS = [
     "RestartCnt",
     "ReqNodes",
     "Reservation",
+    "Dependency",
     "tres-alloc",
     "tres-per-job",
     "tres-per-node",
@@ -59,7 +60,8 @@ JOB_FIELDS = [
 ]
 NODE_FIELDS = ["NodeList", "PartitionName", "StateLong", "Gres", "GresUsed", "CPUsState", "Memory", "AllocMem"]
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
-WAITS = frozenset({"", "None", "Priority", "Resources"})  # for nothing but its turn
+TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
+# why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
 TASKS = 100  # of an array that are looked at one by one
 DAY_MS = 86_400_000
@@ -96,6 +98,7 @@ class Job:
     requeues: bool = False  # Slurm may put it back into the queue
     wanted_nodes: str = ""
     reservation: str = ""
+    dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
 
     @property
@@ -106,7 +109,7 @@ class Job:
     @property
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
-        return self.state == "PENDING" and self.reason in WAITS and self.eligible >= 0
+        return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
 
     @property
     def over(self) -> bool:
@@ -198,6 +201,24 @@ class Watcher:
     def counters(self) -> str:
         """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
         return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
+
+    def set_by_hand(self) -> dict[str, int]:
+        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+
+        Where it has factors of none, just after its start, nothing can be said.
+        """
+        try:
+            text = self.client.run("sprio", "--noheader", "--format", "%i|%Y|%A|%B|%F|%J|%P|%Q|%S|%T")
+        except DeclinedError:
+            return {}  # priority/basic has no factors at all
+        rows = [line.strip().split("|") for line in text.splitlines()]
+        bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
+        return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
+
+    def boot_time(self) -> float:
+        """When slurmctld was started, in seconds since 1970."""
+        found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
+        return _time(found[1]) / 1000 if found else 0.0
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
@@ -309,6 +330,7 @@ def _job(said: Mapping[str, str]) -> Job:
         requeues=said["Requeue"] == "1",
         wanted_nodes=_said(said["ReqNodes"]),
         reservation=_said(said["Reservation"]),
+        dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
     )
 

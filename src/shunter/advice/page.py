@@ -1,0 +1,159 @@
+"""Advice as one page for a browser, which asks for nothing from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shunter.report.html.charts import Axis, bars
+from shunter.report.html.density import density, frame_of
+from shunter.report.html.page import (
+    Cell,
+    Section,
+    code,
+    facts,
+    figure,
+    note,
+    paragraph,
+    points,
+    render,
+    table,
+    text_of,
+)
+from shunter.report.tables import duration, share
+from shunter.world import F64
+
+WAIT = Axis("mean wait", "duration")
+FEW = 10  # jobs of a size that are too few for a bar
+
+
+def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str:
+    """The page; waits (s) of the whole history, as recorded and as simulated, are those of the first chart."""
+    title = f"Advice for {record['cluster']['name']}"
+    window = record["window"]
+    lead = (
+        f"{record['jobs']:,} jobs on {record['cluster']['gpus']:,} GPUs; policies compared on {window['jobs']:,} of"
+        f" them, from {window['from']} to {window['until']}, by {record['goal']}."
+    )
+    sections = [
+        Section("What is best", _best(record)),
+        Section("How far to believe it", _validity(record, recorded, simulated)),
+        Section("What was compared", _compared(record)),
+        Section("What was run", _provenance(record)),
+    ]
+    return render(title, lead, sections)
+
+
+def _best(record: Mapping[str, Any]) -> list[str]:
+    if not record["best"]:
+        return [paragraph("Nothing that was tried is better than what is done now.")]
+    parts = [_by_size_chart(record)]
+    for row in record["best"]:
+        parts += [
+            f"<h3>{text_of(row['title'])}</h3>",
+            paragraph(row["policy"]),
+            paragraph(row["gain"]),
+            paragraph(row["earlier"]),
+            _groups(row),
+            *_action(row["action"]),
+        ]
+    return parts
+
+
+def _action(action: Mapping[str, str]) -> list[str]:
+    if "diff" in action:
+        return [paragraph("Slurm can do it by itself; the change of slurm.conf:"), code(action["diff"])]
+    return [
+        paragraph("Slurm can't do it by itself. What the controller would do, without doing it:"),
+        code(action["command"]),
+    ]
+
+
+def _by_size_chart(record: Mapping[str, Any]) -> str:
+    rows = [record["compared"][0], *record["best"]]
+    shown = [at for at, group in enumerate(rows[0]["by_size"]) if group["jobs"] >= FEW] or [0]
+    sizes = [rows[0]["by_size"][at]["name"] for at in shown]
+    means = {row["title"]: [row["by_size"][at]["after"]["mean"] for at in shown] for row in rows}
+    best = record["best"][0]
+    change = "" if best["mean_change"] is None else f" by {-100 * best['mean_change']:.0f} %"
+    finding = f"'{best['title']}' cuts the mean wait{change}; {share(best['losers']['users'])} of users wait longer."
+    return figure("Mean wait by job size, now and then", finding, bars(sizes, means, "GPUs of the job", WAIT))
+
+
+def _groups(row: Mapping[str, Any]) -> str:
+    lines = []
+    sizes = ({**group, "name": f"{group['name']} GPU{'' if group['name'] == '1' else 's'}"} for group in row["by_size"])
+    for group in (*sizes, *row["by_group"]):
+        change = "–" if group["change"] is None else f"{100 * group['change']:+.0f} %"
+        times = [duration(group[when][key]) for key in ("mean", "p95", "p99") for when in ("before", "after")]
+        lines.append([group["name"], f"{group['jobs']:,}", *times[:2], change, *times[2:]])
+    headings = ["who", "jobs", "mean now", "mean then", "change", "P95 now", "P95 then", "P99 now", "P99 then"]
+    return table("Waits by job size and by who submitted", headings, lines)
+
+
+def _validity(record: Mapping[str, Any], recorded: F64, simulated: F64) -> list[str]:
+    found = record["validity"]
+    parts = [paragraph(f"What is done now is modelled as {record['base']}. {record['trust']}")]
+    if not found["jobs"]:
+        return parts
+    title = "Simulated and recorded waits"
+    label = f"Chart: {title}. {record['trust']}"
+    drawing = density(label, recorded, simulated, ("recorded wait", "simulated wait"), frame_of(recorded, simulated))
+    told = "The darker, the more jobs; on the line both are the same; under 1 s lies at the edge."
+    caption = f"<figcaption><h3>{text_of(title)}</h3><p>{text_of(told)}</p></figcaption>"
+    parts.append(f'<figure class="density">{caption}{drawing}</figure>')
+    parts += [points(record["explained"]), _agreement("by job size (GPUs)", found["by_size"])]
+    return [*parts, _agreement("by month", found["by_month"])]
+
+
+def _agreement(by: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = []
+    for row in rows:
+        rank = "–" if row["rank_correlation"] is None else f"{row['rank_correlation']:.2f}"
+        times = [row["recorded_wait_s"]["mean"], row["simulated_wait_s"]["mean"]]
+        errors = [row["mean_abs_error_s"], row["median_abs_error_s"]]
+        cells = [*map(duration, times), rank, *map(duration, errors), share(row["within_factor_2"])]
+        lines.append([row["name"], f"{row['jobs']:,}", *cells])
+    headings = ["", "jobs", "recorded mean", "simulated mean", "rank correlation", "mean error", "median error", "near"]
+    return table(f"Agreement {by}; near: within a factor of 2, or both under a minute", headings, lines)
+
+
+def _compared(record: Mapping[str, Any]) -> list[str]:
+    rows, lines = record["compared"], list[list[str | Cell]]()
+    least = {key: min(row["wait_s"][key] for row in rows) for key in ("mean", "p95", "p99")}
+    for row in rows:
+        waits = [Cell(duration(row["wait_s"][key]), row["wait_s"][key] == least[key]) for key in least]
+        found = row["difference"]
+        interval = "–" if row is rows[0] else f"{_signed(found['low_s'])} .. {_signed(found['high_s'])}"
+        losers = [share(row["losers"][key]) for key in ("jobs", "users")]
+        by = "–" if row is rows[0] else "Slurm" if row["by_slurm"] else "controller"
+        name = Cell(row["title"], hint=row["policy"])
+        lines.append([name, by, *waits, interval, duration(row["user_wait_s"]), f"{row['slowdown']:.2f}", *losers])
+    headings = [
+        *("what is done", "by", "mean wait", "P95 wait", "P99 wait", "mean vs now, 95 %", "wait by user", "slowdown"),
+        *("jobs 10 m longer", "users longer"),
+    ]
+    told = (
+        f"The first {record['window']['warmup_days']:g} days of the simulation don't count. Intervals are of paired"
+        " jobs, drawn in blocks. Who makes the P99 wait more than 1.5 times as long stands at the end."
+    )
+    return [table("Policies and settings, the best first", headings, lines, (1,)), note(told)]
+
+
+def _signed(seconds: float | None) -> str:
+    return "–" if seconds is None or not np.isfinite(seconds) else ("+" if seconds > 0 else "") + duration(seconds)
+
+
+def _provenance(record: Mapping[str, Any]) -> list[str]:
+    window = record["window"]
+    about = [
+        ("history", record["history"]),
+        ("cluster", f"{record['cluster']['name']}, {record['cluster']['nodes']:,} nodes"),
+        ("present policy", record["base"]),
+        ("days", f"{window['days']:g}, after {window['warmup_days']:g} to warm up"),
+        ("seed", str(record["seed"])),
+        ("shunter", record["version"]),
+    ]
+    return [facts(about), *([points(record["remarks"])] if record["remarks"] else [])]

@@ -1,0 +1,72 @@
+"""Everything that was found, as the one record that is printed, written as JSON and drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shunter import __version__
+from shunter.advice import words
+from shunter.advice.advising import GOALS, Question, Window
+from shunter.model import Trace
+from shunter.report.explain import moment
+from shunter.scenes import Scene
+from shunter.world import F64, I64
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came of each step."""
+
+    history: str  # where it was read from
+    scene: Scene  # all of it
+    question: Question
+    validity: Mapping[str, Any]
+    window: Window
+    compared: Sequence[Mapping[str, Any]]  # the present first
+    best: Sequence[Mapping[str, Any]]
+    before: Mapping[str, Any] | None  # the best on the days before
+
+
+def record(answer: Answer, conf: str | None) -> dict[str, Any]:
+    """What ``shunter advise --json`` prints; ``conf`` is the site's own slurm.conf, if it is known."""
+    scene, question = answer.scene, answer.question
+    cluster, trace, present = scene.cluster, scene.trace, answer.compared[0]
+    return {
+        "version": __version__,
+        "history": answer.history,
+        "jobs": len(trace),
+        "cluster": {"name": cluster.name, "nodes": cluster.nodes, "gpus": cluster.gpus},
+        "base": question.base,
+        "goal": GOALS[question.goal],
+        "seed": question.seed,
+        "validity": answer.validity,
+        "trust": words.trust(answer.validity),
+        "explained": words.explained(answer.validity, cluster, trace.remarks),
+        "window": {
+            "from": moment(answer.window.begin),
+            "until": moment(int(trace.submit[-1])),
+            "jobs": len(answer.window.rows),
+            "days": question.days,
+            "warmup_days": question.warmup,
+            "before": answer.before,
+        },
+        "compared": list(answer.compared),
+        "best": [
+            {
+                **row,
+                "gain": words.gain(row, present),
+                "earlier": words.earlier(row, answer.before),
+                "action": words.action(row, question, answer.history, conf),
+            }
+            for row in answer.best
+        ],
+        "remarks": [*trace.remarks, *scene.remarks, *question.site.remarks],
+    }
+
+
+def both_waits(trace: Trace, simulated: I64) -> tuple[F64, F64]:
+    """Recorded and simulated waits (s) of the jobs of which both are known."""
+    known = (trace.recorded_wait >= 0) & (simulated >= 0)
+    return trace.recorded_wait[known] / 1000, simulated[known] / 1000

@@ -1,0 +1,121 @@
+"""How far simulated waits are from recorded ones, by what, and what in the record explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter.advice.record import waiting_with_room
+from shunter.cluster import Cluster
+from shunter.model import GPU, Trace
+from shunter.predictors.evaluating import ranks
+from shunter.report.bootstrap import RESAMPLES
+from shunter.report.metrics import SIZES, spread
+from shunter.seeding import rng
+from shunter.world import F64, I64
+
+AT_ONCE_MS = 60_000  # a shorter wait is none: schedulers look at their queue every half minute or so
+DAY_MS = 86_400_000
+HEAVY = 3  # users whose share of the error is told
+
+
+def validity(trace: Trace, simulated: I64, cluster: Cluster, seed: int = 0) -> dict[str, Any]:
+    """The comparison of simulated waits (ms; -1: the job did not run) with the trace's recorded ones."""
+    known = (trace.recorded_wait >= 0) & (simulated >= 0)
+    trace, simulated = trace.select(known), simulated[known]
+    if not len(trace):
+        return {"jobs": 0}
+    whole = np.ones(len(trace), np.bool_)
+    return {
+        "jobs": len(trace),
+        **_agreement(trace, simulated, whole),
+        "rank_interval": _interval(trace, simulated, seed),
+        "by_size": [_agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
+        "by_month": [_agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
+        "record": waiting_with_room(trace, cluster),
+        "causes": _causes(trace, simulated),
+    }
+
+
+def _agreement(trace: Trace, simulated: I64, rows: NDArray[np.bool_], name: str = "") -> dict[str, Any]:
+    """The numbers of some jobs; two waits agree within a factor of 2, or if both are short."""
+    recorded, found = trace.recorded_wait[rows].astype(np.float64), simulated[rows].astype(np.float64)
+    error = np.abs(found - recorded)
+    low, high = np.minimum(recorded, found), np.maximum(recorded, found)
+    near = (high <= 2 * low) | (high <= AT_ONCE_MS)
+    about = {"name": name, "jobs": int(rows.sum())} if name else {}
+    return about | {
+        "recorded_wait_s": spread(recorded, 1000),
+        "simulated_wait_s": spread(found, 1000),
+        "rank_correlation": _correlation(ranks(recorded), ranks(found)),
+        "mean_abs_error_s": float(error.mean()) / 1000,
+        "median_abs_error_s": float(np.median(error)) / 1000,
+        "within_factor_2": float(near.mean()),
+    }
+
+
+def _correlation(a: F64, b: F64) -> float | None:
+    if len(a) < 2 or a.std() == 0 or b.std() == 0:
+        return None
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _interval(trace: Trace, simulated: I64, seed: int) -> dict[str, float | None]:
+    """The 95 % interval of the rank correlation: days are drawn again and again, because jobs of a day share its queue.
+
+    Ranks are those among all jobs.
+    """
+    a, b = ranks(trace.recorded_wait.astype(np.float64)), ranks(simulated.astype(np.float64))
+    day = np.unique((trace.submit - trace.submit[0]) // DAY_MS, return_inverse=True)[1]
+    a, b = (a - a.mean()) / len(a), (b - b.mean()) / len(b)
+    sums = np.array([np.bincount(day, values) for values in (np.ones(len(a)), a, b, a * b, a * a, b * b)])
+    days = sums.shape[1]
+    if days < 5:
+        return {"low": None, "high": None, "days": days}
+    drawn = rng(seed, "validity").multinomial(days, np.full(days, 1 / days), size=RESAMPLES)
+    n, x, y, xy, xx, yy = (drawn @ sums.T).T
+    spreads = np.sqrt(np.maximum((xx / n - (x / n) ** 2) * (yy / n - (y / n) ** 2), 1e-300))
+    low, high = np.percentile((xy / n - x / n * y / n) / spreads, (2.5, 97.5))
+    return {"low": float(low), "high": float(high), "days": days}
+
+
+def _sizes(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+    group = np.searchsorted([GPU * top for _, top in SIZES], trace.gpus)
+    return [(name, group == at) for at, (name, _) in enumerate(SIZES) if (group == at).any()]
+
+
+def _months(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+    """By calendar month (UTC), or by 30 days of a trace without dates."""
+    if trace.dated:
+        month = trace.submit.astype("datetime64[ms]").astype("datetime64[M]")
+        return [(str(one), month == one) for one in np.unique(month)]
+    part = (trace.submit - trace.submit[0]) // (30 * DAY_MS)
+    return [(f"days {30 * one} to {30 * one + 29}", part == one) for one in np.unique(part).tolist()]
+
+
+def _causes(trace: Trace, simulated: I64) -> dict[str, Any]:
+    """Which jobs the difference comes from."""
+    recorded = trace.recorded_wait
+    only_record = (simulated < AT_ONCE_MS) & (recorded >= AT_ONCE_MS)
+    only_simulated = (simulated >= AT_ONCE_MS) & (recorded < AT_ONCE_MS)
+    error = np.abs(simulated - recorded).astype(np.float64)
+    by_user = np.bincount(trace.user + 1, error, minlength=1)[1:]
+    top = np.sort(by_user)[::-1][:HEAVY].sum() / max(1.0, error.sum())
+    return {
+        "at_once_in_both": float(((simulated < AT_ONCE_MS) & (recorded < AT_ONCE_MS)).mean()),
+        "only_recorded": {
+            "jobs": int(only_record.sum()),
+            "share_of_recorded_wait": float(recorded[only_record].sum() / max(1, recorded.sum())),
+            "median_s": float(np.median(recorded[only_record])) / 1000 if only_record.any() else 0.0,
+        },
+        "only_simulated": {
+            "jobs": int(only_simulated.sum()),
+            "share_of_simulated_wait": float(simulated[only_simulated].sum() / max(1, simulated.sum())),
+        },
+        "shortest_recorded_s": float(np.percentile(recorded, 5)) / 1000,
+        "users": len(by_user),
+        "share_of_error_by_top_users": float(top),
+    }

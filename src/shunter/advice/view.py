@@ -1,0 +1,91 @@
+"""Advice for a terminal, within 100 columns; ``record`` is what ``shunter advise --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.syntax import Syntax
+from rich.text import Text
+
+from shunter.report.tables import duration, share, table
+
+NAME = 44  # columns of a title
+LEGEND = (
+    "by Slurm: a setting of its own; by shunter: its controller; wait by user: each user counts alike;\n"
+    " slowdown: bounded, mean; users lose: wait longer. Who makes P99 over 1.5 times as long stands last."
+)
+
+
+def advice_view(record: Mapping[str, Any]) -> RenderableType:
+    """All of it: how far it is to be believed, the comparison, and what is best."""
+    return Group(*_validity(record), *_comparison(record), *_best(record))
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _validity(record: Mapping[str, Any]) -> list[RenderableType]:
+    found = record["validity"]
+    parts: list[RenderableType] = [_heading(f"1. The present, modelled as {record['base']}"), Text(record["trust"])]
+    if found["jobs"]:
+        parts += [_agreement("GPUs", found["by_size"]), _agreement("submitted", found["by_month"])]
+    for sentence in record["explained"]:
+        parts.append(Padding(Text(f"- {sentence}"), (0, 0, 0, 1)))
+    return [*parts, Text("")]
+
+
+def _agreement(first: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    made = table(first, "jobs", "recorded\nmean", "simulated\nmean", "rank\ncorr.", "mean\nerror", "within\nfactor 2")
+    for row in rows:
+        rank = "-" if row["rank_correlation"] is None else f"{row['rank_correlation']:.2f}"
+        means = (duration(row[key]["mean"]) for key in ("recorded_wait_s", "simulated_wait_s"))
+        error = duration(row["mean_abs_error_s"])
+        made.add_row(row["name"], f"{row['jobs']:,}", *means, rank, error, share(row["within_factor_2"]))
+    return made
+
+
+def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
+    window, rows = record["window"], record["compared"]
+    heads = ("mean\nwait", "vs now", "P95\nwait", "P99\nwait", "wait\nby user", "slow-\ndown", "users\nlose")
+    made = table("what is done", "by", *heads)
+    chosen = {row["policy"] for row in record["best"]}
+    for row in rows:
+        change = "" if row is rows[0] or row["mean_change"] is None else f"{100 * row['mean_change']:+.0f} %"
+        waits = [duration(row["wait_s"][key]) for key in ("mean", "p95", "p99")]
+        by = "" if row is rows[0] else "Slurm" if row["by_slurm"] else "shunter"
+        style = "bold green" if row["policy"] in chosen else ""
+        rest = [duration(row["user_wait_s"]), f"{row['slowdown']:.2f}", f"{100 * row['losers']['users']:.0f} %"]
+        cells = [by, waits[0], change, *waits[1:], *rest]
+        made.add_row(Text(row["title"][:NAME], style=style), *cells)
+    head = f"2. {window['jobs']:,} jobs from {window['from']} to {window['until']}, by {record['goal']}"
+    return [_heading(head), made, Text(f" {LEGEND}", style="dim")]
+
+
+def _best(record: Mapping[str, Any]) -> list[RenderableType]:
+    parts: list[RenderableType] = [_heading("3. What is best")]
+    if not record["best"]:
+        return [*parts, Text("Nothing that was tried is better than what is done now.")]
+    for number, row in enumerate(record["best"], 1):
+        parts += ["", _heading(f"{number}) {row['title']}: {row['policy']}"), Text(row["gain"]), Text(row["earlier"])]
+        parts += [_groups(row)]
+        if "diff" in row["action"]:
+            parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
+        else:
+            parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
+    return parts
+
+
+def _groups(row: Mapping[str, Any]) -> RenderableType:
+    made = table("who", "jobs", "mean wait\nnow", "mean wait\nthen", "change", "P95 wait\nnow", "P95 wait\nthen")
+    sizes = ({**group, "name": f"{group['name']} GPU{'' if group['name'] == '1' else 's'}"} for group in row["by_size"])
+    for group in (*sizes, *row["by_group"]):
+        change = "-" if group["change"] is None else f"{100 * group['change']:+.0f} %"
+        worse = group["change"] is not None and group["change"] > 0.05
+        times = [duration(group[when][key]) for key in ("mean", "p95") for when in ("before", "after")]
+        marked = Text(change, style="red" if worse else "")
+        made.add_row(group["name"][:NAME], f"{group['jobs']:,}", *times[:2], marked, *times[2:])
+    return made

@@ -1,0 +1,117 @@
+"""What the numbers say, in sentences: how far the simulation is to be believed, and what each advice is for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shunter.advice import conf
+from shunter.advice.advising import Question
+from shunter.advice.candidates import lines
+from shunter.cluster import Cluster
+from shunter.report.tables import duration, share
+
+MUCH = 0.2  # shares above this are worth a sentence
+
+
+def trust(found: Mapping[str, Any]) -> str:
+    """One sentence on how near simulated waits are to recorded ones."""
+    if not found["jobs"]:
+        return "The history has no recorded waits, so nobody knows how near the simulation is to what happened."
+    rank, interval = found["rank_correlation"], found["rank_interval"]
+    sure = "" if interval["low"] is None else f" (95 % interval {interval['low']:.2f} to {interval['high']:.2f})"
+    order = "can't be told" if rank is None else f"is {rank:.2f}{sure}"
+    return (
+        f"The rank correlation of simulated with recorded waits {order}; {share(found['within_factor_2'])} of waits are"
+        f" within a factor of 2, or both under a minute; the mean is {duration(found['simulated_wait_s']['mean'])}"
+        f" where {duration(found['recorded_wait_s']['mean'])} was recorded, the mean error"
+        f" {duration(found['mean_abs_error_s'])}, the median error {duration(found['median_abs_error_s'])}."
+    )
+
+
+def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]) -> list[str]:
+    """Where the rest comes from, as far as the record tells."""
+    if not found["jobs"]:
+        return []
+    record, causes = found["record"], found["causes"]
+    only, also = causes["only_recorded"], causes["only_simulated"]
+    sentences = [
+        (record["share_with_room"] > MUCH, _room(record, cluster)),
+        (
+            record["over_capacity"] > 0.001,
+            f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the cluster: it was"
+            " larger than its file says, or GPUs were shared.",
+        ),
+        (
+            only["jobs"] > 0,
+            f"{only['jobs']:,} jobs waited more than a minute (half of them over {duration(only['median_s'])}) and"
+            f" start at once in the simulation: they are {share(only['share_of_recorded_wait'])} of all recorded"
+            " waiting.",
+        ),
+        (
+            also["jobs"] > 0,
+            f"{also['jobs']:,} jobs began within a minute and wait longer in the simulation: they are"
+            f" {share(also['share_of_simulated_wait'])} of all simulated waiting.",
+        ),
+        (
+            causes["share_of_error_by_top_users"] > 0.5 and causes["users"] > 3,
+            f"Three users of {causes['users']:,} make {share(causes['share_of_error_by_top_users'])} of the error:"
+            " limits on what one user may run, or jobs sent in large batches, are likely.",
+        ),
+        (
+            causes["shortest_recorded_s"] >= 1,
+            f"Even jobs that wait for nothing take {duration(causes['shortest_recorded_s'])} to begin; here they take"
+            " no time.",
+        ),
+        *((True, f"Not in the simulation: {remark}.") for remark in remarks if remark.startswith("left out")),
+    ]
+    return [text for holds, text in sentences if holds]
+
+
+def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
+    half = record["in_use_while_waiting"]["p50"]
+    smaller = ""
+    if half < 0.97:
+        smaller = (
+            f" While jobs waited, {half * cluster.gpus:,.0f} of {cluster.gpus:,} GPUs were in use (median): if the"
+            " others were not to be had, a cluster file without them is the better model."
+        )
+    return (
+        f"{share(record['share_with_room'])} of all recorded waiting went by while the record itself has enough GPUs"
+        " free for the job that waited. The order of the queue can't explain that; nodes that were down or reserved,"
+        f" quotas, GPUs in fragments, and CPUs or memory that ran out can.{smaller}"
+    )
+
+
+def gain(row: Mapping[str, Any], present: Mapping[str, Any]) -> str:
+    """What a policy buys and costs, in one sentence."""
+    before, after = present["wait_s"], row["wait_s"]
+    parts = [f"{name} {duration(before[key])} → {duration(after[key])}" for name, key in _POINTS]
+    losers = row["losers"]
+    worst = losers["worst_user"]
+    lost = f"{share(losers['jobs'])} of jobs wait over 10 minutes longer, {share(losers['users'])} of users wait longer"
+    most = f", most of all '{worst['name']}' (+{duration(worst['mean_s'])} a job)" if worst["mean_s"] > 0 else ""
+    return f"Waits: {', '.join(parts)}. Who loses: {lost}{most}."
+
+
+_POINTS = (("mean", "mean"), ("P95", "p95"), ("P99", "p99"))
+
+
+def earlier(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
+    """Whether the gain was there on the days before, too."""
+    if before is None:
+        return "The history is too short to look at the days before."
+    change = before["policies"][row["policy"]]["mean_change"]
+    if change is None:
+        return "On the days before, nobody waited."
+    return f"On the days before, on which it was not chosen, the mean wait changes by {100 * change:+.0f} %."
+
+
+def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:
+    """What to do for it: a diff of slurm.conf, or the controller's command."""
+    if not row["changes"]:
+        policy, past = shlex.quote(row["policy"]), shlex.quote(history)
+        return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}
+    before = conf.of_settings(lines(question.site.priority, question.site.scheduler)) if own_file is None else own_file
+    return {"diff": conf.diff(before, conf.changed(before, row["changes"]))}

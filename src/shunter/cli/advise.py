@@ -1,0 +1,182 @@
+"""``shunter advise``: from a cluster's own history to what could be done better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shunter.cli.console import (
+    ClusterOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    SeedOption,
+    learn,
+    note,
+    policy_names,
+    print_json,
+    progress,
+    show,
+)
+from shunter.errors import InputError, RunError
+
+if TYPE_CHECKING:
+    from shunter.advice.advising import Question
+    from shunter.scenes import Scene
+    from shunter.slurm.site import Site
+
+EXAMPLES = """Examples:
+
+shunter advise site/jobs.parquet --cluster site/cluster.toml   # what 'shunter slurm import' wrote
+
+shunter advise jobs.csv --cluster 40x8 --base fifo:backfill=easy --days 60 --output advice.html
+
+shunter advise site/jobs.parquet -c site/cluster.toml --slurm-conf /etc/slurm/slurm.conf --goal tail
+"""
+
+
+def _goals(incomplete: str) -> list[str]:
+    return [goal for goal in ("wait", "users", "tail", "slowdown") if goal.startswith(incomplete)]
+
+
+def advise(  # noqa: PLR0913, PLR0917  one argument per option
+    history: Annotated[str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits.")],
+    cluster: ClusterOption = None,
+    site: Annotated[
+        Path | None,
+        typer.Option("--site", metavar="FILE", help="What Slurm goes by. [site.toml beside the cluster file]"),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base", metavar="P", autocompletion=policy_names,
+            help="What is done now, as a policy; for a history that is not Slurm's.",
+        ),
+    ] = None,
+    days: Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")] = 30,
+    warmup: Annotated[
+        float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
+    ] = 7,
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
+            help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
+        ),
+    ] = "wait",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
+    ] = None,
+    preemption: Annotated[
+        bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
+    ] = False,
+    slurm_conf: Annotated[
+        Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
+    ] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    seed: SeedOption = 0,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:  # fmt: skip
+    """Replay a history under what is done now, compare other policies and settings, and print the three best.
+
+    First it says how far simulated waits are from recorded ones. Then, on the last days, it compares settings that
+    Slurm itself has and policies that only the controller can run. In the end it prints what each of the best buys and
+    costs, with a diff of slurm.conf or the controller's command.
+    """
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster site/cluster.toml, or --cluster 40x8")
+
+    from shunter import scenes
+    from shunter.advice import advising
+
+    file = _page_file(output, force)
+    text = _text(slurm_conf)
+    question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
+    advising.check(question)
+    policies = [question.base, *(one.policy for one in advising.options(question))]
+    scene = scenes.scene(history, cluster, policies, format, on_bad_row or "fail")
+    for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
+        note(remark)
+    record, waits = _advice(history, scene, question, text)
+    if file is not None:
+        from shunter.advice.page import advice_page
+        from shunter.report.html.files import write_file
+
+        write_file(file, advice_page(record, *waits))
+        note(f"{file} (open it in a browser)", "report")
+    if json:
+        print_json(record)
+        return
+    from shunter.advice.view import advice_view
+
+    show(advice_view(record))
+
+
+def _page_file(output: Path | None, force: bool) -> Path | None:
+    from shunter.report.html.files import check_file
+
+    if output is not None:
+        check_file(output, force)
+    return output
+
+
+def _text(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: can't be read ({error.strerror}); check the path") from None
+
+
+def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) -> Question:
+    """What is done now: as ``--base`` says, or as the site's settings do."""
+    from shunter.advice.advising import Question
+    from shunter.advice.candidates import site_of
+
+    found = _site(cluster, given)
+    if found is None and base is None:
+        raise RunError(
+            "what is done now is not known: give --site site.toml ('shunter slurm import' writes it), or say it with"
+            " --base, such as --base fifo:backfill=easy"
+        )
+    text = base or (found.policy if found else "")
+    return Question(text, found or site_of(text), *rest)
+
+
+def _site(cluster: str, given: Path | None) -> Site | None:
+    from shunter.slurm import site as sites
+
+    beside = Path(cluster).parent / "site.toml" if cluster.endswith(".toml") else None
+    path = given or (beside if beside is not None and beside.is_file() else None)
+    return sites.read(path) if path else None
+
+
+def _advice(history: str, scene: Scene, question: Question, conf: str | None) -> tuple[dict[str, Any], Any]:
+    """Everything, step by step, each with its bar."""
+    from shunter.advice import advising, telling
+
+    with progress("replaying the history") as tell:
+        found, simulated = advising.replayed(scene, question, tell)
+    window = advising.window(scene.trace, scene.cluster, question)
+    if window is None:
+        raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
+    learn(window.scene, [one.policy for one in advising.options(question)])
+    with progress("comparing") as tell:
+        rows = advising.compared(window, question, tell)
+    chosen = advising.best(rows, question.goal)
+    names = [row["policy"] for row in chosen]
+    with progress("looking at the days before") as tell:
+        before = advising.held_before(scene.trace, scene.cluster, question, window.begin, names, tell)
+    answer = telling.Answer(history, scene, question, found, window, rows, chosen, before)
+    return telling.record(answer, conf), telling.both_waits(scene.trace, simulated)

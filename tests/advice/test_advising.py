@@ -1,0 +1,166 @@
+"""Advice from end to end, on a history of which everything is known: the simulator wrote it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import shunter
+from shunter import scenes, traces
+from shunter.advice import advising
+from shunter.advice.candidates import Candidate, site_of
+from shunter.advice.words import explained, gain, trust
+from shunter.cli.main import app
+from shunter.errors import RunError
+
+BASE = "fifo:backfill=easy"
+CHOSEN = [
+    Candidate("sjf:backfill=easy", "shortest first"),
+    Candidate("multifactor:age=100,fairshare=0,size=1000,favor_small=true,backfill=easy", "small jobs first",
+              {"PriorityType": "priority/multifactor", "PriorityFavorSmall": "YES"}),
+    Candidate("largest", "largest first"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """Jobs of some weeks with the waits that they had under the base policy."""
+    path = tmp_path_factory.mktemp("history") / "jobs.parquet"
+    traces.write(shunter.simulate("synthetic:jobs=1500,gpus=32,load=0.8,seed=5", "4x8", BASE).recorded, path)
+    return path
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(advising, "candidates", lambda *_: list(CHOSEN))
+
+
+def question(base=BASE, **more):
+    return advising.Question(base, site_of(base), **({"days": 2, "warmup": 1, "workers": 1} | more))
+
+
+def test_a_history_of_the_simulators_own_is_found_again_exactly(history):
+    scene = scenes.scene(str(history), "4x8")
+    found, waits = advising.replayed(scene, question())
+    assert found["rank_correlation"] == pytest.approx(1)
+    assert (found["mean_abs_error_s"], found["within_factor_2"]) == (0, 1)
+    assert (waits == scene.trace.recorded_wait).all()
+    assert explained(found, scene.cluster, ()) == []
+    assert "is 1.00" in trust(found)
+
+
+def test_another_present_or_another_cluster_is_seen_to_be_wrong(history):
+    for cluster, base in (("4x8", "lifo"), ("6x8", BASE)):
+        scene = scenes.scene(str(history), cluster)
+        found, _ = advising.replayed(scene, question(base))
+        assert found["rank_correlation"] < 0.9
+        assert found["mean_abs_error_s"] > 60
+    told = " ".join(explained(found, scene.cluster, ("left out 3 jobs that asked for no GPU",)))
+    assert "of all recorded waiting went by while the record itself has enough GPUs free" in told
+    assert "of 48 GPUs were in use (median)" in told
+    assert "Not in the simulation: left out 3 jobs that asked for no GPU." in told
+
+
+@pytest.mark.usefixtures("few")
+def test_policies_are_compared_on_the_last_days_after_a_warm_up(history):
+    trace = traces.read(history)
+    found = advising.window(trace, shunter.simulate(trace, "4x8", BASE).cluster, question())
+    last = int(trace.submit[-1]) + 1
+    assert found.begin == last - 2 * 86_400_000
+    assert found.scene.trace.submit[0] >= last - 3 * 86_400_000
+    assert found.scene.history is not None
+    assert (found.counted.submit >= found.begin).all()
+    assert len(found.rows) < len(found.scene.trace) < len(trace)
+
+
+@pytest.mark.usefixtures("few")
+def test_the_best_are_better_and_one_of_them_is_slurms_own(history):
+    trace, asked = traces.read(history), question()
+    cluster = scenes.scene(trace, "4x8").cluster
+    rows = advising.compared(advising.window(trace, cluster, asked), asked)
+    assert rows[0]["policy"] == BASE
+    best = advising.best(rows, "wait")
+    assert [row["policy"].partition(":")[0] for row in best] == ["multifactor", "sjf"]
+    assert best[0]["wait_s"]["mean"] < best[1]["wait_s"]["mean"] < rows[0]["wait_s"]["mean"]
+    assert "Waits: mean" in gain(best[0], rows[0])
+
+
+def row(mean, p99, by_slurm=False, name="x"):
+    return {"policy": name, "wait_s": {"mean": mean, "p99": p99}, "by_slurm": by_slurm, "slowdown": 1, "user_wait_s": 1}
+
+
+def test_a_long_tail_comes_last_and_slurms_own_comes_in():
+    present = row(1000, 5000, True)
+    rows = [present, *sorted(
+        [row(100, 9000, name="tail"), row(500, 4000, name="a"), row(600, 4000, name="b"), row(700, 4000, name="c"),
+         row(800, 4000, True, name="slurm"), row(1200, 4000, True, name="worse")],
+        key=lambda one: advising.order(one, present, "wait"),
+    )]  # fmt: skip
+    assert rows[-1]["policy"] == "tail"
+    assert [one["policy"] for one in advising.best(rows, "wait")] == ["a", "b", "slurm"]
+    assert [one["policy"] for one in advising.best([present, row(2000, 9000)], "wait")] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "why"), [({"goal": "best"}, "there is no goal 'best'"), ({"days": 0}, "--days must be > 0")]
+)
+def test_what_can_not_be_asked_is_refused(more, why):
+    with pytest.raises(RunError, match=why):
+        advising.check(question(**more))
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["advise", *map(str, arguments)], prog_name="shunter", env={"COLUMNS": "100"})
+
+
+@pytest.mark.usefixtures("few")
+def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
+    (tmp_path / "slurm.conf").write_text("ClusterName=own\nPriorityType=priority/basic\n")
+    common = (history, "--cluster", "4x8", "--base", BASE, "--days", 2, "--warmup", 1, "--workers", 1)
+    page = tmp_path / "advice.html"
+    done = run(*common, "--json", "--output", page, "--slurm-conf", tmp_path / "slurm.conf")
+    assert done.exit_code == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["validity"]["rank_correlation"] == pytest.approx(1)
+    assert record["window"]["jobs"] == sum(group["jobs"] for group in record["compared"][0]["by_size"])
+    actions = {row["policy"].partition(":")[0]: row["action"] for row in record["best"]}
+    assert actions["sjf"]["command"] == (
+        f"shunter slurm run --policy sjf:backfill=easy --history {history} --mode watch"
+    )
+    assert "-PriorityType=priority/basic\n+PriorityType=priority/multifactor\n" in actions["multifactor"]["diff"]
+    assert " ClusterName=own" in actions["multifactor"]["diff"]
+
+    opened = visit(page.read_text(encoding="utf-8"), viewport={"width": 1100, "height": 900})
+    assert opened.locator("h2").all_inner_texts() == [
+        "What is best", "How far to believe it", "What was compared", "What was run",
+    ]  # fmt: skip
+    assert opened.locator("figure.chart .plot svg").count() == 1
+    assert opened.locator("svg.plane").count() == 1
+    assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+    told = run(*common)
+    assert told.exit_code == 0, told.stderr
+    assert max(len(line) for line in told.stdout.splitlines()) <= 100
+    assert "3. What is best" in told.stdout
+    assert "+PriorityFavorSmall=YES" in told.stdout
+
+
+def test_what_is_done_now_must_be_known(history):
+    done = run(history, "--cluster", "4x8")
+    assert done.exit_code == 2
+    assert "--base fifo:backfill=easy" in " ".join(done.stderr.split())
+    assert run(history).exit_code == 2
+
+
+@pytest.mark.usefixtures("few")
+def test_settings_beside_the_cluster_file_are_found(history, tmp_path):
+    (tmp_path / "cluster.toml").write_text("[[nodes]]\ncount = 4\ngpus = 8\n")
+    (tmp_path / "site.toml").write_text('[priority]\ntype = "priority/basic"\n\n[scheduler]\ntype = "sched/builtin"\n')
+    done = run(history, "--cluster", tmp_path / "cluster.toml", "--days", 2, "--warmup", 1, "--workers", 1, "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["base"] == "fifo"
