@@ -23,7 +23,7 @@ from shunter.slurm.guard import Guard, Tolerance, Window, base_of, handed_back
 from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.levers import Order
 from shunter.slurm.running import Settings, guarded
-from shunter.slurm.snapshot import Job, Node, Snapshot
+from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
 
 NOW = 1_700_000_000_000
 SECOND = 1000
@@ -213,7 +213,7 @@ class Recording(Client):
 def controller(tmp_path, monkeypatch):
     monkeypatch.setattr(guarding, "COST", 0)
     book = Journal(tmp_path / "j.db")
-    yield Controller(Recording(), book, mode=Mode.ACT)
+    yield Controller(Watcher(Recording()), book, mode=Mode.ACT)
     book.close()
 
 

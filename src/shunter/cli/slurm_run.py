@@ -134,7 +134,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
             stack.callback(log.close)
             followers.append(log.seen)
         control(
-            policy_named(policy), client, journal, settings, history=past,
+            policy_named(policy), client, journal, settings, stop=stop, history=past,
             told=_each(followers), away=_each(aways),
         )  # fmt: skip
 

@@ -89,6 +89,8 @@ class Window:
         """See who has come, started, ended, or left without having run."""
         present = {job.id: job for job in snapshot.jobs if job.gpus + job.shards > 0}
         for name, job in present.items():
+            if self.jobs.get(name) is job:
+                continue  # as it was: a snapshot keeps what has not changed
             if name in self.warm:
                 self.warm[name] = job
             elif name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
@@ -148,7 +150,9 @@ class Window:
         )  # fmt: skip
         replica.simulator.run(base, until=self.last)
         started = replica.simulator.world.jobs[w.STARTED]
-        return {name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0}
+        return {
+            name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0
+        }
 
     def durations(self) -> dict[str, int]:
         """How long each job runs: as it did where it has ended, else as it is expected to, and no less than so far."""
