@@ -160,6 +160,19 @@ def test_jobs_cancelled_while_they_waited_are_in_neither_world():
     assert window.shadow(policy("fifo")) == window.starts
 
 
+def test_a_job_that_ran_at_first_ends_when_it_ends_is_queued_again_or_is_no_longer_told_of():
+    base = jobs_of([1] * 3, gpus=1)
+    ran = [replace(job, state="RUNNING", start=NOW - 1000, ran=1000, nodes=("n1",)) for job in base]
+    no_gpus = replace(ran[0], id="77", gpus=0)
+    window = Window(Snapshot(NOW, (*ran, no_gpus), NODES))
+    assert set(window.warm) == {"1", "2", "3"}
+    ended = replace(ran[0], state="FAILED", end=NOW + 5000)
+    window.note(Snapshot(NOW + 9000, (ended, base[1]), NODES))
+    window.note(Snapshot(NOW + 19_000, (base[1],), NODES))
+    assert window.durations() == {"1": 6000, "2": 10_000, "3": 10_000}
+    assert window.jobs == {}
+
+
 def test_nothing_is_said_of_few_jobs_or_none():
     window = Window(Snapshot(NOW, (), NODES))
     assert window.verdict(policy("fifo")) is None
@@ -312,10 +325,11 @@ def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_
     journal = tmp_path / "j.db"
     command = [sys.executable, "-m", "shunter", "slurm", "run", "-p", "ljf:estimate=limit", "--mode", "act"]
     options = ["--guard-base", "fifo", "--guard-margin", "0", "--guard-slack", "2", "--guard-patience", "2"]
-    process = subprocess.Popen(
-        [*command, *options, "--interval", "1", "--poll", "0.5", "--journal", str(journal)], text=True,
-        env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [*command, *options, "--interval", "1", "--poll", "0.5", "--journal", str(journal)],
+            env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
     try:
         assert wait(journal.exists, 60)
         book = Journal(journal)
@@ -324,8 +338,10 @@ def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_
         assert wait(lambda: book.last_event("guard") is not None, 30)
         assert wait(lambda: not book.in_force(), 5)
         assert set(lab.run("squeue", "-h", "-t", "PD", "-O", "nice:12").split()) <= {"0"}
-    finally:
+        assert wait(lambda: "HANDED BACK" in (tmp_path / "said").read_text(), 5)
         process.terminate()
-        said = process.communicate(timeout=20)[1]
-    assert "HANDED BACK" in said
-    book.close()
+        assert process.wait(20) == 0
+        book.close()
+    finally:
+        process.kill()
+        process.wait()

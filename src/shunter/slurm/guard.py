@@ -79,7 +79,7 @@ class Window:
     def __init__(self, begin: Snapshot) -> None:
         self.begin = begin
         self.last = begin.now
-        self.warm = {job.id: job for job in begin.jobs if job.runs}  # as last seen
+        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
         self.jobs: dict[str, Job] = {}  # who waited or came, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
@@ -87,21 +87,20 @@ class Window:
 
     def note(self, snapshot: Snapshot) -> None:
         """See who has come, started, ended, or left without having run."""
-        present = {job.id: job for job in snapshot.jobs if job.gpus + job.shards > 0}
+        present = {job.id: job for job in snapshot.jobs if _has_gpus(job)}
         for name, job in present.items():
-            if self.jobs.get(name) is job:
+            if self.jobs.get(name) is job or name in self.warm:
                 continue  # as it was: a snapshot keeps what has not changed
-            if name in self.warm:
-                self.warm[name] = job
-            elif name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
+            if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
                 self._see(job, snapshot.now)
-        for known in (self.warm, self.jobs):
-            for name, job in list(known.items()):
-                if name not in present and not job.over and job.runs:
-                    known[name] = job.ended_at(snapshot.now)
-                elif (job.over and not job.nodes) or (name not in present and job.state == "PENDING"):
-                    del known[name]  # cancelled while it waited: in neither world
-                    self.arrivals.pop(name, None)
+        for name, job in self.warm.items():
+            if not job.over:
+                self.warm[name] = _later(job, present.get(name), snapshot.now)
+        for name, job in list(self.jobs.items()):
+            if name not in present and job.runs:
+                self.jobs[name] = job.ended_at(snapshot.now)
+            elif (job.over and not job.nodes) or (name not in present and job.state == "PENDING"):
+                del self.jobs[name], self.arrivals[name]  # cancelled while it waited: in neither world
         self.last = snapshot.now
 
     def _see(self, job: Job, now: int) -> None:
@@ -170,6 +169,15 @@ class Window:
         seen = (*self.jobs.values(), *self.warm.values())
         shares = [_ran(job) / job.limit for job in seen if _ran(job) and job.limit]
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
+
+
+def _has_gpus(job: Job) -> bool:
+    return job.gpus + job.shards > 0
+
+
+def _later(ran: Job, now: Job | None, at: int) -> Job:
+    """What has become of a job that ran; one that was queued again, or is not told of any more, has ended."""
+    return now if now is not None and (now.runs or (now.over and now.nodes)) else ran.ended_at(at)
 
 
 def _as_it_came(job: Job, at: int) -> Job:
