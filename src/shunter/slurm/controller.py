@@ -7,6 +7,7 @@ in the journal first.  It never cancels a job, and if it stops, Slurm goes on by
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -81,7 +82,9 @@ class Controller:
         if self.mode is Mode.ACT:
             self.journal.live(os.getpid(), self.interval_s)
         respected = self.respect(current.snapshot)
+        begun = time.perf_counter()
         orders = [] if self.paused else self.orders(current)
+        current.took_s += time.perf_counter() - begun
         urgent = orders[: self.bounds.changes]
         outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected, paused=self.paused)
         if self.mode is Mode.ACT:

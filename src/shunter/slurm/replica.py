@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from shunter import world as w
@@ -172,6 +173,7 @@ def divided(count: int, room: Sequence[int]) -> list[int]:
     return given
 
 
+@lru_cache(maxsize=65_536)
 def number_of(job_id: str) -> tuple[int, ...]:
     """Job ids in the order in which Slurm gave them."""
     return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in job_id.replace("+", "_").split("_"))

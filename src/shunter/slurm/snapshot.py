@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from shunter.files import whole
 from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
 from shunter.slurm.hostlist import expand
-from shunter.slurm.tres import Resources, gres, resources
+from shunter.slurm.tres import REMEMBERED, Resources, gres, resources
 
 JOB_FIELDS = [
     "JobID",
@@ -275,7 +276,7 @@ def _jobs(values: list[str]) -> Iterable[Job]:
     """The jobs of one record: a waiting array is one record and many jobs."""
     if len(values) != len(JOB_FIELDS):
         raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
-    said = dict(zip(JOB_FIELDS, (value.strip() for value in values), strict=True))
+    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
     job = _job(said)
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
@@ -354,6 +355,7 @@ def _gpus(said: Mapping[str, str], has: Resources) -> tuple[int, str, int]:
     return has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _time(text: str) -> int:
     """A time in UTC as ms since 1970; -1 where there is none."""
     if text in ("N/A", "NONE", "Unknown", "(null)", ""):
@@ -364,6 +366,7 @@ def _time(text: str) -> int:
         raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
 
 
+@lru_cache(maxsize=REMEMBERED)
 def length_ms(text: str) -> int:
     """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
