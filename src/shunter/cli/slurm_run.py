@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shunter.slurm.controller import Outcome
 
 T = TypeVar("T")
+GUARDS = ("on", "watch", "off")
 EXAMPLES = """Examples:
 
 shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
@@ -67,6 +68,16 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     audit_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
     ] = None,
+    guard: Annotated[
+        str, typer.Option(metavar="on|watch|off", help="Hand the jobs back if they wait longer than without us.")
+    ] = "on",
+    guard_base: Annotated[
+        str, typer.Option(metavar="P", help="What they would have without us; else what Slurm's configuration says.")
+    ] = "",
+    guard_margin: Annotated[float, typer.Option(min=0, help="So much longer, as a share, they may wait.")] = 0.2,
+    guard_slack: Annotated[float, typer.Option(min=0, help="And so many seconds.")] = 60.0,
+    guard_patience: Annotated[int, typer.Option(min=1, help="Checks in a row; one every five intervals.")] = 6,
+    resume: Annotated[bool, typer.Option("--resume", help="Act again after the guard has handed jobs back.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
@@ -81,6 +92,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.slurm.client import Client
     from shunter.slurm.controller import Bounds, Mode
     from shunter.slurm.exposition import Server
+    from shunter.slurm.guard import Tolerance
     from shunter.slurm.levers import levers_from
     from shunter.slurm.metrics import Metrics
     from shunter.slurm.running import Settings
@@ -88,6 +100,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
 
     if mode not in tuple(Mode):
         raise SlurmError(f"there is no mode '{mode}'; {did_you_mean(mode, Mode)}")
+    if guard not in GUARDS:
+        raise SlurmError(f"--guard must be {', '.join(GUARDS)}, got '{guard}'; {did_you_mean(guard, GUARDS)}")
     settings = Settings(
         Mode(mode),
         Rhythm(interval, min(poll, interval)),
@@ -95,6 +109,10 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         levers_from(levers),
         Bounds(max_changes, lift=lift),
         rounds,
+        None
+        if guard == "off"
+        else Tolerance(guard_margin, guard_slack, 5 * interval, guard_patience, guard == "on", guard_base),
+        resume,
     )
     from shunter import traces
 
@@ -116,7 +134,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
             stack.callback(log.close)
             followers.append(log.seen)
         control(
-            policy_named(policy), client, journal, settings, history=past,
+            policy_named(policy), client, journal, settings, stop=stop, history=past,
             told=_each(followers), away=_each(aways),
         )  # fmt: skip
 
@@ -136,6 +154,8 @@ def _tell(outcome: Outcome) -> None:
     said = f"round {current.number}: {len(current.view.pending)} wait, {len(current.view.running)} run; "
     verb = f"changed {outcome.done}" if outcome.done or outcome.failed else f"would change {len(outcome.orders)}"
     note(f"{said}{verb}, {outcome.postponed} put off ({current.took_s:.2f} s)", time.strftime("%H:%M:%S"), "dim")
+    if outcome.paused:
+        note(f"{outcome.paused}. It only watches; --resume takes them in hand again", "HANDED BACK", "bold red")
     for order in outcome.orders:
         for command in order.commands():
             typer.echo(" ".join(command) + f"   # {order.why}")
@@ -158,6 +178,8 @@ def _tell_json(outcome: Outcome) -> None:
             "done": outcome.done,
             "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in outcome.failed],
             "respected": outcome.respected,
+            "paused": outcome.paused,
+            "guard_ratio": outcome.ratio,
         }
     )
 

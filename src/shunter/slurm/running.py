@@ -15,6 +15,7 @@ from shunter.protocols import Policy
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
+from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.releasing import release
@@ -34,6 +35,8 @@ class Settings:
     levers: Levers = frozenset({"nice"})
     bounds: Bounds = field(default_factory=Bounds)
     rounds: int = 0  # stop after so many; 0: never
+    guard: Tolerance | None = None  # None: nobody compares
+    resume: bool = False  # after a guard has handed the jobs back
 
 
 def run(
@@ -62,7 +65,7 @@ def run(
         )  # fmt: skip
         if settings.mode is Mode.ACT:
             book.live(os.getpid(), settings.rhythm.interval_s)
-            controller.told = attended(controller, told)
+            controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
@@ -75,6 +78,24 @@ def run(
         book.tell("end", "stopped")
     finally:
         book.close()
+
+
+def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """The guard sees each round first; what one of an earlier run has handed back stays so unless somebody resumes."""
+    book = controller.journal
+    controller.paused = handed_back(book)
+    if controller.paused and settings.resume:
+        controller.paused = ""
+        book.tell("resume", "taken in hand again")
+    if settings.guard is None:
+        return told
+    guard = Guard(controller, settings.guard)
+
+    def tell(outcome: Outcome) -> None:
+        guard.seen(outcome)
+        told(outcome)
+
+    return tell
 
 
 def attended(controller: Controller, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
