@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 import time
@@ -120,7 +121,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
-    client, followers, aways = Client(), [_tell_json if json else _tell], [_tell_away]
+    client, followers, aways = Client(), [_tell_json if json else _teller(mode)], [_tell_away]
     with ExitStack() as stack:
         if metrics_port is not None:
             numbers = Metrics(client)
@@ -149,20 +150,33 @@ def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
     return tell
 
 
-def _tell(outcome: Outcome) -> None:
-    current = outcome.round
-    said = f"round {current.number}: {len(current.view.pending)} wait, {len(current.view.running)} run; "
-    verb = f"changed {outcome.done}" if outcome.done or outcome.failed else f"would change {len(outcome.orders)}"
-    note(f"{said}{verb}, {outcome.postponed} put off ({current.took_s:.2f} s)", time.strftime("%H:%M:%S"), "dim")
-    if outcome.paused:
-        note(f"{outcome.paused}. It only watches; --resume takes them in hand again", "HANDED BACK", "bold red")
-    for order in outcome.orders:
-        for command in order.commands():
-            typer.echo(" ".join(command) + f"   # {order.why}")
-    for order, why in outcome.failed:
-        note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
-    for handle, why in outcome.respected.items():
-        note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+def _teller(mode: str) -> Callable[[Outcome], None]:
+    """Says what a round came to: in words, or in mode dry-run as the commands that would be run."""
+
+    def tell(outcome: Outcome) -> None:
+        current = outcome.round
+        said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
+        said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
+        later = f", {outcome.postponed} put off" if outcome.postponed else ""
+        note(f"{said}{later} ({current.took_s:.2f} s)", f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
+        jobs = {job.handle: job for job in current.jobs}
+        for order in outcome.orders:
+            user = jobs[order.handle].user if order.handle in jobs else "?"
+            if mode == "dry-run":
+                for command in order.commands():
+                    typer.echo(shlex.join(command))
+            elif mode == "watch":
+                typer.echo(
+                    f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}"
+                )
+        for order, why in outcome.failed:
+            note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
+        for handle, why in outcome.respected.items():
+            note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+        if outcome.paused:
+            note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
+
+    return tell
 
 
 def _tell_json(outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ in the journal first.  It never cancels a job, and if it stops, Slurm goes on by
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
+FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
@@ -176,23 +178,26 @@ class Controller:
     # -- doing it
 
     def act(self, number: int, orders: Sequence[Order], outcome: Outcome) -> None:
-        """Do these, each written down first; when Slurm does not answer, the rest is abandoned."""
-        acts = self.journal.intend(number, orders)
-        silence = ""
+        """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
+        ended = ""
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
-            for act in acts:
-                if silence:
-                    self.journal.settle(act, ABANDONED, silence)
-                    outcome.failed.append((act.order, silence))
+            for act in self.journal.intend(number, orders):
+                if ended:
+                    self.journal.settle(act, ABANDONED, ended)
+                    outcome.failed.append((act.order, ended))
                     continue
                 try:
                     pull(self.client, act.order.commands())
                 except UnreachableError as error:
-                    silence = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
-                    outcome.failed.append((act.order, silence))
+                    ended = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
+                    outcome.failed.append((act.order, ended))
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))
                     outcome.failed.append((act.order, str(error)))
+                    if FORBIDDEN.search(str(error)):
+                        ended = self.paused = outcome.paused = (
+                            f"this account may not change the jobs of others: {error}"
+                        )
                 else:
                     self.journal.settle(act, DONE)
                     outcome.done += 1

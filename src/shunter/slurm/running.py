@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,7 @@ def run(
             history=history, rounds=settings.rounds,
         )  # fmt: skip
         if settings.mode is Mode.ACT:
+            refuse_a_second(book)
             book.live(os.getpid(), settings.rhythm.interval_s)
             controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
@@ -78,6 +80,16 @@ def run(
         book.tell("end", "stopped")
     finally:
         book.close()
+
+
+def refuse_a_second(book: Journal) -> None:
+    """One controller acts at a time."""
+    life = book.life()
+    if life is None or life[0] == os.getpid():
+        return
+    pid, at, interval = life
+    if time.time() - at < 3 * interval and Path(f"/proc/{pid}").exists():
+        raise SlurmError(f"{book.path}: another controller acts, process {pid}; stop it first, or only watch")
 
 
 def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
