@@ -47,7 +47,7 @@ def test_a_history_of_the_simulators_own_is_found_again_exactly(history):
     assert found["rank_correlation"] == pytest.approx(1)
     assert (found["mean_abs_error_s"], found["within_factor_2"]) == (0, 1)
     assert (waits == scene.trace.recorded_wait).all()
-    assert explained(found, scene.cluster, ()) == []
+    assert explained(found, scene.cluster, BASE, ()) == []
     assert "is 1.00" in trust(found)
 
 
@@ -57,7 +57,7 @@ def test_another_present_or_another_cluster_is_seen_to_be_wrong(history):
         found, _ = advising.replayed(scene, question(base))
         assert found["rank_correlation"] < 0.9
         assert found["mean_abs_error_s"] > 60
-    told = " ".join(explained(found, scene.cluster, ("left out 3 jobs that asked for no GPU",)))
+    told = " ".join(explained(found, scene.cluster, BASE, ("left out 3 jobs that asked for no GPU",)))
     assert "of all recorded waiting went by while the record itself has enough GPUs free" in told
     assert "of 48 GPUs were in use (median)" in told
     assert "Not in the simulation: left out 3 jobs that asked for no GPU." in told

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import waiting_with_room
+from shunter.advice.record import passed, waiting_with_room
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.predictors.evaluating import ranks
@@ -115,6 +115,7 @@ def _causes(trace: Trace, simulated: I64) -> dict[str, Any]:
             "jobs": int(only_simulated.sum()),
             "share_of_simulated_wait": float(simulated[only_simulated].sum() / max(1, simulated.sum())),
         },
+        "passed": {"jobs": passed(trace), "same_user": passed(trace, same_user=True)},
         "shortest_recorded_s": float(np.percentile(recorded, 5)) / 1000,
         "users": len(by_user),
         "share_of_error_by_top_users": float(top),

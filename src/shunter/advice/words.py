@@ -30,7 +30,7 @@ def trust(found: Mapping[str, Any]) -> str:
     )
 
 
-def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]) -> list[str]:
+def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Sequence[str]) -> list[str]:
     """Where the rest comes from, as far as the record tells."""
     if not found["jobs"]:
         return []
@@ -53,6 +53,12 @@ def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]
             also["jobs"] > 0,
             f"{also['jobs']:,} jobs began within a minute and wait longer in the simulation: they are"
             f" {share(also['share_of_simulated_wait'])} of all simulated waiting.",
+        ),
+        (
+            base.partition(":")[0] == "fifo" and causes["passed"]["jobs"] > 0.01,
+            f"{share(causes['passed']['jobs'])} of jobs began before one that had come earlier and asked for the same"
+            f" GPUs and the same time (for {share(causes['passed']['same_user'])} it was of the same user): the order"
+            " was not that of submission alone; limits per user, dependencies and several queues do that.",
         ),
         (
             causes["share_of_error_by_top_users"] > 0.5 and causes["users"] > 3,

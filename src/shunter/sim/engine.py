@@ -161,6 +161,10 @@ class Simulator:
             self._empty_log()
         return self._view()
 
+    def reconsider(self) -> None:
+        """Let the policy decide at this very instant, although nothing new happens at it."""
+        self._state.counts[state.MORE] = 1
+
     def apply(self, plan: Plan) -> Sequence[Refusal]:
         """Check the whole plan and do it; if anything is refused, nothing is done. Its reasons are noted either way."""
         if plan.reasons and self.world.clock[w.REASONS]:

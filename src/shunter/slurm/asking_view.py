@@ -26,10 +26,15 @@ def moment(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
+def counted(count: int, what: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def described(job: Job) -> str:
     """What a job asks for."""
-    kind = f" {job.gpu_type}" if job.gpu_type else ""
-    what = f"{job.gpus}{kind} GPU{'' if job.gpus == 1 else 's'}" if job.gpus else f"{job.shards} shards of a GPU"
+    kind = f"{job.gpu_type} " if job.gpu_type else ""
+    what = counted(job.gpus, f"{kind}GPU") if job.gpus else counted(job.shards, "shard")
     limit = f"limit {duration(job.limit / 1000)}" if job.limit else "no limit"
     return ", ".join(filter(None, [job.user, what, limit, f"partition {job.partition}"]))
 
@@ -120,10 +125,14 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
 
 
 def _needs(job: Job) -> str:
-    beside = [f"{job.cpus} CPUs"] * bool(job.cpus) + [f"{job.mem_mib / 1024:,.0f} GiB of memory"] * bool(job.mem_mib)
+    beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [f"{_memory(job.mem_mib)} of memory"] * bool(job.mem_mib)
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
-    what = f"{job.gpus} GPU{'' if job.gpus == 1 else 's'}{kind}" if job.gpus else f"{job.shards} shards"
+    what = f"{counted(job.gpus, 'GPU')}{kind}" if job.gpus else counted(job.shards, "shard")
     return what + (f" with {' and '.join(beside)}" if beside else "")
+
+
+def _memory(mib: int) -> str:
+    return f"{mib / 1024:,.0f} GiB" if mib >= 1024 else f"{mib} MiB"
 
 
 def _free(found: Why) -> str:
@@ -135,9 +144,8 @@ def _free(found: Why) -> str:
 
 
 def _holder(holder: Holder) -> str:
-    jobs = f"{holder.jobs} job{'' if holder.jobs == 1 else 's'}"
     until = f"until {moment(holder.until)} at the latest" if holder.until else "without a limit"
-    return f"{holder.user}: {holder.gpus} GPU{'' if holder.gpus == 1 else 's'} ({jobs}), {until}"
+    return f"{holder.user}: {counted(holder.gpus, 'GPU')} ({counted(holder.jobs, 'job')}), {until}"
 
 
 def why_record(found: Why) -> dict[str, Any]:

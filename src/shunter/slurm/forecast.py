@@ -6,7 +6,9 @@ the order mostly stays; what fair share and jobs still to come will change in it
 
 from __future__ import annotations
 
+import copy
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -18,10 +20,10 @@ from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
-from shunter.seeding import rng
+from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
-from shunter.slurm.replica import Names, Replica, number_of
+from shunter.slurm.replica import Names, Replica, number_of, placements
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import Site
 from shunter.slurm.snapshot import Job, Snapshot
@@ -31,7 +33,7 @@ from shunter.world import F64, I64
 SAMPLES = 100
 HOUR_MS = 3_600_000
 FARTHEST_MS = 366 * 24 * HOUR_MS  # what has not started by then does not
-LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "can't start as they are", Kind.LIMIT: "kept back by limits"}
+LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "that can't start", Kind.LIMIT: "kept back by limits"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,8 @@ class Outlook:
     def replica(self, *asked: Job) -> Replica:
         """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
         queue, coming, after = self._queue(asked)
-        replica = Replica(self.snapshot, self.machines, Names(), queue, coming=coming, after=after)
+        present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
+        replica = Replica(present, self.machines, Names(), queue, coming=coming, after=after)
         table = replica.simulator.world.jobs
         for place, job in enumerate(self.order(replica.jobs)):
             table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
@@ -98,6 +101,21 @@ class Outlook:
     def machines(self) -> Machines:
         """The nodes."""
         return machines_of(self.snapshot.nodes)
+
+    @cached_property
+    def unseen(self) -> list[Job]:
+        """Jobs in whose place GPUs are in use that no job has which we may see (PrivateData): one for each node."""
+        held = Counter(
+            self.machines.node_of(gpu) for gpus in placements(self.snapshot, self.machines).values() for gpu in gpus
+        )
+        more = [(node, len(node.used) - held[node.name]) for node in self.snapshot.nodes if node.up]
+        now = self.snapshot.now
+        begun = Job("", "", "RUNNING", submit=now, eligible=now, start=now)
+        return [
+            replace(begun, id=f"?{node.name}", gpus=gpus, nodes=(node.name,), partition=",".join(node.partitions))
+            for node, gpus in more
+            if gpus > 0
+        ]
 
     @property
     def policy(self) -> Ranked:
@@ -151,15 +169,14 @@ class Outlook:
 
     def _starts(self, replica: Replica, rows: I64) -> I64:
         """When these jobs start in each sample."""
-        draws = rng(self.seed, "run times").random((len(replica.jobs), self.samples))
-        lengths = np.array([self.run_times.draw(job, levels) for job, levels in zip(replica.jobs, draws, strict=True)])
-        durations = np.maximum(np.ceil(lengths), 1).astype(np.int64)
-        policy = self.policy
+        durations = self.run_times.draws(replica.jobs, self.samples, self.seed)
+        now, policy = replica.simulator, self.policy
+        fresh = now.fork().run(policy, until=now.now - 1)  # what the policy remembers before it has decided anything
 
         def future(sample: int) -> I64:
-            return _started(replica.simulator.fork_with(durations[:, sample].copy()), policy, rows)
+            return _started(now.fork_with(durations[:, sample].copy()), policy, copy.deepcopy(fresh), rows)
 
-        first = [future(0)]  # compiles, if that was not done before
+        first = [future(0)]  # alone: it compiles, if that was not done before
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
@@ -167,22 +184,27 @@ class Outlook:
         """What the forecast takes for granted."""
         waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
         left = [(words, sum(meaning(job).kind == kind for job in waiting)) for kind, words in LEFT_OUT.items()]
+        declared = sum(job.told.run_time_ms > 0 for job in replica.jobs)
+        hidden = sum(job.gpus for job in self.unseen)
         away = [node.name for node in self.snapshot.nodes if not node.up]
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
+            (bool(hidden), f"GPUs in use by jobs that Slurm does not show you ({hidden}) come free as if begun now"),
             (not self.site.backfills, "no backfilling, as the site has it"),
-            (bool(away), f"{len(away)} nodes that are down or drained stay so"),
-            *((count > 0, f"{count} jobs that are {words} stay out of the way") for words, count in left),
+            (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
+            (bool(away), f"nodes down or drained ({len(away)}) stay so"),
+            *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]
         return tuple(text for holds, text in found if holds)
 
 
-def _started(simulator: Simulator, policy: Ranked, rows: I64) -> I64:
+def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
-    memory, begun, ahead = None, simulator.now, HOUR_MS
+    begun, ahead = simulator.now, HOUR_MS
+    simulator.reconsider()
     while True:
-        memory = simulator.run(policy, until=begun + ahead, memory=memory)
+        simulator.run(policy, until=begun + ahead, memory=memory)
         started = simulator.world.jobs[w.STARTED, rows]
         if (started >= 0).all() or simulator.over or ahead >= FARTHEST_MS:
             return np.where(started >= 0, started, w.NEVER)

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from shunter.model import Trace
+from shunter.seeding import rng
 from shunter.slurm.client import Client
 from shunter.slurm.snapshot import Job
-from shunter.world import F64
+from shunter.world import F64, I64
 
 # Run time over limit of AAIC's 124,425 jobs (July to December 2018), at these levels: benchmarks/run_times.py makes
 # the two tables from the trace.
@@ -30,7 +31,11 @@ SECONDS = (
 )  # fmt: skip
 FINE = (np.arange(1000) + 0.5) / 1000
 LIKE = {"name": 5, "user": 20, "all": 50}  # so many ended jobs make a sample: of the same user and name, user, anybody
+LAST = 100  # so many of them, the last to end: habits change
 LEFT = 3  # a running job that has outlived all but fewer of a sample is not like them
+# Jobs of one user and name tend to run alike, long or short: so often in a hundred they draw the same level.  Without
+# that, forecasts are far too sure of themselves, see docs/reference/slurm-asking.md.
+ALIKE = 70
 DAYS = 30  # of accounting that are read
 ENDS = "CD,F,TO,OOM,NF"
 
@@ -63,16 +68,27 @@ class RunTimes:
 
     @classmethod
     def of(cls, ended: Iterable[Ended], source: str) -> RunTimes:
-        """Samples of a history: by user and name, by user, and of all."""
+        """Samples of a history, the last to end last: by user and name, by user, and of all."""
         members: dict[tuple[str, ...], list[Ended]] = {}
         for job in ended:
             for group in (("name", job.user, job.name), ("user", job.user), ("all",)):
                 members.setdefault(group, []).append(job)
-        groups = {group: _sample(jobs) for group, jobs in members.items() if len(jobs) >= LIKE[group[0]]}
+        groups = {group: _sample(jobs[-LAST:]) for group, jobs in members.items() if len(jobs) >= LIKE[group[0]]}
         count = len(members.get(("all",), ()))
         if not groups:
             return cls(f"{cls().source.partition(',')[0]}, since {source} has only {count} ended jobs")
         return cls(f"run times as those of {count:,} ended jobs in {source}", groups)
+
+    def draws(self, jobs: Sequence[Job], samples: int, seed: int) -> I64:
+        """Total run times (ms, one row for each job) in so many samples."""
+        draw = rng(seed, "run times")
+        own, alike = draw.random((2, len(jobs), samples))
+        shared = {key: draw.random(samples) for key in dict.fromkeys((job.user, job.name) for job in jobs)}
+        times = [
+            self.draw(job, np.where(alike[row] < ALIKE / 100, shared[job.user, job.name], own[row]))
+            for row, job in enumerate(jobs)
+        ]
+        return np.maximum(np.ceil(np.array(times).reshape(len(jobs), samples)), 1).astype(np.int64)
 
     def draw(self, job: Job, levels: F64) -> F64:
         """Total run times (ms) of a job at these levels, 0 to 1, given how long it has run."""
@@ -114,14 +130,16 @@ def _beyond(times: F64, ran: float, levels: F64) -> F64 | None:
 def of_trace(trace: Trace) -> RunTimes:
     """Samples of a history that was kept as a trace."""
     users, names = (*trace.users, ""), (*trace.job_names, "")
-    rows = zip(trace.user.tolist(), trace.job_name.tolist(), trace.duration.tolist(), trace.limit.tolist(), strict=True)
+    order = np.argsort(trace.submit + np.maximum(trace.recorded_wait, 0) + trace.duration, kind="stable")
+    columns = (trace.user, trace.job_name, trace.duration, trace.limit)
+    rows = zip(*(column[order].tolist() for column in columns), strict=True)
     return RunTimes.of((Ended(users[user], names[name], ran, limit) for user, name, ran, limit in rows), trace.name)
 
 
 def of_accounting(client: Client) -> RunTimes:
     """Samples of what slurmdbd knows of the last days."""
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - DAYS * 86_400))
-    columns = "User,ElapsedRaw,TimelimitRaw,JobName"  # the name last: it may hold anything
+    columns = "End,User,ElapsedRaw,TimelimitRaw,JobName"  # the name last: it may hold anything
     text = client.run(
         "sacct", "--allusers", "--allocations", "--noheader", "--parsable2", f"--starttime={since}", "--endtime=now",
         f"--state={ENDS}", f"--format={columns}",
@@ -130,7 +148,7 @@ def of_accounting(client: Client) -> RunTimes:
 
 
 def _ended(text: str) -> Iterable[Ended]:
-    for line in text.splitlines():
-        user, ran, limit, name = (*line.split("|", 3), "", "", "")[:4]
+    for line in sorted(text.splitlines()):  # by their ends
+        _, user, ran, limit, name = (*line.split("|", 4), "", "", "", "")[:5]
         if ran.isdigit():
             yield Ended(user, name, 1000.0 * int(ran), 60_000.0 * int(limit) if limit.isdigit() else 0.0)

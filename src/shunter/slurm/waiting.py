@@ -87,7 +87,7 @@ MEANINGS = {
     "launch failed requeued held": Meaning(H, "it could not be launched, and was held", "scontrol release ID"),
     "job requeued in held state": Meaning(H, "it was put back into the queue and held", "scontrol release ID"),
 }
-LIMIT = re.compile(r"(Assoc|QOS)(Grp|Max)?(.*?)(PerJob|PerUser|PerAccount|PerNode|Limit)?")
+LIMIT = re.compile(r"(Assoc|QOS)(Grp|Max)?(.*?)(PerJob|PerUser|PerAccount|PerNode)?(?:Limit)?")
 WHOSE = {"Assoc": "its association (user and account)", "QOS": "its QOS"}
 WHAT = {
     "Billing": "billing", "BB": "burst buffers", "Cpu": "CPUs", "CPU": "CPUs", "GRES": "GPUs or other GRES",

@@ -189,6 +189,7 @@ def smaller(job: Job, gpus: int) -> Job:
 def starts_now(outlook: Outlook, job: Job) -> bool:
     """Whether a job would be started at this instant, with all others in the queue as they are."""
     replica = outlook.replica(job)
+    replica.simulator.reconsider()
     replica.simulator.run(outlook.policy, until=outlook.snapshot.now)
     return bool(replica.simulator.world.jobs[w.STARTED, replica.rows[job.id]] >= 0)
 
