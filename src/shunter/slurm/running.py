@@ -13,6 +13,7 @@ from shunter.drive import drive
 from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
+from shunter.registry import text
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
@@ -75,7 +76,7 @@ def run(
         ranking = getattr(policy, "ranking", None)
         if ranking is not None:
             backend.rank = lambda view: ranking(view, memory)
-        book.tell("begin", f"{policy} in mode {settings.mode}")
+        book.tell("begin", f"{text(policy)} in mode {settings.mode}")
         drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
