@@ -37,7 +37,7 @@ def test_nobody_moves_who_stands_right(case: tuple[list[str], list[int]]) -> Non
         for chosen in combinations(order, size)
         if all(priority[a] > priority[b] for a, b in pairwise(chosen))
     )
-    assert len(longest_falling(order, priority)) == best
+    assert len(longest_falling(order, {job: (value, 0) for job, value in priority.items()})) == best
 
 
 @given(jobs, st.sets(st.integers(0, 11)))
@@ -54,6 +54,30 @@ def test_the_fixed_stay_and_nobody_gets_before_them(case: tuple[list[str], list[
     room = all(abs(priority[a] - priority[b]) > len(order) for a, b in combinations(fixed, 2))
     if room and all(priority[job] > len(order) for job in fixed):
         assert all(new[a] > new[b] for a, b in pairwise(order))
+
+
+@given(jobs, st.sets(st.integers(0, 11)), st.integers(1, 4))
+def test_at_equal_priority_nobody_gets_before_the_fixed(
+    case: tuple[list[str], list[int]], which: set[int], levels: int
+) -> None:
+    """Few levels, many equals: nobody who is left alone gets behind more jobs, and the second round finds nothing."""
+    ranking, values = case
+    priority = {job: 1 + value % levels for job, value in zip(sorted(ranking), values, strict=True)}
+    ties = sorted(priority)
+
+    def ahead(job: str, of: dict[str, int]) -> int:
+        return sum((-of[other], other) < (-of[job], job) for other in of)
+
+    natural = sorted(priority, key=lambda job: (-priority[job], job))
+    fixed = {job for at, job in enumerate(natural) if at in which}
+    order = merged(natural, [job for job in ranking if job not in fixed])
+    new = priority | moves(order, priority, fixed, 1, 10_000, ties)
+    assert min(new.values()) >= 1
+    for job in fixed:
+        if priority[job] > 1:
+            assert ahead(job, new) <= ahead(job, priority)
+    assert moves(order, new, fixed, 1, 10_000, ties) == {}
+    assert moves(natural, priority, fixed, 1, 10_000, ties) == {}
 
 
 def test_a_new_job_moves_alone() -> None:

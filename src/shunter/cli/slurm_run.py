@@ -17,10 +17,11 @@ from shunter.cli.console import JsonOption, note, policy_names, print_json
 from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
-    from shunter.slurm.client import UnreachableError
+    from shunter.errors import SlurmError
     from shunter.slurm.controller import Outcome
 
 T = TypeVar("T")
+MOST_TOLD = 10  # of what can't be read, in one round
 GUARDS = ("on", "watch", "off")
 EXAMPLES = """Examples:
 
@@ -173,6 +174,8 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
             note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
         for handle, why in outcome.respected.items():
             note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+        for name, why in list(outcome.unread.items())[:MOST_TOLD]:
+            note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
         if outcome.paused:
             note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
 
@@ -192,13 +195,14 @@ def _tell_json(outcome: Outcome) -> None:
             "done": outcome.done,
             "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in outcome.failed],
             "respected": outcome.respected,
+            "unread": outcome.unread,
             "paused": outcome.paused,
             "guard_ratio": outcome.ratio,
         }
     )
 
 
-def _tell_away(silence: UnreachableError) -> None:
+def _tell_away(silence: SlurmError) -> None:
     note(f"{silence}; the jobs go on under Slurm's own rules, and it is asked again", "no answer", "yellow")
 
 

@@ -80,6 +80,7 @@ class AuditLog:
     def __init__(self, path: Path, journal: Path) -> None:
         try:
             self._file: IO[str] = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "a")
+            self._path = path
         except OSError as error:
             raise SlurmError(
                 f"{path}: the audit log can't be written: {error.strerror}; choose another place"
@@ -115,8 +116,11 @@ class AuditLog:
 
     def _write(self, entry: Entry, **more: Any) -> None:
         line: Mapping[str, Any] = asdict(entry) | {"at": moment(entry.at)} | more
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise SlurmError(f"{self._path}: the audit log can't be written: {error.strerror}") from None
 
 
 def _change(order: Order, state: str, why: str) -> Entry:

@@ -8,20 +8,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import PolicyError
+from shunter.errors import PolicyError, SlurmError
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
 from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.past import Past
 from shunter.slurm.replica import Names, Replica
-from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
 from shunter.world import I64
 
 RELEASES_A_ROUND = 1_000_000  # room for what is released on paper within one
@@ -106,10 +106,13 @@ class SlurmBackend:
         self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
         self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
         self.stopped = threading.Event()
-        self.away: Callable[[UnreachableError], None] = lambda _: None  # told when Slurm does not answer
+        self.away: Callable[[SlurmError], None] = lambda _: None  # told when Slurm does not answer, or a round failed
+        self.changed = False  # the iteration ended because the machines are others: begin anew, with a fresh memory
         self.names = Names.of(history)
         self._past = Past(self.names, history)
-        self._machines: Machines = machines_of(watcher.nodes())
+        nodes = watcher.nodes()
+        self._machines: Machines = machines_of(nodes)
+        self._kinds = _kinds(nodes)
         self._round: Round | None = None
         self._replica: Replica | None = None
         self._number = self._generation = 0
@@ -135,7 +138,8 @@ class SlurmBackend:
             )
 
     def __iter__(self) -> Iterator[View]:
-        """One view per round, until stopped."""
+        """One view per round, until stopped; a round that fails is told of, and the next one comes."""
+        self.changed = False
         while not self.stopped.is_set():
             try:
                 self._wait()
@@ -143,16 +147,23 @@ class SlurmBackend:
                     return
                 begun = time.perf_counter()
                 snapshot = self.watcher.snapshot()
-            except UnreachableError as silence:
+                if self._others(snapshot):
+                    return
+                view = self._look(snapshot)
+            except SlurmError as problem:
+                if not self._number and not isinstance(problem, UnreachableError):
+                    raise  # it has never worked
                 self._looked = time.monotonic()
-                self.away(silence)
+                self.away(problem)
                 self._counters = ""
                 continue
-            view = self._look(snapshot)
             if self.until_idle and not len(view.pending) + len(view.running) + len(view.ended):
                 return
             yield view
-            self._close(time.perf_counter() - begun)
+            try:
+                self._close(time.perf_counter() - begun)
+            except SlurmError as problem:
+                self.away(problem)
             if self.rounds and self._number >= self.rounds:
                 return
 
@@ -208,10 +219,17 @@ class SlurmBackend:
         self._looked, self._timer = time.monotonic(), w.NEVER
         self._counters = self.watcher.counters()
 
+    def _others(self, snapshot: Snapshot) -> bool:
+        """Whether the machines are others than before: what a policy keeps of each node is worth nothing then."""
+        kinds = _kinds(snapshot.nodes)
+        if kinds == self._kinds:
+            return False
+        self._machines, self._kinds = machines_of(snapshot.nodes), kinds
+        self._starting.clear()
+        self.changed, self._looked = True, -float("inf")
+        return True
+
     def _look(self, snapshot: Snapshot) -> View:
-        if {node.name for node in snapshot.nodes} != set(self._machines.names):
-            self._machines = machines_of(snapshot.nodes)
-            self._starting.clear()
         self._number += 1
         previous = self._replica
         ended = self._ended(snapshot)
@@ -276,3 +294,8 @@ class SlurmBackend:
     def _nodes_of(self, gpus: Sequence[int]) -> tuple[str, ...]:
         owners = np.repeat(np.arange(self.cluster.nodes), self.cluster.node_gpus)
         return tuple(dict.fromkeys(self._machines.names[owners[gpu]] for gpu in sorted(gpus)))
+
+
+def _kinds(nodes: Sequence[Node]) -> set[Node]:
+    """The nodes without what changes all the time."""
+    return {replace(node, state="", used=(), cpus_used=0, mem_used=0) for node in nodes}

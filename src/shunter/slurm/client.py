@@ -20,6 +20,7 @@ from shunter.errors import SlurmError
 
 TIMEOUT_S = 20.0  # commands hang for minutes when slurmctld is dead
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
+PARTLY = re.compile(r": No error\b")  # of an array's tasks some have ended, and the others were changed
 LONGEST_ERROR = 300  # characters of Slurm's own words in a message
 AWAY = re.compile(
     r"unable to contact slurm controller|connection (refused|timed out)|socket timed out|zero bytes were transmitted"
@@ -67,11 +68,17 @@ class Client:
                 capture_output=True,
                 timeout=limit,
                 check=False,
+                start_new_session=True,  # Ctrl-C is for us: it must not stop a change halfway
             )
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{program} did not answer within {limit:.0f} s; is slurmctld alive?") from None
-        if done.returncode:
-            said = " ".join(done.stderr.decode(errors="replace").split())[:LONGEST_ERROR]
+        except OSError as error:
+            raise UnreachableError(f"{program} could not be started: {error.strerror}") from None
+        if done.returncode < 0:  # nobody knows whether Slurm has heard it
+            raise UnreachableError(f"{program} was killed by signal {-done.returncode}")
+        said = " ".join(done.stderr.decode(errors="replace").split())
+        if done.returncode and not PARTLY.search(said):
+            said = said[:LONGEST_ERROR]
             kind = UnreachableError if AWAY.search(said) else DeclinedError
             raise kind(f"{program} {arguments[0] if arguments else ''}: {said or f'exit code {done.returncode}'}")
         return done.stdout.decode(errors="replace")

@@ -9,20 +9,26 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shunter.slurm.backend import Levers, Round
 from shunter.slurm.client import DeclinedError, UnreachableError
+from shunter.slurm.hostlist import expand
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
-from shunter.slurm.levers import MOST_NICE, Order, pull
+from shunter.slurm.levers import MOST_NICE, STRANDING, Order, pull
 from shunter.slurm.ordering import merged, moves
 from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
 SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
+MOST_PRIORITY = 2**32 - 100  # Slurm's largest numbers mean something else
+KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
+DAY_S = 86_400.0
+LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change Slurm declined
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
@@ -56,6 +62,7 @@ class Outcome:
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
     silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
     paused: str = ""  # why nothing is changed at present
+    unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
     ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 
@@ -77,6 +84,10 @@ class Controller:
         self.journal, self.mode, self.levers = journal, mode, levers
         self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
         self.paused = ""  # why it only watches for now; "": it doesn't
+        self._refused: dict[str, tuple[int, float]] = {}  # jobs that Slurm would not change: how often, until when
+        self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
+        self._unread: set[str] = set()
+        self._tidy_at = -float("inf")
 
     # -- a round
 
@@ -84,12 +95,20 @@ class Controller:
         """What a policy wants is known: do it, or say it."""
         if self.mode is Mode.ACT:
             self.journal.live(os.getpid(), self.interval_s)
+            self._tidy(current.snapshot)
         respected = self.respect(current.snapshot)
         begun = time.perf_counter()
-        orders = [] if self.paused else self.orders(current)
+        orders = self.orders(current)
         current.took_s += time.perf_counter() - begun
         urgent = orders[: self.bounds.changes]
-        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected, paused=self.paused)
+        outcome = Outcome(
+            current,
+            urgent,
+            len(orders) - len(urgent),
+            respected=respected,
+            paused=self.paused,
+            unread=self._unreadable(),
+        )
         if self.mode is Mode.ACT:
             self.act(current.number, urgent, outcome)
             self.journal.live(os.getpid(), self.interval_s)
@@ -99,14 +118,17 @@ class Controller:
         """The changes that lead to what the policy wants, the most urgent first."""
         force, alone = self.journal.in_force(), self.journal.left_alone()
         jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
-        ours = {name: job for name, job in jobs.items() if job.handle not in alone}
+        ours = {name: job for name, job in jobs.items() if job.handle not in alone and not self._rests(job.handle)}
         found = self._lifted(current, jobs, force)
+        if self.paused:
+            return found
         found += [self._requeue(job) for job in current.jobs if job.id in current.preempts]
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
             shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
-            found += [order for job in shared if (order := self._shard(job))]
+            fewer = [job for job in shared if (job.handle, "shard") not in force]  # once, not again and again
+            found += [order for job in fewer if (order := self._shard(job))]
         if self.levers & {"nice", "priority"}:
             ranking = [ours[name] for name in current.ranking if name in ours]
             found += self._ranked(current.snapshot, ranking, force)
@@ -126,22 +148,26 @@ class Controller:
     def _pins(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
         """The nodes that the policy chose for those that should start now."""
         found = []
+        parts = Counter(job.handle for job in current.snapshot.jobs)  # of arrays and heterogeneous jobs there are many
         for name, nodes in current.starts.items():
             job, wanted = jobs.get(name), ",".join(nodes)
-            held = force.get((job.handle, "pin")) if job else None
-            if job and job.handle == job.id and (held is None or held.order.value != wanted):
-                if held is None and job.wanted_nodes:
+            if job is None or job.handle != job.id or parts[job.handle] > 1:
+                continue
+            held = force.get((job.handle, "pin"))
+            if held is None or held.order.value != wanted:
+                if job.wanted_nodes and (held is None or not held.order.value):
                     continue  # its user has chosen already
                 found.append(Order(job.handle, "pin", wanted, "", "the policy chose these nodes"))
         return found
 
     def _lifted(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
-        """Pins of jobs that should have started and have not: somebody else has their nodes."""
+        """Pins of jobs that should have started and have not: somebody else has their nodes; all, if none may be."""
+        starts = current.starts if "pin" in self.levers and not self.paused else ()
         waiting = {job.handle: job.id for job in jobs.values()}
         return [
             Order(handle, lever, act.order.before, act.order.value, "it did not start there")
             for (handle, lever), act in force.items()
-            if lever == "pin" and act.order.value and waiting.get(handle, "") not in ("", *current.starts)
+            if lever == "pin" and act.order.value and waiting.get(handle, "") not in ("", *starts)
         ]
 
     # -- the order of the queue
@@ -155,9 +181,11 @@ class Controller:
         by_nature = sorted(priority, key=lambda handle: (lifted.get(handle, 0) - priority[handle], number_of(handle)))
         order = merged(by_nature, list(dict.fromkeys(job.handle for job in ranking)))
         natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
-        low, high = max(min(natural), 1), max(natural) + self.bounds.lift
-        wanted = moves(order, priority, set(others), low, high)
-        now_at = {handle: at for at, handle in enumerate(sorted(priority, key=lambda handle: -priority[handle]))}
+        low = max(min(natural) - len(ours), 1)  # room to tell equals apart
+        high = min(max(natural) + self.bounds.lift, MOST_PRIORITY)
+        ties = sorted(priority, key=number_of)  # Slurm goes by job ids then
+        wanted = moves(order, priority, set(others), low, high, ties)
+        now_at = {handle: at for at, handle in enumerate(sorted(ties, key=lambda handle: -priority[handle]))}
         goes_to = {handle: at for at, handle in enumerate(order)}
         urgency = {handle: min(now_at[handle], goes_to[handle]) for handle in wanted}
         chosen = sorted((handle for handle in wanted if urgency[handle] < self.bounds.depth), key=urgency.__getitem__)
@@ -200,6 +228,7 @@ class Controller:
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))
                     outcome.failed.append((act.order, str(error)))
+                    self._rest(act.order.handle)
                     if FORBIDDEN.search(str(error)):
                         ended = self.paused = outcome.paused = (
                             f"this account may not change the jobs of others: {error}"
@@ -208,6 +237,31 @@ class Controller:
                     self.journal.settle(act, DONE)
                     outcome.done += 1
 
+    def _rest(self, handle: str) -> None:
+        """Slurm would not change a job: it is tried again, but ever more rarely, and keeps nobody from being moved."""
+        times = self._refused.get(handle, (0, 0.0))[0] + 1
+        self._refused[handle] = times, time.monotonic() + self.interval_s * 2 ** min(times, LONGEST_REST)
+
+    def _rests(self, handle: str) -> bool:
+        return handle in self._refused and time.monotonic() < self._refused[handle][1]
+
+    def _tidy(self, snapshot: Snapshot) -> None:
+        """Once a day the journal forgets what is long over."""
+        here = {name for job in snapshot.jobs if not job.over for name in (job.handle, job.whole)}
+        self._refused = {handle: rest for handle, rest in self._refused.items() if handle in here}
+        if time.monotonic() >= self._tidy_at + DAY_S:
+            self.journal.forget(KEPT_DAYS, here)
+            self._tidy_at = time.monotonic()
+
+    def _unreadable(self) -> dict[str, str]:
+        """What the last look could not read, and did not tell of before."""
+        found = {name: why for name, why in self.watcher.unread.items() if name not in self._unread}
+        self._unread = set(self.watcher.unread)
+        if found and self.mode is Mode.ACT:
+            some = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:10])
+            self.journal.tell("unread", f"{len(found)} left to Slurm: {some}")
+        return found
+
     # -- what others did
 
     def respect(self, snapshot: Snapshot) -> dict[str, str]:
@@ -215,13 +269,16 @@ class Controller:
         if self.mode is not Mode.ACT:
             return {}
         self.recover(snapshot)
-        present = {job.handle: job for job in snapshot.jobs if not job.over}
+        waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
+        alive = {job.whole for job in snapshot.jobs if not job.over}
         force = self.journal.in_force()
-        noticed = self._set_by_hand({handle for handle, _ in force})
+        touched = {handle for handle, _ in force}
+        noticed = self._set_by_hand(touched) | self._made_nice(waiting, touched)
         for act in force.values():
-            job = present.get(act.order.handle)
-            if job is None or job.state != "PENDING":
-                self.journal.settle(act, UNDONE, "it waits no longer")
+            job = waiting.get(act.order.handle)
+            if job is None:  # what runs may be queued again, and is then what we made it
+                if act.order.handle not in alive or act.order.lever in STRANDING:
+                    self.journal.settle(act, UNDONE, "it waits no longer")
             elif act.at * 1000 <= snapshot.now and (why := changed_by_others(act.order, job)):
                 if act.at < self._booted():
                     self.journal.settle(act, UNDONE, "Slurm was restarted and has forgotten it")
@@ -240,6 +297,16 @@ class Controller:
             return {}
         known = touched | set(self.journal.left_alone())
         return {handle: f"somebody set its priority to {found[handle]}" for handle in found.keys() - known}
+
+    def _made_nice(self, waiting: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
+        """Jobs that we did not touch and whose nice is another than when last seen."""
+        before, self._nice = self._nice, {handle: job.nice for handle, job in waiting.items() if handle not in touched}
+        tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(self._refused)
+        return {
+            handle: f"somebody set its nice to {nice}; it was {before[handle]}"
+            for handle, nice in self._nice.items()
+            if before.get(handle, nice) != nice and handle not in tried
+        }
 
     def _booted(self) -> float:
         """When slurmctld was started; long ago if it does not answer."""
@@ -261,6 +328,8 @@ class Controller:
 
 def changed_by_others(order: Order, job: Job) -> str:
     """What somebody else did to what we set, in words; "": nothing."""
+    if order.lever == "pin" and set(expand(job.wanted_nodes)) != set(expand(order.value)):
+        return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
     found = {"nice": str(job.nice), "priority": str(job.priority)}.get(order.lever, order.value)
     if found == order.value:
         return ""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.slurm.levers import Order
@@ -43,6 +44,10 @@ class Act:
     note: str
 
 
+class JournalError(SlurmError):
+    """The journal can't be read or written just now: nothing may be done."""
+
+
 class Journal:
     """The file.  One controller writes at a time; a watchdog and people may read, and undo."""
 
@@ -67,13 +72,22 @@ class Journal:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        self._file.execute("begin immediate")
         try:
+            self._file.execute("begin immediate")
             yield self._file
-        except BaseException:
-            self._file.execute("rollback")
-            raise
-        self._file.execute("commit")
+            self._file.execute("commit")
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.path}: the journal can't be written: {error}; is the disk full?") from error
+        finally:
+            if self._file.in_transaction:  # else nothing could ever be written again
+                with suppress(sqlite3.Error):
+                    self._file.execute("rollback")
+
+    def _rows(self, question: str, values: Iterable[object] = ()) -> list[Any]:
+        try:
+            return self._file.execute(question, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            raise JournalError(f"{self.path}: the journal can't be read: {error}") from error
 
     # -- acts
 
@@ -107,7 +121,7 @@ class Journal:
     def acts(self, *states: str) -> list[Act]:
         """The acts in these states, oldest first; all of them if none is named."""
         which = f" where state in ({','.join('?' * len(states))})" if states else ""
-        rows = self._file.execute(
+        rows = self._rows(
             f"select id, at, round, handle, lever, value, before, why, state, note from acts{which} order by id", states
         )
         return [Act(row[0], row[1], row[2], Order(*row[3:8]), row[8], row[9]) for row in rows]
@@ -118,19 +132,33 @@ class Journal:
 
     def original(self, order: Order) -> Order:
         """The same order with what was there before the first of ours."""
-        row = self._file.execute(
+        rows = self._rows(
             "select before from acts where handle = ? and lever = ? and state in (?, ?) order by id limit 1",
             (order.handle, order.lever, DONE, UNDONE),
-        ).fetchone()
-        return order if row is None else Order(order.handle, order.lever, order.value, row[0], order.why)
+        )
+        return Order(order.handle, order.lever, order.value, rows[0][0], order.why) if rows else order
 
-    def forget(self, days: float) -> int:
-        """Drop acts and events that are over and older than this; returns how many."""
+    def forget(self, days: float, present: Collection[str] = ()) -> int:
+        """Drop what is over and older than this; returns how much.
+
+        Of a job that is present, or of which something is in force, all is kept: what it had before our first act is
+        needed.  So is what a guard said last: it outlives a restart.
+        """
         before = time.time() - days * 86_400
         with self._writing() as file:
-            old = "state not in ('intent', 'done') and at < ?"
-            gone = file.execute(f"delete from acts where {old}", (before,)).rowcount
-            return int(gone + file.execute("delete from events where at < ?", (before,)).rowcount)
+            file.execute("create temp table if not exists here (handle text primary key)")
+            file.execute("delete from here")
+            file.executemany("insert or ignore into here values (?)", ((handle,) for handle in present))
+            alive = "select handle from here union select handle from acts where state in ('intent', 'done')"
+            last = "select max(id) from events where kind in ('guard', 'resume')"
+            return sum(
+                file.execute(f"delete from {where}", (before,)).rowcount
+                for where in (
+                    f"acts where at < ? and handle not in ({alive})",
+                    "hands_off where at < ? and handle not in (select handle from here)",
+                    f"events where at < ? and id is not ({last})",
+                )
+            )
 
     # -- jobs that somebody else has taken in hand
 
@@ -141,7 +169,7 @@ class Journal:
 
     def left_alone(self) -> dict[str, str]:
         """The jobs that are not to be touched, and why."""
-        return dict(self._file.execute("select handle, why from hands_off").fetchall())
+        return dict(self._rows("select handle, why from hands_off"))
 
     # -- signs of life, for the watchdog
 
@@ -152,8 +180,7 @@ class Journal:
 
     def life(self) -> tuple[int, float, float] | None:
         """The controller's process, when it last said that it lives, and its interval; None: there was never one."""
-        found: tuple[int, float, float] | None = self._file.execute("select pid, at, interval from life").fetchone()
-        return found
+        return next(iter(self._rows("select pid, at, interval from life")), None)
 
     # -- what else there is to say
 
@@ -164,12 +191,12 @@ class Journal:
 
     def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
         """All of them since a time, oldest first."""
-        return list(self._file.execute("select at, kind, text from events where at > ? order by id", (after,)))
+        return self._rows("select at, kind, text from events where at > ? order by id", (after,))
 
     def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
         """The last one of these kinds."""
-        found: tuple[float, str, str] | None = self._file.execute(
+        rows = self._rows(
             f"select at, kind, text from events where kind in ({','.join('?' * len(kinds))}) order by id desc limit 1",
             kinds,
-        ).fetchone()
-        return found
+        )
+        return rows[0] if rows else None

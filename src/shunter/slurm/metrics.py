@@ -9,7 +9,8 @@ import threading
 import time
 from collections import Counter
 
-from shunter.slurm.client import Client, UnreachableError
+from shunter.errors import SlurmError
+from shunter.slurm.client import Client
 from shunter.slurm.controller import Outcome
 from shunter.slurm.exposition import Family, Histogram, rendered
 from shunter.slurm.levers import LEVERS
@@ -66,7 +67,7 @@ class Metrics:
                 self.calls.put(times, command)
             return rendered(self.families)
 
-    def away(self, silence: UnreachableError) -> None:
+    def away(self, silence: SlurmError) -> None:
         """Slurm did not answer."""
         with self._lock:
             self.unreachable.add(1)

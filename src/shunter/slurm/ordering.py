@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 
+Exact = tuple[int, int]  # a priority, and a number that falls as jobs go at equal priority
 STEP = 100  # between jobs moved to an open end, so that there is room for others
 
 
@@ -23,31 +24,56 @@ def merged(natural: Sequence[str], ranking: Sequence[str]) -> list[str]:
 
 
 def moves(
-    order: Sequence[str], priority: Mapping[str, int], fixed: Collection[str], low: int, high: int
+    order: Sequence[str],
+    priority: Mapping[str, int],
+    fixed: Collection[str],
+    low: int,
+    high: int,
+    ties: Sequence[str] = (),
 ) -> dict[str, int]:
     """New priorities for those who must move so that priorities fall along the order, strictly where there is room.
 
-    ``fixed`` ones keep theirs, whatever that means for the others; all new ones are between ``low`` and ``high``.
+    ``fixed`` ones keep theirs, and nobody gets before them who should not; all new ones are between ``low`` and
+    ``high``, or just below a fixed one.  ``ties``: all jobs as they go at equal priority, where that is known.
     """
+    last = {job: at for at, job in enumerate(reversed(ties))}
+    exact = {job: (value, last.get(job, 0)) for job, value in priority.items()}
     found: dict[str, int] = {}
     segment: list[str] = []
-    above = high + 1
+    above = (high + 1, -1)
     for job in (*order, None):
         if job is not None and job not in fixed:
             segment.append(job)
             continue
-        below = low - 1 if job is None else max(priority[job], low - 1)
-        found |= _between(segment, priority, below, above)
+        floor = (low - 1, len(ties))
+        below = floor if job is None else max(exact[job], floor)
+        found |= _between(segment, exact, below, above)
         segment = []
         if job is not None:
-            above = min(above, priority[job])
-    return found
+            above = min(above, exact[job])
+    return {job: value for job, value in found.items() if value != priority[job]}
 
 
-def _between(segment: Sequence[str], priority: Mapping[str, int], below: int, above: int) -> dict[str, int]:
+def _between(segment: Sequence[str], exact: Mapping[str, Exact], below: Exact, above: Exact) -> dict[str, int]:
     """New priorities between two bounds, both excluded, that none of these may reach."""
-    kept = [job for job in segment if below < priority[job] < above]
-    stays = set(longest_falling(kept, priority))
+    stays = longest_falling([job for job in segment if below < exact[job] < above], exact)
+    found = _into_gaps(segment, exact, set(stays), below[0], above[0])
+    if found is not None:
+        return found
+    if above[0] - below[0] <= 1:  # behind the one above, whoever that lets pass
+        return {job: max(above[0] - 1, 1) for job in segment if job not in stays}
+    apart = {job: (value, 0) for job, (value, _) in exact.items()}  # equals make no room: of them one stays
+    stays = longest_falling([job for job in segment if below[0] < exact[job][0] < above[0]], apart)
+    found = _into_gaps(segment, exact, set(stays), below[0], above[0])
+    if found is not None:
+        return found
+    return dict(zip(segment, _spread(len(segment), below[0], above[0]), strict=True))
+
+
+def _into_gaps(
+    segment: Sequence[str], exact: Mapping[str, Exact], stays: Collection[str], below: int, above: int
+) -> dict[str, int] | None:
+    """New priorities for all but those who stay, between these; None: there is no room."""
     found: dict[str, int] = {}
     run: list[str] = []
     upper = above
@@ -55,13 +81,12 @@ def _between(segment: Sequence[str], priority: Mapping[str, int], below: int, ab
         if job is not None and job not in stays:
             run.append(job)
             continue
-        lower = below if job is None else priority[job]
-        if len(run) >= upper - lower:  # no room: all of them are spread anew
-            return dict(zip(segment, _spread(len(segment), below, above), strict=True))
+        lower = below if job is None else exact[job][0]
+        if run and len(run) >= upper - lower:
+            return None
         found |= dict(zip(run, _spaced(len(run), lower, upper, job is None, upper == above), strict=True))
         run = []
-        if job is not None:
-            upper = priority[job]
+        upper = lower
     return found
 
 
@@ -78,20 +103,18 @@ def _spaced(count: int, lower: int, upper: int, last: bool, first: bool) -> list
 def _spread(count: int, below: int, above: int) -> list[int]:
     """So many falling numbers, evenly between two bounds; equal ones at the end where there are too few."""
     room = above - below - 1
-    if room < 1:
-        return [max(above - 1, below + 1)] * count
     if count > room:
         return [max(above - 1 - at, below + 1) for at in range(count)]
     return [above - 1 - (at * room + room // 2) // count for at in range(count)]
 
 
-def longest_falling(jobs: Sequence[str], priority: Mapping[str, int]) -> list[str]:
+def longest_falling(jobs: Sequence[str], priority: Mapping[str, Exact]) -> list[str]:
     """The most of these, in their order, whose priorities fall strictly."""
-    ends: list[int] = []  # the negated least priority at which a run of each length can end
+    ends: list[Exact] = []  # the negated least priority at which a run of each length can end
     at_end: list[int] = []
     before = [-1] * len(jobs)
     for index, job in enumerate(jobs):
-        value = -priority[job]
+        value = (-priority[job][0], -priority[job][1])
         length = bisect_left(ends, value)
         before[index] = at_end[length - 1] if length else -1
         if length == len(ends):

@@ -5,6 +5,7 @@ Kept apart from the controller because the watchdog uses it too, and must need a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from shunter.slurm.client import Client, DeclinedError
@@ -12,6 +13,8 @@ from shunter.slurm.hostlist import expand
 from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, Act, Journal
 from shunter.slurm.levers import Order, pull
 from shunter.slurm.snapshot import Job, Snapshot
+
+GONE = re.compile(r"invalid job id|already (?:finished|compl)|no longer pending|not pending", re.IGNORECASE)
 
 
 def was_done(order: Order, job: Job) -> bool:
@@ -34,6 +37,7 @@ def release(
     being freed, and undoing twice does no harm.
     """
     waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
+    running = {job.whole: job for job in snapshot.jobs if job.runs}  # they may be queued again, as nice as they are
     alone = journal.left_alone()
     settled: list[tuple[Act, str, str]] = []
     undone, problems = 0, []
@@ -41,7 +45,7 @@ def release(
         order = journal.original(act.order)
         if levers is not None and order.lever not in levers:
             continue
-        job = waiting.get(order.handle)
+        job = waiting.get(order.handle) or (running.get(order.handle) if order.lever == "nice" else None)
         if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
             state = UNDONE if act.state == DONE else ABANDONED
             settled.append((act, state, "released; it waits no longer or is not ours"))
@@ -50,7 +54,8 @@ def release(
             pull(client, order.undoing())
         except DeclinedError as error:
             problems.append(f"job {order.handle}: {error}")
-            settled.append((act, UNDONE, f"released; {error}"))
+            if GONE.search(str(error)):  # else it must be tried again
+                settled.append((act, UNDONE, f"released; {error}"))
         else:
             settled.append((act, UNDONE, "released"))
             undone += 1

@@ -6,7 +6,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from shunter.drive import drive
@@ -15,7 +17,7 @@ from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
-from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
@@ -50,7 +52,7 @@ def run(
     stop: threading.Event | None = None,
     history: Trace | None = None,
     told: Callable[[Outcome], None] = lambda _: None,
-    away: Callable[[UnreachableError], None] = lambda _: None,
+    away: Callable[[SlurmError], None] = lambda _: None,
 ) -> None:
     """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
     book = Journal(journal)
@@ -72,15 +74,29 @@ def run(
         backend.away = away
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
-        memory = policy.start(backend.cluster)
-        ranking = getattr(policy, "ranking", None)
-        if ranking is not None:
-            backend.rank = lambda view: ranking(view, memory)
+        if controller.paused:  # whoever handed the jobs back may have been killed before it was done
+            release(client, book, watcher.snapshot())
         book.tell("begin", f"{text(policy)} in mode {settings.mode}")
-        drive(backend, policy, memory=memory, patience=FOREVER)
+        _driven(backend, policy)
         book.tell("end", "stopped")
+    except Exception as problem:
+        with suppress(SlurmError):
+            book.tell("crash", f"{type(problem).__name__}: {problem}")
+        raise
     finally:
         book.close()
+
+
+def _driven(backend: SlurmBackend, policy: Policy) -> None:
+    """Rounds until the end; when the cluster has got other machines, the policy begins anew."""
+    ranking = getattr(policy, "ranking", None)
+    while True:
+        memory = policy.start(backend.cluster)
+        if ranking is not None:
+            backend.rank = partial(ranking, memory=memory)
+        drive(backend, policy, memory=memory, patience=FOREVER)
+        if not backend.changed:
+            return
 
 
 def refuse_a_second(book: Journal) -> None:

@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.files import whole
 from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
-from shunter.slurm.hostlist import expand
-from shunter.slurm.tres import REMEMBERED, gres, resources
+from shunter.slurm.hostlist import expand, task_numbers
+from shunter.slurm.tres import REMEMBERED, asked_for, gres, resources
 
 JOB_FIELDS = [
     "JobID",
@@ -60,11 +60,14 @@ JOB_FIELDS = [
     "Comment",
 ]
 NODE_FIELDS = ["NodeList", "PartitionName", "StateLong", "Gres", "GresUsed", "CPUsState", "Memory", "AllocMem"]
-RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
+RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
+OVER = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+    | {"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"}
+)  # in a state that is in neither, of a release to come, a job is left alone
 TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
 # why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
-TASKS = 100  # of an array that are looked at one by one
 DAY_MS = 86_400_000
 
 
@@ -73,7 +76,7 @@ class Job:
     """A job as Slurm tells it, in our units."""
 
     id: str  # as people write it: 12, 12_3 for the task of an array, 12+1 for a part of a heterogeneous job
-    handle: str  # what scontrol is told: all waiting tasks of an array have one
+    handle: str  # what scontrol is told: all waiting tasks of an array have one, all parts of a heterogeneous job too
     state: str
     reason: str = ""
     user: str = ""
@@ -116,7 +119,12 @@ class Job:
     @property
     def over(self) -> bool:
         """Whether it has ended, one way or another."""
-        return self.state not in RUNS and self.state not in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+        return self.state in OVER
+
+    @property
+    def whole(self) -> str:
+        """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
+        return self.id.partition("_")[0] if "_" in self.id else self.handle
 
     def ended_at(self, time: int) -> Job:
         """The same, ended then: Slurm no longer tells of it."""
@@ -186,6 +194,7 @@ class Watcher:
     def __init__(self, client: Client) -> None:
         self.client = client
         self._known: dict[str, tuple[Job, ...]] = {}
+        self.unread: dict[str, str] = {}  # jobs and nodes of the last snapshot that could not be read, and why
 
     def snapshot(self) -> Snapshot:
         """What Slurm says now."""
@@ -194,11 +203,20 @@ class Watcher:
         text = self.client.run("squeue", "--noheader", "--all", "--states=all", "--Format", _format(JOB_FIELDS, mark))
         records = text.split(f"{mark}{RECORD}\n")[:-1]
         fresh: dict[str, tuple[Job, ...]] = {}
+        self.unread = {}
         for record in records:
             key = record.replace(mark, "\0")
-            fresh[key] = self._known.get(key) or tuple(_jobs(record.split(mark + FIELD)))
+            fresh[key] = self._known.get(key) or self._read(record.split(mark + FIELD))
         self._known = fresh
         return Snapshot(now, tuple(job for jobs in fresh.values() for job in jobs), tuple(self.nodes()))
+
+    def _read(self, values: list[str]) -> tuple[Job, ...]:
+        """The jobs of a record; one that can't be read is left to Slurm, and must not keep us from the others."""
+        try:
+            return tuple(_jobs(values))
+        except (SlurmError, ValueError) as problem:
+            self.unread[f"job {values[0].strip()[:40]}"] = str(problem)
+            return ()
 
     def counters(self) -> str:
         """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
@@ -214,6 +232,7 @@ class Watcher:
         except DeclinedError:
             return {}  # priority/basic has no factors at all
         rows = [line.strip().split("|") for line in text.splitlines()]
+        rows = [row for row in rows if len(row) > 1 and row[1].isdigit()]
         bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
         return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
 
@@ -227,7 +246,7 @@ class Watcher:
         mark = _mark()
         text = self.client.run("sinfo", "--noheader", "--Node", "--all", "--Format", _format(NODE_FIELDS, mark))
         rows = [record.split(mark + FIELD) for record in text.split(f"{mark}{RECORD}\n")[:-1]]
-        return nodes_from(rows)
+        return nodes_from(rows, self.unread)
 
 
 def _mark() -> str:
@@ -241,15 +260,25 @@ def _format(fields: Iterable[str], mark: str) -> str:
     return ",".join([*(f"{name}:{mark}{FIELD}" for name in others), f"{last}:{mark}{RECORD}"])
 
 
-def nodes_from(rows: Iterable[list[str]]) -> list[Node]:
-    """Nodes from sinfo's rows, of which there is one for each partition of a node."""
+def nodes_from(rows: Iterable[list[str]], unread: dict[str, str] | None = None) -> list[Node]:
+    """Nodes from sinfo's rows, of which there is one for each partition of a node.
+
+    Those that can't be read are left out and noted in ``unread``, where there is one.
+    """
     partitions: dict[str, list[str]] = {}
     first: dict[str, list[str]] = {}
     for row in rows:
         name, partition = row[0].strip(), row[1].strip().rstrip("*")
         first.setdefault(name, row)
         partitions.setdefault(name, []).append(partition)
-    found = [_node(row, tuple(dict.fromkeys(partitions[name]))) for name, row in first.items()]
+    found = []
+    for name, row in first.items():
+        try:
+            found.append(_node(row, tuple(dict.fromkeys(partitions[name]))))
+        except (SlurmError, ValueError) as problem:
+            if unread is None:
+                raise SlurmError(f"node {name}: sinfo's answer can't be read: {problem}") from None
+            unread[f"node {name}"] = str(problem)
     return [node for node in found if node.gpus]
 
 
@@ -257,15 +286,20 @@ def _node(row: list[str], partitions: tuple[str, ...]) -> Node:
     name, _, state, has, uses, cpus, memory, allocated = (value.strip() for value in row)
     gpus = [each for each in gres(has) if each.name == "gpu" and each.count]
     most = max(gpus, key=lambda each: sum(other.count for other in gpus if other.kind == each.kind), default=None)
+    count = sum(each.count for each in gpus if most and each.kind == most.kind)
+    used = [each for each in gres(uses) if each.name == "gpu" and (not most or each.kind == most.kind)]
+    indices = tuple(index for each in used for index in each.index)
+    if any(index >= count for index in indices):  # other types come first: ours are numbered from 0
+        indices = tuple(range(min(len(indices), count)))
     taken, _, _, total = (int(value) for value in cpus.split("/"))
     return Node(
         name,
         state.lower(),
         partitions,
-        gpus=sum(each.count for each in gpus if most and each.kind == most.kind),
+        gpus=count,
         gpu_type=most.kind if most else "",
         shards=sum(each.count for each in gres(has) if each.name == "shard"),
-        used=tuple(index for each in gres(uses) if each.name == "gpu" for index in each.index),
+        used=indices,
         cpus=total,
         cpus_used=taken,
         mem_mib=int(memory),
@@ -282,35 +316,22 @@ def _jobs(values: list[str]) -> Iterable[Job]:
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
         return (job,)
-    numbers = _task_numbers(tasks[2])
+    numbers = task_numbers(tasks[2])
     return tuple(Job(**{**vars(job), "id": f"{tasks[1]}_{number}", "handle": tasks[1]}) for number in numbers)
-
-
-def _task_numbers(text: str) -> list[str]:
-    """``1-9:2,12,...`` written out, the first hundred."""
-    found: list[str] = []
-    for piece in text.split(","):
-        span = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?", piece)
-        if span:
-            last = min(int(span[2]), int(span[1]) + TASKS * int(span[3] or 1))
-            found += [str(number) for number in range(int(span[1]), last + 1, int(span[3] or 1))]
-        elif piece.isdigit():
-            found.append(piece)
-        if len(found) >= TASKS:
-            break
-    return found[:TASKS]
 
 
 def _job(said: Mapping[str, str]) -> Job:
     has = resources(said["tres-alloc"])
-    asked = _gpus(
+    asked = asked_for(
         said["State"],
         said["tres-alloc"],
         *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
     )
+    task = re.fullmatch(r"(\d+)_\d+", said["JobArrayID"]) if said["State"] == "PENDING" else None
+    parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
     return Job(
-        id=said["JobArrayID"] if said["HetJobID"] in ("0", "", "N/A") else said["JobID"],
-        handle=said["JobID"],
+        id=said["JobArrayID"] if not parts else said["JobID"],
+        handle=parts or (task[1] if task else said["JobID"]),  # a task that was queued again goes with its array
         state=said["State"],
         reason=said["Reason"] if said["Reason"] != "(null)" else "",
         user=said["UserName"],
@@ -342,31 +363,8 @@ def _job(said: Mapping[str, str]) -> Job:
     )
 
 
-class Asked(NamedTuple):
-    """The GPUs of a job."""
-
-    gpus: int
-    kind: str
-    shards: int
-
-
 def _said(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _gpus(state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str) -> Asked:
-    """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""
-    has = resources(tres)
-    asked = [
-        (each.name, each.kind, each.count * int(times.partition("-")[0] or 1))
-        for text, times in ((per_job, "1"), (per_node, nodes), (per_task, tasks))
-        for each in gres(text)
-    ]
-    kinds = {kind for name, kind, _ in asked if name == "gpu"}
-    shards = has.shards or sum(count for name, _, count in asked if name == "shard")
-    kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
-    return Asked(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)
 
 
 @lru_cache(maxsize=REMEMBERED)

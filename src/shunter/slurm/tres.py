@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from shunter.errors import SlurmError
 
@@ -90,6 +91,8 @@ def gres(text: str) -> tuple[Gres, ...]:
     found = []
     for item in re.split(r",(?![^()]*\))", text):
         match = GRES.fullmatch(item.strip())
+        if match is None and not re.match(r"(?:gres[:/])?(?:gpu|shard)\b", item.strip()):
+            continue  # bandwidth:lustre:no_consume:4G and the like: none of ours
         if match is None:
             raise SlurmError(f"generic resources look like gpu:a100:4, got '{item}' in '{text}'")
         found.append(Gres(match[1], match[2] or "", int(match[3]) if match[3] else 1, _index(match[4] or "")))
@@ -106,3 +109,26 @@ def _index(text: str) -> tuple[int, ...]:
         if low.isdigit() and (high or low).isdigit():
             numbers += range(int(low), int(high or low) + 1)
     return tuple(numbers)
+
+
+class Asked(NamedTuple):
+    """The GPUs of a job."""
+
+    gpus: int
+    kind: str
+    shards: int
+
+
+@lru_cache(maxsize=REMEMBERED)
+def asked_for(state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str) -> Asked:
+    """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""
+    has = resources(tres)
+    asked = [
+        (each.name, each.kind, each.count * int(times.partition("-")[0] or 1))
+        for text, times in ((per_job, "1"), (per_node, nodes), (per_task, tasks))
+        for each in gres(text)
+    ]
+    kinds = {kind for name, kind, _ in asked if name == "gpu"}
+    shards = has.shards or sum(count for name, _, count in asked if name == "shard")
+    kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
+    return Asked(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)

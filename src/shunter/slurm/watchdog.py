@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from shunter.errors import SlurmError
-from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.client import Client
 from shunter.slurm.daemons import alive
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.levers import STRANDING
@@ -54,19 +53,20 @@ class Watchdog:
     def _goes_on(self) -> bool:
         try:
             return self.look()
-        except UnreachableError as silence:
-            self.say(f"{silence}; trying again")
-        except sqlite3.Error as error:
-            self.say(f"{self.path}: {error}; trying again")
+        except SlurmError as problem:  # Slurm is away or won't, or the journal is locked
+            self.say(f"{problem}; trying again")
         return self.path.exists()  # who removes the journal wants no more of it
 
     def look(self) -> bool:
         """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""
         why, over = self.state()
-        if why and any(act.order.lever in STRANDING for act in self._book.acts(INTENT, DONE)):
+        if why and self._strands():
             time.sleep(UNDER_WAY_S)
             self.lift(why)
-        return not over
+        return not over or self._strands()  # what Slurm would not lift is tried again
+
+    def _strands(self) -> bool:
+        return any(act.order.lever in STRANDING for act in self._book.acts(INTENT, DONE))
 
     def state(self) -> tuple[str, bool]:
         """What is wrong with the controller, "": nothing; and whether it is gone for good."""
