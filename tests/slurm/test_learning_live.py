@@ -25,7 +25,8 @@ def history(waiting: int) -> Trace:
     submit = 1_766_000_000_000 + np.sort(draw.integers(0, 10 * 24 * HOUR, waiting))
     return Trace.of(
         "past", [f"old{i}" for i in range(waiting)], submit=submit, duration=duration.astype(np.int64),
-        gpus=np.full(waiting, GPU), limit=np.full(waiting, 48 * HOUR), user=user, users=tuple(f"u{i}" for i in range(300)),
+        gpus=np.full(waiting, GPU), limit=np.full(waiting, 48 * HOUR),
+        user=user, users=tuple(f"u{i}" for i in range(300)),
         vc=np.zeros(waiting), vcs=("main",), job_name=user % 7, job_names=tuple(f"train{i}" for i in range(7)),
         account=user % 20, accounts=tuple(f"a{i}" for i in range(20)),
     )  # fmt: skip
