@@ -10,7 +10,7 @@ import pytest
 
 from shunter.slurm.lab import Lab
 
-LABS = {"lab", "lab_with_database"}
+LABS = {"lab", "lab_with_database", "lab_folder"}
 
 
 def pytest_collection_modifyitems(items):

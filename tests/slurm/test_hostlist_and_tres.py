@@ -78,4 +78,4 @@ def test_tres_with_words_are_refused() -> None:
     ],
 )
 def test_gres(text: str, found: list[Gres]) -> None:
-    assert gres(text) == found
+    assert list(gres(text)) == found

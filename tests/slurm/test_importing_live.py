@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from shunter import clusters
 from shunter.cli.main import app
 from shunter.errors import SlurmError
-from shunter.slurm.asking import ask
 from shunter.slurm.client import Client
+from shunter.slurm.records import ask
 from shunter.slurm.site import read as read_settings
 from shunter.traces import read
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from pathlib import Path
 
 import pytest
 
 from shunter.errors import SlurmError
 from shunter.slurm import lab as lab_module
-from shunter.slurm.daemons import alive, free_ports
+from shunter.slurm.daemons import alive, free_ports, wait
 from shunter.slurm.lab import Lab, Nodes
 
 needs_slurm = pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
@@ -64,9 +66,9 @@ def test_accounts_and_ages_with_a_database(lab_with_database):
     other = lab.submit("--account=blue", script="true", user="daemon")
     for job in (own, other):
         lab.wait_job(job, "COMPLETED")
-    wanted = f"--jobs={own},{other}"
-    ended = lab.run("sacct", "-n", "-P", "-X", wanted, "-o", "JobID,User,Account,State", "-S", "now-1hour", "-E", "now")
-    assert ended.splitlines() == [f"{own}|nobody|red|COMPLETED", f"{other}|daemon|blue|COMPLETED"]
+    ask = ["sacct", "-n", "-P", "-X", "-S", "now-1hour", "-E", "now", "-o", "JobID,User,Account,State"]
+    expected = [f"{own}|nobody|red|COMPLETED", f"{other}|daemon|blue|COMPLETED"]
+    assert wait(lambda: lab.run(*ask).splitlines()[-2:] == expected, 20)  # slurmdbd is told a little later
     assert "age" in lab.run("sprio", "--weights").lower()
 
 
@@ -108,6 +110,14 @@ def test_a_pid_file_that_names_a_stranger_harms_nobody(lab_folder):
     (lab_folder / "pids" / "slurmctld.pid").write_text(str(os.getpid()))
     Lab(lab_folder, SMALL).down()
     assert alive(os.getpid())
+
+
+@needs_slurm
+def test_the_python_of_the_page_about_the_lab_runs(lab_folder, capsys):
+    page = Path(__file__).parents[2] / "docs" / "reference" / "slurm-lab.md"
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    exec(compile(block.replace("/tmp/my-lab", str(lab_folder)), page.name, "exec"), {})
+    assert '"job_state": "RUNNING"' in capsys.readouterr().out
 
 
 def test_a_folder_too_deep_for_sockets_is_refused(tmp_path):

@@ -25,10 +25,10 @@ from shunter.errors import RunError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import polars as pl
     from rich.console import RenderableType
 
     from shunter.reproduce.study import Experiment, Study
-    from shunter.reproduce.trials import Trials
 
 DALLY_EXAMPLES = """Examples:
 
@@ -53,6 +53,14 @@ shunter reproduce lucid   # all of it, into the folder lucid-reproduced
 shunter reproduce lucid --quick   # a look: one run of each, under one rule
 
 shunter reproduce lucid --data venus-apart --repeat 10 --out apart
+"""
+SLURM_EXAMPLES = """Examples:
+
+shunter reproduce slurm   # four runs of some five minutes each, into the folder slurm-reproduced
+
+shunter reproduce slurm --quick   # a look: 64 jobs, Slurm and one policy
+
+shunter reproduce slurm -p f1:backfill=easy -p fifo --jobs 128 --out f1
 """
 QUICK_REPEATS, QUICK_RACKS = 2, (4, 8)
 OutOption = Annotated[
@@ -108,7 +116,7 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         note(study.STAND_IN, "stand-in", "bold yellow")
     told = study.summary(found)
     if folder is not None:
-        _save(folder, force, found.trials, told, page.dally_page(found, _command()))
+        _save(folder, force, found.trials.table, told, page.dally_page(found, _command()))
     _tell(told, view.view(found), json)
 
 
@@ -163,6 +171,46 @@ def lucid(
     _reproduce(EXPERIMENT, (page.page, view.view), (data or (), repeat, quick, seed), (out, force, json), workers)
 
 
+@app.command("slurm", epilog=SLURM_EXAMPLES)
+def slurm(
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="Jobs of the mix; else 256.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy", "-p", metavar="P", autocompletion=policy_names,
+            help="Who orders the queue in the controller; once for each; else wfp3 and sjf, with backfill=easy.",
+        ),
+    ] = None,
+    interval: Annotated[float, typer.Option("--interval", metavar="S", help="Of the controller, in seconds.")] = 1.0,
+    quick: Annotated[bool, typer.Option("--quick", help="For a look: 64 jobs, and one policy.")] = False,
+    seed: SeedOption = 0,
+    out: OutOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:  # fmt: skip
+    """Run RLTune's experiment on a live Slurm cluster, in small: Slurm's multifactor against our controller.
+
+    It starts a real Slurm with 13 virtual GPUs on this machine (as root; see docs/reference/slurm-lab.md), plays the
+    same jobs under each scheduler, and says how far the simulator is off. The folder has a page for a browser
+    (page.html), all numbers (reproduction.json), and one row per job and run (results.parquet). With --json it is
+    written only where --out says.
+    """
+    from shunter.reproduce.slurm import design, page, study, view
+
+    folder = _folder("slurm", out, force, json)
+    policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
+    if jobs is None:
+        jobs = design.QUICK_JOBS if quick else design.JOBS
+    part = study.Part(jobs, policies, interval, seed, again=not quick)
+    study.check(part)
+    with progress("playing") as tell:
+        found = study.run(part, tell)
+    told = found.summary()
+    if folder is not None:
+        _save(folder, force, found.table, told, page.page(found, _command()))
+    _tell(told, view.view(found), json)
+
+
 def _reproduce(
     experiment: Experiment,
     shown: tuple[Callable[[Study, str], str], Callable[[Study], RenderableType]],
@@ -186,7 +234,7 @@ def _reproduce(
         found = study.run(experiment, part, scenes, workers, tell)
     told = found.summary()
     if folder is not None:
-        _save(folder, force, found.board.trials, told, page(found, _command()))
+        _save(folder, force, found.board.trials.table, told, page(found, _command()))
     _tell(told, view(found), json)
 
 
@@ -210,10 +258,10 @@ def _command() -> str:
     return shlex.join(["shunter", *sys.argv[1:]])
 
 
-def _save(folder: Path, force: bool, trials: Trials, told: dict[str, Any], page: str) -> None:
+def _save(folder: Path, force: bool, runs: pl.DataFrame, told: dict[str, Any], page: str) -> None:
     from shunter.reproduce.writing import save
 
-    save(folder, force, trials.table, told, page)
+    save(folder, force, runs, told, page)
     note(f"{folder / 'page.html'} (open it in a browser)", "page")
 
 

@@ -69,11 +69,11 @@ def _asked(since: str, until: str, on_bad_row: str) -> Imported:
     """What Slurm itself says."""
     import tempfile
 
-    from shunter.slurm import asking, importing
+    from shunter.slurm import importing, records
     from shunter.slurm.client import Client
 
     with tempfile.TemporaryDirectory(prefix="shunter-") as folder:
-        sources = asking.ask(Client(timeout_s=asking.PATIENCE_S), Path(folder), since, until)
+        sources = records.ask(Client(timeout_s=records.PATIENCE_S), Path(folder), since, until)
         return importing.read_site(sources, on_bad_row)
 
 

@@ -161,6 +161,10 @@ class Simulator:
             self._empty_log()
         return self._view()
 
+    def reconsider(self) -> None:
+        """Let the policy decide at this very instant, although nothing new happens at it."""
+        self._state.counts[state.MORE] = 1
+
     def apply(self, plan: Plan) -> Sequence[Refusal]:
         """Check the whole plan and do it; if anything is refused, nothing is done. Its reasons are noted either way."""
         if plan.reasons and self.world.clock[w.REASONS]:
@@ -290,6 +294,15 @@ class Simulator:
         twin = copy.copy(self)
         twin._state = state.copy(self._state)  # noqa: SLF001
         twin._plan = w.new_decision(self.world)  # noqa: SLF001
+        return twin
+
+    def fork_with(self, durations: I64) -> Simulator:
+        """A fork in which the jobs take other times than the trace says: one of many futures."""
+        if durations.shape != (len(self.trace),) or (durations < 1).any():
+            raise InvariantError(f"there must be {len(self.trace)} durations above 0 ms, one for each job")
+        twin = self.fork()
+        twin._state.truth[state.DURATION] = durations  # noqa: SLF001
+        transitions.retime_all(twin._state)  # noqa: SLF001
         return twin
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:

@@ -99,6 +99,15 @@ def retime(state: State, job: int) -> None:
 
 
 @kernel
+def retime_all(state: State) -> None:
+    """Move the next event of every job that runs."""
+    for at in range(state.world.clock[w.N_RUNNING]):
+        job = state.world.lists[w.L_RUNNING, at]
+        if state.world.jobs[w.STATE, job] == w.RUNNING:
+            retime(state, job)
+
+
+@kernel
 def retime_neighbours(state: State, gpu: int, job: int) -> None:
     """Somebody came to or left a GPU: the other tenants' speeds change."""
     per_gpu = state.world.clock[w.SLOTS_PER_GPU]

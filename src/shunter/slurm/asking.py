@@ -1,63 +1,149 @@
-"""What ``shunter slurm import`` reads, asked of Slurm itself: only questions, in explicit formats."""
+"""Questions about the live cluster, or a recorded one: what is needed to answer them, and which job is meant."""
 
 from __future__ import annotations
 
-import secrets
+import getpass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shunter.errors import SlurmError
-from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.importing import Sources
-from shunter.traces.readers.sacct import FORMAT
+from shunter.errors import SlurmError, did_you_mean
+from shunter.report.explain import moment
+from shunter.slurm import run_times, shows, site
+from shunter.slurm.client import Client
+from shunter.slurm.forecast import SAMPLES, Outlook
+from shunter.slurm.run_times import RunTimes
+from shunter.slurm.site import PartitionForm, Site
+from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.tres import memory_mib
 
-PATIENCE_S = 900.0  # accounting of months takes a while
-SEPARATOR = "\x1f"
-
-
-def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
-    """Write what Slurm answers into a folder; jobs are those that ran between two times, as sacct takes them."""
-    answers = {
-        "jobs": _jobs(client, since, until),
-        "nodes": client.run("scontrol", "show", "node"),
-        "partitions": client.run("scontrol", "show", "partition"),
-        "config": client.run("scontrol", "show", "config"),
-        "topology": _topology(client),
-    }
-    places = {}
-    for name, text in answers.items():
-        places[name] = folder / f"{name}.txt"
-        places[name].write_text(text, encoding="utf-8")
-    return Sources(**places)
+NEW = "new"  # what a job is called that is not submitted yet
+LISTED = 10  # jobs that a message names at most
 
 
-def _jobs(client: Client, since: str, until: str) -> str:
-    """All jobs, without steps and with every run of a requeued one.
+@dataclass(frozen=True)
+class Sources:
+    """Where answers come from; None: Slurm is asked."""
 
-    Names are hostile input: fields are divided by a mark drawn anew, so that no name can pretend to be a job.
-    """
-    mark = secrets.token_hex(8)
-    fields = f"{FORMAT},JobName"
-    asked = ("-a", "-X", "-D", "-P", "-S", since, "-E", until, f"--delimiter={mark}", f"--format={fields}")
-    said = client.run("sacct", *asked)
-    rows: list[list[str]] = []
-    for line in said.split("\n"):
-        parts = line.split(mark)
-        if len(parts) > 1:
-            rows.append(parts)
-        elif rows and line:
-            rows[-1][-1] += f" {line}"  # a name with a line end in it
-    if len(rows) < 2:
-        raise SlurmError(f"sacct knows of no job from {since} to {until}; give another time with --since and --until")
-    return "".join(SEPARATOR.join(_plain(part) for part in row) + "\n" for row in rows)
+    snapshot: Path | None = None
+    site: Path | None = None  # site.toml
+    history: Path | None = None  # a trace
+
+    def outlook(self, samples: int = SAMPLES, seed: int = 0) -> Outlook:
+        """All that a forecast goes by."""
+        client = Client() if self.snapshot is None else None
+        present = Watcher(client).snapshot() if client else Snapshot.load(self.snapshot or Path())
+        rules = site.read(self.site) if self.site else live_site(client) if client else Site()
+        return Outlook(present, rules, self._run_times(client), samples, seed)
+
+    def _run_times(self, client: Client | None) -> RunTimes:
+        if self.history is not None:
+            from shunter.scenes import read_trace
+
+            return run_times.of_trace(read_trace(str(self.history), None, "skip"))
+        try:
+            return run_times.of_accounting(client) if client else RunTimes()
+        except SlurmError:
+            return RunTimes()  # a site without slurmdbd, or one that does not let everybody see all
 
 
-def _plain(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
+def live_site(client: Client) -> Site:
+    """What Slurm goes by, from its own words."""
+    found = site.of_config(shows.settings(client.run("scontrol", "show", "config")))
+    listed = shows.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
+    forms = [
+        PartitionForm(name=each["PartitionName"], tier=int(each.get("PriorityTier", 1)), factor=1) for each in listed
+    ]
+    return found.model_copy(update={"partitions": forms})
 
 
-def _topology(client: Client) -> str:
-    """Nothing where the network is flat: some releases call that an error."""
+def pending(snapshot: Snapshot, job_id: str) -> Job:
+    """The waiting job of this name; of an array, its first task that waits."""
+    found = [job for job in snapshot.jobs if job_id in (job.id, job.handle) or job.id.startswith(f"{job_id}_")]
+    waiting = [job for job in found if job.state == "PENDING"]
+    if waiting:
+        return waiting[0]
+    if not found:
+        raise SlurmError(f"there is no job {job_id} in the queue; {_own(snapshot)}")
+    job = found[0]
+    if not job.runs:
+        raise SlurmError(f"job {job.id} does not wait: it is {job.state.lower()}")
+    end = f", and ends by {moment(job.start + job.limit)} UTC at the latest" if job.limit else ", without a limit"
+    raise SlurmError(f"job {job.id} does not wait: it runs since {moment(job.start)} UTC{end}")
+
+
+def _own(snapshot: Snapshot) -> str:
+    """The user's own waiting jobs, or how to see all."""
+    user = _user()
+    mine = [job.id for job in snapshot.jobs if job.user == user and job.state == "PENDING"]
+    if not mine:
+        return f"user '{user}' has no job that waits; 'squeue --state=pending' lists those of all"
+    more = f" and {len(mine) - LISTED} more" if len(mine) > LISTED else ""
+    return f"of user '{user}' these wait: {', '.join(mine[:LISTED])}{more}"
+
+
+def _user() -> str:
     try:
-        return client.run("scontrol", "show", "topology")
-    except DeclinedError:
+        return getpass.getuser()
+    except (KeyError, OSError):
         return ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A job that is not submitted yet, as sbatch would be told."""
+
+    gpus: int
+    time: str
+    partition: str = ""
+    gpu_type: str = ""
+    cpus: int = 0
+    mem: str = ""
+    priority: int | None = None
+
+    def job(self, outlook: Outlook) -> tuple[Job, list[str]]:
+        """The job as if submitted now, and what was filled in for it."""
+        snapshot = outlook.snapshot
+        known = sorted({name for node in snapshot.nodes for name in node.partitions})
+        if self.partition and self.partition not in known:
+            raise SlurmError(
+                f"--partition {self.partition}: no node with GPUs is in it; {did_you_mean(self.partition, known)}"
+            )
+        types = sorted({node.gpu_type for node in snapshot.nodes if node.gpu_type})
+        if self.gpu_type and self.gpu_type not in types:
+            raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
+        limit = shows.seconds(self.time)
+        job = Job(
+            id=NEW,
+            handle=NEW,
+            state="PENDING",
+            reason="Priority",
+            user=_user(),
+            partition=self.partition or _usual_partition(snapshot),
+            submit=snapshot.now,
+            eligible=snapshot.now,
+            limit=round(1000 * (limit or 0)),
+            gpus=self.gpus,
+            gpu_type=self.gpu_type,
+            cpus=self.cpus,
+            mem_mib=memory_mib(self.mem) if self.mem else 0,
+        )
+        least, said = _fresh_priority(outlook, job) if self.priority is None else (self.priority, [])
+        filled = [] if self.partition else [f"it goes to partition {job.partition}, as most jobs do"]
+        return replace(job, priority=least), [*filled, *said]
+
+
+def _usual_partition(snapshot: Snapshot) -> str:
+    counted = Counter(job.partition.partition(",")[0] for job in snapshot.jobs if job.gpus + job.shards)
+    counted.update(dict.fromkeys((name for node in snapshot.nodes for name in node.partitions[:1]), 0))
+    return counted.most_common(1)[0][0]
+
+
+def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
+    """Below all that wait in its tier: it has not aged."""
+    waiting = [each for each in outlook.queue(job) if each.id != NEW and outlook.tier(each) == outlook.tier(job)]
+    if not waiting:
+        return 1, []
+    return min(each.priority for each in waiting) - 1, [
+        "it begins behind all that wait, since it has not aged; --priority says otherwise"
+    ]

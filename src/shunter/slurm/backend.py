@@ -69,7 +69,7 @@ class Round:
     shared: set[str] = field(default_factory=set)  # which of them beside another on its GPU
     preempts: list[str] = field(default_factory=list)  # what should be stopped and queued again
     refusals: list[Refusal] = field(default_factory=list)
-    took_s: float = 0.0
+    took_s: float = 0.0  # for looking, deciding and planning, not for acting
 
 
 class LiveView(View):
@@ -83,7 +83,7 @@ class LiveView(View):
     @cached_property
     def past(self) -> Trace | None:  # type: ignore[override]
         """The jobs that ended before."""
-        return self._past.trace()
+        return self._past.trace(tuple(self.names["vc"]))
 
 
 class SlurmBackend:

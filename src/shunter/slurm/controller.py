@@ -7,18 +7,23 @@ in the journal first.  It never cancels a job, and if it stops, Slurm goes on by
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shunter.slurm.backend import Levers, Round
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
 from shunter.slurm.levers import MOST_NICE, Order, pull
 from shunter.slurm.ordering import merged, moves
+from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
+SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
+FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
@@ -49,6 +54,9 @@ class Outcome:
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
+    silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
+    paused: str = ""  # why nothing is changed at present
+    ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
 
 
 class Controller:
@@ -56,7 +64,7 @@ class Controller:
 
     def __init__(
         self,
-        client: Client,
+        watcher: Watcher,
         journal: Journal,
         *,
         mode: Mode = Mode.WATCH,
@@ -65,7 +73,8 @@ class Controller:
         interval_s: float = 60.0,
         told: Callable[[Outcome], None] = lambda _: None,
     ) -> None:
-        self.client, self.journal, self.mode, self.levers = client, journal, mode, levers
+        self.watcher, self.client = watcher, watcher.client
+        self.journal, self.mode, self.levers = journal, mode, levers
         self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
         self.paused = ""  # why it only watches for now; "": it doesn't
 
@@ -76,11 +85,14 @@ class Controller:
         if self.mode is Mode.ACT:
             self.journal.live(os.getpid(), self.interval_s)
         respected = self.respect(current.snapshot)
+        begun = time.perf_counter()
         orders = [] if self.paused else self.orders(current)
+        current.took_s += time.perf_counter() - begun
         urgent = orders[: self.bounds.changes]
-        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected)
+        outcome = Outcome(current, urgent, len(orders) - len(urgent), respected=respected, paused=self.paused)
         if self.mode is Mode.ACT:
             self.act(current.number, urgent, outcome)
+            self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)
 
     def orders(self, current: Round) -> list[Order]:
@@ -94,7 +106,7 @@ class Controller:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
             shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
-            found += [self._shard(job) for job in shared if job.gpus == 1 and not job.shards]
+            found += [order for job in shared if (order := self._shard(job))]
         if self.levers & {"nice", "priority"}:
             ranking = [ours[name] for name in current.ranking if name in ours]
             found += self._ranked(current.snapshot, ranking, force)
@@ -103,8 +115,13 @@ class Controller:
     def _requeue(self, job: Job) -> Order:
         return Order(job.handle, "requeue", "", str(job.restarts), "the policy gives its GPUs to others")
 
-    def _shard(self, job: Job) -> Order:
-        return Order(job.handle, "shard", "gres/shard:1", "gres/gpu:1", "the policy lets it share a GPU")
+    def _shard(self, job: Job) -> Order | None:
+        """Half the shards; Slurm changes their number, but makes none of whole GPUs (gres/gpu) that were asked for."""
+        asked = SHARDS.fullmatch(job.per_node)
+        if asked is None or int(asked[2]) < 2:
+            return None
+        fewer = f"{asked[1]}{int(asked[2]) // 2}"
+        return Order(job.handle, "shard", fewer, job.per_node, "the policy lets it share a GPU")
 
     def _pins(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
         """The nodes that the policy chose for those that should start now."""
@@ -154,36 +171,39 @@ class Controller:
         act = force.get((job.handle, lever))
         if act is None:
             return job.priority
-        before = int(self.journal.original(act.order).before)
-        return job.priority + job.nice - before if lever == "nice" else before
+        before = self.journal.original(act.order).before
+        return job.priority + job.nice - int(before) if lever == "nice" else int(before.partition(":")[0])
 
     def _move(self, job: Job, lever: str, target: int, now_at: int, goes_to: int, of: int) -> Order:
         why = f"the policy puts it at place {goes_to + 1} of {of}, it stands at {now_at + 1}"
         if lever == "priority":
-            return Order(job.handle, lever, str(target), str(job.priority), why)
+            return Order(job.handle, lever, str(target), f"{job.priority}:{job.nice}", why)
         nice = job.nice + job.priority - target
         return Order(job.handle, lever, str(max(min(nice, MOST_NICE), -MOST_NICE)), str(job.nice), why)
 
     # -- doing it
 
     def act(self, number: int, orders: Sequence[Order], outcome: Outcome) -> None:
-        """Do these, each written down first; when Slurm does not answer, the rest is abandoned."""
-        acts = self.journal.intend(number, orders)
-        silence = ""
+        """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
+        ended = ""
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
-            for act in acts:
-                if silence:
-                    self.journal.settle(act, ABANDONED, silence)
-                    outcome.failed.append((act.order, silence))
+            for act in self.journal.intend(number, orders):
+                if ended:
+                    self.journal.settle(act, ABANDONED, ended)
+                    outcome.failed.append((act.order, ended))
                     continue
                 try:
                     pull(self.client, act.order.commands())
                 except UnreachableError as error:
-                    silence = str(error)  # it may have been done all the same: `recover` looks
-                    outcome.failed.append((act.order, silence))
+                    ended = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
+                    outcome.failed.append((act.order, ended))
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))
                     outcome.failed.append((act.order, str(error)))
+                    if FORBIDDEN.search(str(error)):
+                        ended = self.paused = outcome.paused = (
+                            f"this account may not change the jobs of others: {error}"
+                        )
                 else:
                     self.journal.settle(act, DONE)
                     outcome.done += 1
@@ -196,23 +216,37 @@ class Controller:
             return {}
         self.recover(snapshot)
         present = {job.handle: job for job in snapshot.jobs if not job.over}
-        noticed = {}
-        for (handle, lever), act in self.journal.in_force().items():
-            job = present.get(handle)
+        force = self.journal.in_force()
+        noticed = self._set_by_hand({handle for handle, _ in force})
+        for act in force.values():
+            job = present.get(act.order.handle)
             if job is None or job.state != "PENDING":
                 self.journal.settle(act, UNDONE, "it waits no longer")
-                continue
-            if act.at * 1000 > snapshot.now:
-                continue
-            found = {"nice": str(job.nice), "priority": str(job.priority)}.get(lever, act.order.value)
-            if found != act.order.value:
-                why = f"somebody set its {lever} to {found}; it was {act.order.value} by us"
-                if lever == "nice" and job.nice == 0:
-                    why = f"somebody set its priority to {job.priority}"
-                noticed[handle] = why
+            elif act.at * 1000 <= snapshot.now and (why := changed_by_others(act.order, job)):
+                if act.at < self._booted():
+                    self.journal.settle(act, UNDONE, "Slurm was restarted and has forgotten it")
+                    continue
                 self.journal.settle(act, UNDONE, why)
-                self.journal.leave_alone(handle, why)
+                noticed[job.handle] = why
+        for handle, why in noticed.items():
+            self.journal.leave_alone(handle, why)
         return noticed
+
+    def _set_by_hand(self, touched: set[str]) -> dict[str, str]:
+        """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
+        try:
+            found = self.watcher.set_by_hand()
+        except UnreachableError:
+            return {}
+        known = touched | set(self.journal.left_alone())
+        return {handle: f"somebody set its priority to {found[handle]}" for handle in found.keys() - known}
+
+    def _booted(self) -> float:
+        """When slurmctld was started; long ago if it does not answer."""
+        try:
+            return self.watcher.boot_time()
+        except UnreachableError:
+            return 0.0
 
     def recover(self, snapshot: Snapshot) -> None:
         """Acts of which nobody knows whether they were done: see, and never do them again."""
@@ -225,41 +259,11 @@ class Controller:
             self.journal.settle(act, DONE if done else ABANDONED, "seen after it was interrupted")
 
 
-def was_done(order: Order, job: Job) -> bool:
-    """Whether an order shows in the job."""
-    shows = {
-        "nice": str(job.nice) == order.value,
-        "priority": str(job.priority) == order.value,
-        "pin": job.wanted_nodes == order.value,
-        "shard": job.shards > 0,
-    }
-    return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
-
-
-def release(
-    client: Client, journal: Journal, snapshot: Snapshot, levers: Sequence[str] | None = None
-) -> tuple[int, list[str]]:
-    """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone."""
-    waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-    undone, problems = 0, []
-    alone = journal.left_alone()
-    for act in journal.acts(INTENT, DONE):
-        order = journal.original(act.order)
-        if levers is not None and order.lever not in levers:
-            continue
-        job = waiting.get(order.handle)
-        if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
-            journal.settle(
-                act, UNDONE if act.state == DONE else ABANDONED, "released; it waits no longer or is not ours"
-            )
-            continue
-        try:
-            pull(client, order.undoing())
-        except DeclinedError as error:
-            problems.append(f"job {order.handle}: {error}")
-            journal.settle(act, UNDONE, f"released; {error}")
-        else:
-            journal.settle(act, UNDONE, "released")
-            undone += 1
-    journal.tell("release", f"{undone} undone")
-    return undone, problems
+def changed_by_others(order: Order, job: Job) -> str:
+    """What somebody else did to what we set, in words; "": nothing."""
+    found = {"nice": str(job.nice), "priority": str(job.priority)}.get(order.lever, order.value)
+    if found == order.value:
+        return ""
+    if order.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
+        return f"somebody set its priority to {job.priority}"
+    return f"somebody set its {order.lever} to {found}; it was {order.value} by us"

@@ -56,7 +56,8 @@ class Journal:
             version = self._file.execute("pragma user_version").fetchone()[0]
             if version not in (0, VERSION):
                 raise SlurmError(f"{path}: is a journal of version {version}, and this is {VERSION}; use another file")
-            self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
+            if version != VERSION:  # else one that a hung controller has locked could not be opened
+                self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
         except (sqlite3.Error, OSError) as error:
             raise SlurmError(f"{path}: must be a journal or a place for one: {error}") from None
 
@@ -161,6 +162,14 @@ class Journal:
         with self._writing() as file:
             file.execute("insert into events (at, kind, text) values (?, ?, ?)", (time.time(), kind, text))
 
-    def events(self) -> list[tuple[float, str, str]]:
-        """All of them, oldest first."""
-        return list(self._file.execute("select at, kind, text from events order by id"))
+    def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
+        """All of them since a time, oldest first."""
+        return list(self._file.execute("select at, kind, text from events where at > ? order by id", (after,)))
+
+    def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
+        """The last one of these kinds."""
+        found: tuple[float, str, str] | None = self._file.execute(
+            f"select at, kind, text from events where kind in ({','.join('?' * len(kinds))}) order by id desc limit 1",
+            kinds,
+        ).fetchone()
+        return found

@@ -228,8 +228,8 @@ class Lab:
         self.cancel_all()
         for line in dict.fromkeys(self.run("sinfo", "-h", "-N", "-o", "%N %T").splitlines()):
             name, state = line.split()
-            if state.startswith(("drain", "down")):
-                self.run("scontrol", "update", f"nodename={name}", "state=resume")
+            if state.startswith(("drain", "down")):  # it may have come back by itself meanwhile
+                self._succeeds("scontrol", "update", f"nodename={name}", "state=resume")
         self.wait_idle()
 
     # ---- daemons

@@ -4,7 +4,7 @@ nice      the default: Slurm goes on making priorities, ours is added.  Strands 
 priority  sets it outright: Slurm no longer ages the job; undone by holding and releasing it.
 pin       the nodes that a waiting job must have.  Could strand it, so the watchdog lifts it.
 requeue   stops a running job that has agreed to it, and queues it again.  Can't be undone.
-shard     lets a waiting job share a GPU (gres/shard) instead of having one alone.
+shard     lets a waiting job that asked for all shards of a GPU (gres/shard) share it: half of them are enough.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Order:
     handle: str  # the job as scontrol knows it
     lever: str
     value: str
-    before: str  # what was there, for undoing and for seeing after a crash whether it was done
+    before: str  # what was there, for undoing and for seeing whether it was done; of a priority with its nice: 59:0
     why: str = ""
 
     def commands(self) -> tuple[Command, ...]:
@@ -41,7 +41,7 @@ class Order:
         if self.lever == "requeue":
             return ()
         if self.lever == "priority":  # Slurm takes priorities back only from a job that was held
-            nice = update(self.handle, "nice", self.before)
+            nice = update(self.handle, "nice", self.before.partition(":")[2])
             return ("scontrol", "hold", self.handle), ("scontrol", "release", self.handle), nice
         return (update(self.handle, self.lever, self.before),)
 

@@ -39,6 +39,10 @@ class Machines:
         """The number of each node's first GPU."""
         return np.concatenate(([0], np.cumsum(self.cluster.node_gpus)[:-1])).astype(np.int64)
 
+    def node_of(self, gpu: int) -> str:
+        """The node of a GPU."""
+        return self.names[int(np.searchsorted(self.first_gpu, gpu, side="right")) - 1]
+
     @property
     def place(self) -> dict[str, int]:
         """The number of each node."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shunter.model import GPU, Trace
-from shunter.slurm.replica import Names
+from shunter.slurm.replica import NAMED, Names
 from shunter.slurm.snapshot import Job, Snapshot
 
 MOST = 50_000  # ended jobs that are kept, the last ones
@@ -20,20 +20,29 @@ class Past:
 
     def __init__(self, names: Names, history: Trace | None) -> None:
         self._names, self._history = names, history
-        self._ended: deque[Job] = deque(maxlen=MOST)
+        self._ended: deque[tuple[Job, dict[str, int]]] = deque(maxlen=MOST)  # with the codes of their names
         self._known: set[str] = set()  # of those that Slurm still tells of
 
     def note(self, snapshot: Snapshot, ended: Sequence[Job]) -> None:
         """Keep what has ended, each once; also what came and went between two looks."""
         told = {job.id: job for job in snapshot.jobs if job.over and job.start >= 0 and job.gpus}
         told |= {job.id: job for job in ended}
-        self._ended.extend(job for job in told.values() if job.id not in self._known)
+        code = self._names.code
+        for job in told.values():
+            if job.id not in self._known:
+                codes = {column: code(column, getattr(job, of)) for column, of in NAMED.items()}
+                self._ended.append((job, codes))
         self._known = set(told)
 
-    def trace(self) -> Trace | None:
-        """All of it, with the names' present codes; None if there is nothing."""
-        code, jobs = self._names.code, list(self._ended)
-        given: dict[str, Any] = {
+    def trace(self, vcs: tuple[str, ...]) -> Trace | None:
+        """All of it, in the virtual clusters that there are now; None if there is nothing."""
+        jobs, before = [job for job, _ in self._ended], self._history
+        ids = [*(before.job_id if before is not None else ()), *(job.id for job in jobs)]
+        if not ids:
+            return None
+        place = {name: code for code, name in enumerate(vcs)}
+        given: dict[str, Any] = {column: [codes[column] for _, codes in self._ended] for column in NAMED}
+        given |= {
             "submit": [job.submit for job in jobs],
             "duration": [max(job.end - job.start, 1) for job in jobs],
             "gpus": [job.gpus * GPU for job in jobs],
@@ -41,17 +50,10 @@ class Past:
             "cpus": [job.cpus * 1000 for job in jobs],
             "mem_gib": [job.mem_mib for job in jobs],
             "recorded_wait": [max(job.start - job.submit, 0) for job in jobs],
-            "user": [code("user", job.user) for job in jobs],
-            "account": [code("account", job.account) for job in jobs],
-            "job_name": [code("job_name", job.name) for job in jobs],
-            "vc": [code("vc", job.partition) for job in jobs],
+            "vc": [place.get(job.partition, -1) for job in jobs],
         }
-        before = self._history
-        ids = [*(before.job_id if before is not None else ()), *(job.id for job in jobs)]
-        if not ids:
-            return None
         if before is not None:
-            given = {
-                name: np.concatenate((getattr(before, name), np.array(new, np.int64))) for name, new in given.items()
-            }
-        return Trace.of("past", ids, **given, **self._names.table())
+            old = {name: getattr(before, name) for name in given}
+            old["vc"] = np.array([*(place.get(name, -1) for name in before.vcs), -1], np.int64)[before.vc]
+            given = {name: np.concatenate((old[name], np.array(new, np.int64))) for name, new in given.items()}
+        return Trace.of("past", ids, **given, **(self._names.table() | {"vcs": vcs}))

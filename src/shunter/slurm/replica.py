@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from shunter import world as w
@@ -48,9 +49,12 @@ class Names:
 
 
 class Replica:
-    """The simulated cluster, and which of its rows is which of Slurm's jobs."""
+    """The simulated cluster, and which of its rows is which of Slurm's jobs.
 
-    def __init__(
+    Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for.
+    """
+
+    def __init__(  # noqa: PLR0913 all that there may be besides what runs
         self,
         snapshot: Snapshot,
         machines: Machines,
@@ -58,17 +62,21 @@ class Replica:
         waiting: Iterable[Job],
         *,
         ended: Sequence[Job] = (),
+        coming: Iterable[Job] = (),
+        after: Mapping[str, str] | None = None,
         durations: Mapping[str, int] | None = None,
         reasons: bool = False,
         seed: int = 0,
     ) -> None:
-        self.snapshot, self.machines = snapshot, machines
+        self.snapshot, self.machines, self._after = snapshot, machines, after or {}
         held = placements(snapshot, machines)
         running = [job for job in snapshot.jobs if job.id in held]
         usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
-        self.jobs: tuple[Job, ...] = tuple(jobs)  # by row
-        self.rows = {job.id: row for row, job in enumerate(jobs)}
+        later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
+        self._later = {job.id for job in later}
+        self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
+        self.rows = {job.id: row for row, job in enumerate(self.jobs)}
         trace = self._trace(names, set(held), durations or {})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
         scenario = Scenario(warm=warm, begin=snapshot.now)
@@ -91,16 +99,17 @@ class Replica:
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
-        given["submit"] = [min(job.submit, self.snapshot.now) for job in jobs]
+        given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
+        given["after"] = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
     def _correct(self, world: World, held: set[str]) -> None:
         """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
         table, nodes = world.jobs, world.nodes
+        table[w.DECLARED] = [job.told.run_time_ms for job in self.jobs]
+        table[[w.ELIGIBLE, w.WAITING_SINCE]] = [max(job.eligible, job.submit) for job in self.jobs]
         for row, job in enumerate(self.jobs):
-            table[w.DECLARED, row] = job.told.run_time_ms
-            table[[w.ELIGIBLE, w.WAITING_SINCE], row] = max(job.eligible, job.submit)
             if job.over:
                 took = max(job.end - job.start, 0)
                 table[[w.STARTED, w.ENDED_AT, w.EXECUTED], row] = job.start, job.end, took
@@ -164,6 +173,7 @@ def divided(count: int, room: Sequence[int]) -> list[int]:
     return given
 
 
+@lru_cache(maxsize=65_536)
 def number_of(job_id: str) -> tuple[int, ...]:
     """Job ids in the order in which Slurm gave them."""
     return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in job_id.replace("+", "_").split("_"))

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import os
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from shunter.drive import drive
+from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
+from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
+from shunter.slurm.levers import STRANDING
+from shunter.slurm.releasing import release
 from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watchdog import ensure
 
 FOREVER = float("inf")
 
@@ -30,6 +36,8 @@ class Settings:
     levers: Levers = frozenset({"nice"})
     bounds: Bounds = field(default_factory=Bounds)
     rounds: int = 0  # stop after so many; 0: never
+    guard: Tolerance | None = None  # None: nobody compares
+    resume: bool = False  # after a guard has handed the jobs back
 
 
 def run(
@@ -38,44 +46,84 @@ def run(
     journal: Path,
     settings: Settings,
     *,
+    stop: threading.Event | None = None,
     history: Trace | None = None,
     told: Callable[[Outcome], None] = lambda _: None,
     away: Callable[[UnreachableError], None] = lambda _: None,
 ) -> None:
-    """Run a policy on the live cluster until stopped by a signal or after so many rounds."""
+    """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
     book = Journal(journal)
     try:
+        watcher = Watcher(client)
         controller = Controller(
-            client, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
+            watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
             interval_s=settings.rhythm.interval_s, told=told,
         )  # fmt: skip
         backend = SlurmBackend(
-            Watcher(client), controller.close,
+            watcher, controller.close,
             rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
             history=history, rounds=settings.rounds,
         )  # fmt: skip
+        if settings.mode is Mode.ACT:
+            refuse_a_second(book)
+            book.live(os.getpid(), settings.rhythm.interval_s)
+            controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
+        backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
         memory = policy.start(backend.cluster)
         ranking = getattr(policy, "ranking", None)
         if ranking is not None:
             backend.rank = lambda view: ranking(view, memory)
         book.tell("begin", f"{policy} in mode {settings.mode}")
-        with stopped_by_signals(backend):
-            drive(backend, policy, memory=memory, patience=FOREVER)
+        drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
         book.close()
 
 
-@contextmanager
-def stopped_by_signals(backend: SlurmBackend) -> Iterator[None]:
-    """A signal ends the loop after the present round, not in the middle of a change."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, lambda *_: backend.stopped.set())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def refuse_a_second(book: Journal) -> None:
+    """One controller acts at a time."""
+    life = book.life()
+    if life is None or life[0] == os.getpid():
+        return
+    pid, at, interval = life
+    if time.time() - at < 3 * interval and Path(f"/proc/{pid}").exists():
+        raise SlurmError(f"{book.path}: another controller acts, process {pid}; stop it first, or only watch")
+
+
+def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """The guard sees each round first; what one of an earlier run has handed back stays so unless somebody resumes."""
+    book = controller.journal
+    controller.paused = handed_back(book)
+    if controller.paused and settings.resume:
+        controller.paused = ""
+        book.tell("resume", "taken in hand again")
+    if settings.guard is None:
+        return told
+    guard = Guard(controller, settings.guard)
+
+    def tell(outcome: Outcome) -> None:
+        guard.seen(outcome)
+        told(outcome)
+
+    return tell
+
+
+def attended(controller: Controller, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """As long as a lever is on that could strand a job, there is a watchdog; where there can't be, it is put away."""
+    client, book = controller.client, controller.journal
+    if controller.levers & set(STRANDING):
+        ensure(book.path, client)
+
+    def tell(outcome: Outcome) -> None:
+        if controller.levers & set(STRANDING):
+            try:
+                ensure(book.path, client)
+            except SlurmError as problem:
+                controller.levers -= set(STRANDING)
+                book.tell("watchdog", f"{problem}; {', '.join(STRANDING)} are put away")
+                release(client, book, outcome.round.snapshot, STRANDING)
+        told(outcome)
+
+    return tell

@@ -13,15 +13,16 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.errors import SlurmError
 from shunter.files import whole
-from shunter.slurm.client import Client
+from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
 from shunter.slurm.hostlist import expand
-from shunter.slurm.tres import Resources, gres, resources
+from shunter.slurm.tres import REMEMBERED, gres, resources
 
 JOB_FIELDS = [
     "JobID",
@@ -48,6 +49,7 @@ JOB_FIELDS = [
     "RestartCnt",
     "ReqNodes",
     "Reservation",
+    "Dependency",
     "tres-alloc",
     "tres-per-job",
     "tres-per-node",
@@ -59,7 +61,8 @@ JOB_FIELDS = [
 ]
 NODE_FIELDS = ["NodeList", "PartitionName", "StateLong", "Gres", "GresUsed", "CPUsState", "Memory", "AllocMem"]
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"})
-WAITS = frozenset({"", "None", "Priority", "Resources"})  # for nothing but its turn
+TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
+# why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
 TASKS = 100  # of an array that are looked at one by one
 DAY_MS = 86_400_000
@@ -91,11 +94,13 @@ class Job:
     mem_mib: int = 0
     gpus: int = 0
     shards: int = 0
+    per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
     gpu_type: str = ""
     restarts: int = 0
     requeues: bool = False  # Slurm may put it back into the queue
     wanted_nodes: str = ""
     reservation: str = ""
+    dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
 
     @property
@@ -106,7 +111,7 @@ class Job:
     @property
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
-        return self.state == "PENDING" and self.reason in WAITS and self.eligible >= 0
+        return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
 
     @property
     def over(self) -> bool:
@@ -199,6 +204,24 @@ class Watcher:
         """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
         return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
 
+    def set_by_hand(self) -> dict[str, int]:
+        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+
+        Where it has factors of none, just after its start, nothing can be said.
+        """
+        try:
+            text = self.client.run("sprio", "--noheader", "--format", "%i|%Y|%A|%B|%F|%J|%P|%Q|%S|%T")
+        except DeclinedError:
+            return {}  # priority/basic has no factors at all
+        rows = [line.strip().split("|") for line in text.splitlines()]
+        bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
+        return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
+
+    def boot_time(self) -> float:
+        """When slurmctld was started, in seconds since 1970."""
+        found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
+        return _time(found[1]) / 1000 if found else 0.0
+
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
         mark = _mark()
@@ -254,7 +277,7 @@ def _jobs(values: list[str]) -> Iterable[Job]:
     """The jobs of one record: a waiting array is one record and many jobs."""
     if len(values) != len(JOB_FIELDS):
         raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
-    said = dict(zip(JOB_FIELDS, (value.strip() for value in values), strict=True))
+    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
     job = _job(said)
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
@@ -280,7 +303,11 @@ def _task_numbers(text: str) -> list[str]:
 
 def _job(said: Mapping[str, str]) -> Job:
     has = resources(said["tres-alloc"])
-    gpus, kind, shards = _gpus(said, has)
+    asked = _gpus(
+        said["State"],
+        said["tres-alloc"],
+        *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
+    )
     return Job(
         id=said["JobArrayID"] if said["HetJobID"] in ("0", "", "N/A") else said["JobID"],
         handle=said["JobID"],
@@ -302,36 +329,47 @@ def _job(said: Mapping[str, str]) -> Job:
         nodes=tuple(expand(said["NodeList"])),
         cpus=has.cpus or int(said["NumCPUs"].partition("-")[0] or 0),
         mem_mib=has.mem_mib,
-        gpus=gpus,
-        shards=shards,
-        gpu_type=kind,
+        gpus=asked.gpus,
+        shards=asked.shards,
+        per_node=_said(said["tres-per-node"]),
+        gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
         wanted_nodes=_said(said["ReqNodes"]),
         reservation=_said(said["Reservation"]),
+        dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
     )
+
+
+class Asked(NamedTuple):
+    """The GPUs of a job."""
+
+    gpus: int
+    kind: str
+    shards: int
 
 
 def _said(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text
 
 
-def _gpus(said: Mapping[str, str], has: Resources) -> tuple[int, str, int]:
+@lru_cache(maxsize=REMEMBERED)
+def _gpus(state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str) -> Asked:
     """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""
-    per = {"tres-per-job": 1, "tres-per-node": said["NumNodes"], "tres-per-task": said["NumTasks"]}
+    has = resources(tres)
     asked = [
-        (each.name, each.kind, each.count * int(str(times).partition("-")[0] or 1))
-        for name, times in per.items()
-        for each in gres(said[name])
+        (each.name, each.kind, each.count * int(times.partition("-")[0] or 1))
+        for text, times in ((per_job, "1"), (per_node, nodes), (per_task, tasks))
+        for each in gres(text)
     ]
     kinds = {kind for name, kind, _ in asked if name == "gpu"}
     shards = has.shards or sum(count for name, _, count in asked if name == "shard")
-    waiting = said["State"] == "PENDING"
-    kind = next(iter(kinds)) if waiting and len(kinds) == 1 else has.gpu_type
-    return has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards
+    kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
+    return Asked(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def _time(text: str) -> int:
     """A time in UTC as ms since 1970; -1 where there is none."""
     if text in ("N/A", "NONE", "Unknown", "(null)", ""):
@@ -342,6 +380,7 @@ def _time(text: str) -> int:
         raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
 
 
+@lru_cache(maxsize=REMEMBERED)
 def length_ms(text: str) -> int:
     """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from shunter.errors import SlurmError
 
@@ -11,6 +12,7 @@ MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P
 GRES = re.compile(
     r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*))?(?:[:=](\d+)[KMGT]?)?(?:\(([^)]*)\))?"
 )
+REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
 
 
@@ -35,6 +37,7 @@ class Resources:
         return next(iter(self.gpus)) if len(self.gpus) == 1 else ""
 
 
+@lru_cache(maxsize=REMEMBERED)
 def resources(text: str) -> Resources:
     """A list of TRES; where GPUs are counted both in all and by type, each counts once."""
     counts: dict[str, str] = {}
@@ -79,17 +82,18 @@ class Gres:
     index: tuple[int, ...] = ()  # which ones, where Slurm says so
 
 
-def gres(text: str) -> list[Gres]:
+@lru_cache(maxsize=REMEMBERED)
+def gres(text: str) -> tuple[Gres, ...]:
     """Generic resources: ``gpu:a100:4(IDX:0-3),shard:8``; also written ``gres:gpu:2`` or ``gres/gpu=2``."""
     if text.strip() in NOTHING:
-        return []
+        return ()
     found = []
     for item in re.split(r",(?![^()]*\))", text):
         match = GRES.fullmatch(item.strip())
         if match is None:
             raise SlurmError(f"generic resources look like gpu:a100:4, got '{item}' in '{text}'")
         found.append(Gres(match[1], match[2] or "", int(match[3]) if match[3] else 1, _index(match[4] or "")))
-    return found
+    return tuple(found)
 
 
 def _index(text: str) -> tuple[int, ...]:

@@ -1,0 +1,141 @@
+"""``shunter slurm why``, ``when``, ``what-if`` and ``snapshot``: questions about a live cluster; nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, show
+
+WHEN_EXAMPLES = """Examples:
+
+shunter slurm when 4711
+
+shunter slurm when 4711 --history jobs.parquet   # run times as in your site's past
+
+shunter slurm when 4711 --snapshot now.json --json
+"""
+
+WHY_EXAMPLES = """Examples:
+
+shunter slurm why 4711
+
+shunter slurm why 4711_3 --json
+"""
+
+WHAT_IF_EXAMPLES = """Examples:
+
+shunter slurm what-if --gpus 8 --time 4:00:00
+
+shunter slurm what-if --gpus 4 --time 1-0 --gpu-type a100 --cpus 32 --mem 256G
+"""
+
+SNAPSHOT_EXAMPLES = """Examples:
+
+shunter slurm snapshot now.json
+
+shunter slurm when 4711 --snapshot now.json
+"""
+
+JobArgument: TypeAlias = Annotated[str, typer.Argument(metavar="JOBID", help="A job that waits: 12, or 12_3.")]
+SnapshotOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--snapshot", metavar="FILE", help="Ask about a recorded moment; Slurm is not called.")
+]
+SiteOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--site", metavar="FILE", help="Slurm's rules, as 'shunter slurm import' writes them.")
+]
+HistoryOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--history", metavar="TRACE", help="Ended jobs whose run times are drawn from.")
+]
+SamplesOption: TypeAlias = Annotated[
+    int, typer.Option("--samples", min=10, max=10_000, metavar="N", help="How often the future is drawn.")
+]
+
+
+def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = None, json: JsonOption = False) -> None:
+    """Why a job waits, in plain words: who is before it, who has what it needs, and what would let it start now."""
+    from shunter.slurm import asking, asking_view
+    from shunter.slurm.why import why as explained
+
+    outlook = asking.Sources(snapshot, site).outlook()
+    found = explained(outlook, asking.pending(outlook.snapshot, job))
+    if json:
+        print_json(asking_view.why_record(found))
+    else:
+        show(asking_view.why_view(found))
+
+
+def when(
+    job: JobArgument,
+    snapshot: SnapshotOption = None,
+    site: SiteOption = None,
+    history: HistoryOption = None,
+    samples: SamplesOption = 100,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """When a waiting job may start: the cluster is let go on in the simulator with drawn run times."""
+    from shunter.slurm import asking, asking_view
+
+    outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
+    (found,) = outlook.of(asking.pending(outlook.snapshot, job))
+    if json:
+        print_json(asking_view.when_record(outlook, found))
+    else:
+        show(asking_view.when_view(outlook, found))
+
+
+def what_if(  # noqa: PLR0913, PLR0917 one for each option
+    gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="GPUs in all.")],
+    time: Annotated[str, typer.Option("--time", metavar="T", help="Time limit as Slurm takes it: 4:00:00, 1-0, 90.")],
+    partition: Annotated[str, typer.Option(metavar="P", help="Where it goes; where most jobs do if not given.")] = "",
+    gpu_type: Annotated[str, typer.Option(metavar="T", help="Only GPUs of this type.")] = "",
+    cpus: Annotated[int, typer.Option(min=0, metavar="N", help="CPUs in all; not counted if not given.")] = 0,
+    mem: Annotated[str, typer.Option(metavar="M", help="Memory in all: 64G; not counted if not given.")] = "",
+    priority: Annotated[
+        int | None, typer.Option(metavar="N", help="As Slurm counts it; behind all if not given.")
+    ] = None,
+    snapshot: SnapshotOption = None,
+    site: SiteOption = None,
+    history: HistoryOption = None,
+    samples: SamplesOption = 100,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """When a job would start that is not submitted yet; nothing is submitted."""
+    from dataclasses import replace
+
+    from shunter.slurm import asking, asking_view
+
+    outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
+    job, filled = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority).job(outlook)
+    (found,) = outlook.of(job)
+    found = replace(found, assumptions=(*found.assumptions, *filled))
+    if json:
+        print_json(asking_view.when_record(outlook, found))
+    else:
+        show(asking_view.when_view(outlook, found))
+
+
+def record(
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")], force: ForceOption = False
+) -> None:
+    """Record the queue and the nodes as they are now, to ask about later or elsewhere."""
+    check_free(out, force)
+
+    from shunter.slurm.client import Client
+    from shunter.slurm.snapshot import Watcher
+
+    present = Watcher(Client()).snapshot()
+    present.save(out)
+    typer.echo(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``shunter slurm``."""
+    app.command("why", epilog=WHY_EXAMPLES)(why)
+    app.command("what-if", epilog=WHAT_IF_EXAMPLES)(what_if)
+    app.command("when", epilog=WHEN_EXAMPLES)(when)
+    app.command("snapshot", epilog=SNAPSHOT_EXAMPLES)(record)

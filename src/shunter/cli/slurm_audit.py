@@ -1,0 +1,94 @@
+"""``shunter slurm audit``, ``dashboard`` and ``watchdog``: around a controller that runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import JsonOption, note, print_json, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from shunter.slurm.audit import Entry
+
+EXAMPLES = """Examples:
+
+shunter slurm audit --since 2h              # who was moved, when, and why
+
+shunter slurm audit --job 4711 --json
+"""
+JOURNAL = Path("shunter-slurm.db")
+JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="Where it writes down what it does.")]
+
+
+def audit(
+    journal: JournalOption = JOURNAL,
+    job: Annotated[str, typer.Option(metavar="ID", help="Of this job only.")] = "",
+    since: Annotated[str, typer.Option(metavar="T", help="From then on: 30m, 2h, 1d, or a date.")] = "",
+    json: JsonOption = False,
+) -> None:
+    """Say who was moved, when, and why, from the journal of a controller."""
+    from shunter.slurm import audit as told
+    from shunter.slurm.journal import Journal
+
+    check_journal(journal)
+    begin = told.since_when(since, time.time()) if since else 0.0
+    book = Journal(journal)
+    found = told.entries(book, job, begin)
+    book.close()
+    if json:
+        print_json([vars(entry) | {"at": told.moment(entry.at)} for entry in found])
+    elif found:
+        show(_table(found))
+    else:
+        note("the journal tells of nothing; nothing was changed")
+
+
+def _table(entries: list[Entry]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from shunter.slurm.audit import moment, printable
+
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
+    for heading, width in (("time", 19), ("job", 10), ("what", 9), ("before -> now", 17), ("state", 9), ("why", 29)):
+        made.add_column(heading, max_width=width, overflow="fold")
+    for entry in entries:
+        cells = (moment(entry.at)[:19].replace("T", " "), entry.job, entry.kind, entry.change, entry.state, entry.why)
+        made.add_row(*(Text(printable(cell)) for cell in cells))
+    return made
+
+
+def dashboard() -> None:
+    """Print a dashboard for Grafana, to be imported there: shunter slurm dashboard > shunter.json."""
+    from importlib.resources import files
+
+    sys.stdout.write(files("shunter").joinpath("slurm", "dashboard.json").read_text("utf-8"))
+
+
+def watchdog(journal: JournalOption = JOURNAL) -> None:
+    """Watch over the controller of a journal, and lift what could strand a job when it is gone or silent.
+
+    [bold]run[/bold] starts one by itself where it is needed; this is for a service of its own.
+    """
+    from shunter.slurm.client import Client
+    from shunter.slurm.watchdog import watch
+
+    check_journal(journal)
+    watch(journal, Client(), lambda text: note(text, "watchdog", "yellow"))
+
+
+def check_journal(journal: Path) -> None:
+    """Refuse to make a new journal where one should be."""
+    from shunter.errors import SlurmError
+
+    if not journal.is_file():
+        raise SlurmError(
+            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
+        )

@@ -1,0 +1,93 @@
+"""``shunter slurm lab``: a real Slurm cluster of virtual nodes for as long as a command runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shunter.cli.console import note
+from shunter.errors import SlurmError
+
+if TYPE_CHECKING:
+    from shunter.slurm.lab import Lab, Nodes
+
+EXAMPLES = """Examples:
+
+shunter slurm lab -- bash   # a shell in which sinfo, sbatch and squeue speak to 9 nodes with 22 GPUs
+
+shunter slurm lab --nodes 2x4:p100+2x2:k80 -- sinfo -N -l
+
+shunter slurm lab --database --set PriorityWeightFairshare=1000 -- ./try-it.sh
+"""
+
+
+def lab(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What is run while the cluster is up.")],
+    nodes: Annotated[
+        str, typer.Option("--nodes", metavar="C", help="Its nodes: NODESxGPUS:TYPE, joined by +.")
+    ] = "3x4:p100+4x2:k80+2x1:m40",
+    database: Annotated[
+        bool, typer.Option("--database", help="With accounts (slurmdbd, MariaDB), as age and fair share need.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")
+    ] = None,
+) -> None:
+    """Start a real Slurm on this machine, run a command with it, and stop it again; it must be root who does this.
+
+    Nodes and GPUs are virtual: jobs really run, CUDA_VISIBLE_DEVICES is set, and no GPU is needed. Nothing outside of a
+    folder in /tmp is touched. The exit code is that of the command. See docs/reference/slurm-lab.md.
+    """
+    from shunter.slurm.lab import Lab
+
+    settings = _settings(set_ or ())
+    groups = _nodes(nodes)
+    folder = Path(tempfile.mkdtemp(prefix="lab"))
+    folder.chmod(0o755)  # so that other users can submit jobs, too
+    cluster = Lab(folder, groups, database=database, settings=settings)
+    try:
+        with cluster:
+            note(f"{len(cluster.node_names)} nodes; SLURM_CONF={cluster.conf}", "Slurm is up")
+            code = _run(cluster, command)
+    finally:
+        cluster.remove()
+    raise typer.Exit(code)
+
+
+def _settings(lines: Sequence[str]) -> dict[str, str]:
+    for line in lines:
+        if "=" not in line.strip("="):
+            raise SlurmError(f"--set must be KEY=VALUE, as in slurm.conf, got '{line}'")
+    return {key: value for key, _, value in (line.partition("=") for line in lines)}
+
+
+def _nodes(text: str) -> list[Nodes]:
+    from shunter import clusters
+    from shunter.slurm.lab import Nodes
+
+    groups = clusters.load(text).groups
+    kinds = [group.gpu_type for group in groups]
+    if len(set(kinds)) < len(kinds):
+        raise SlurmError(
+            f"--nodes: each group must have a type of its own, by which its nodes are called, got '{text}'"
+        )
+    return [Nodes(group.gpu_type, group.count, group.gpus, cpus=max(16, 4 * group.gpus)) for group in groups]
+
+
+def _run(cluster: Lab, command: Sequence[str]) -> int:
+    path = f"{os.environ.get('PATH', '')}:{cluster.env['PATH']}"
+    env = {**os.environ, "PATH": path, "SLURM_CONF": str(cluster.conf)}
+    before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the command
+    try:
+        return subprocess.run(command, env=env, check=False).returncode
+    except OSError as problem:
+        raise SlurmError(f"'{command[0]}' can't be run: {problem.strerror}") from None
+    finally:
+        signal.signal(signal.SIGINT, before)

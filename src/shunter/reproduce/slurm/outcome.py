@@ -1,0 +1,64 @@
+"""When jobs started and ended, on a live cluster or in the simulator, and how near the one is to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shunter import world as w
+from shunter.reproduce.slurm.design import GPUS, Job, cluster, trace
+from shunter.runs import simulate
+from shunter.world import F64
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Seconds since the first submission, for each job."""
+
+    submit: F64
+    start: F64
+    end: F64
+    gpus: F64
+
+    @property
+    def wait(self) -> F64:
+        """Time in the queue."""
+        return self.start - self.submit
+
+    def measures(self) -> dict[str, float]:
+        """What is reported of it."""
+        jct, makespan = self.end - self.submit, float(self.end.max() - self.submit.min())
+        used = float(((self.end - self.start) * self.gpus).sum())
+        return {
+            "makespan_s": makespan,
+            "wait_mean_s": float(self.wait.mean()),
+            "wait_p50_s": float(np.percentile(self.wait, 50)),
+            "wait_p95_s": float(np.percentile(self.wait, 95)),
+            "jct_mean_s": float(jct.mean()),
+            "jct_p95_s": float(np.percentile(jct, 95)),
+            "utilization": used / (GPUS * makespan),
+        }
+
+
+def predicted(jobs: Sequence[Job], policy: str, handover_s: float = 0.0) -> Outcome:
+    """What the simulator says before anything is run; GPUs stand free for so long before each job begins."""
+    longer = [replace(job, run_s=job.run_s + handover_s) for job in jobs]
+    table = simulate(trace(longer), cluster(), policy).table
+    submit, start, end = (table[row].astype(np.float64) / 1000 for row in (w.SUBMIT, w.STARTED, w.ENDED_AT))
+    return Outcome(submit, start + handover_s, end, np.array([job.gpus for job in jobs], np.float64))
+
+
+def fidelity(live: Outcome, simulated: Outcome) -> dict[str, Any]:
+    """How near the simulator is to what happened."""
+    from shunter.predictors.evaluating import rank_correlation
+
+    there, here = live.measures(), simulated.measures()
+    off = {name: here[name] / there[name] - 1 if there[name] else None for name in there}
+    return {
+        "off": off,
+        "wait_mean_abs_error_s": float(np.abs(live.wait - simulated.wait).mean()),
+        "wait_rank_correlation": rank_correlation(live.wait, simulated.wait),
+    }

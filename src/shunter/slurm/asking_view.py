@@ -1,0 +1,171 @@
+"""Answers about a live cluster, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from shunter.report.tables import duration, table
+from shunter.slurm.asking import NEW
+from shunter.slurm.forecast import Forecast, Outlook
+from shunter.slurm.snapshot import Job
+from shunter.slurm.waiting import Kind
+from shunter.slurm.why import Holder, Why
+
+WITHIN_H = (1, 4, 24)
+
+
+def moment(ms: int) -> str:
+    """A time on the clock of whoever asks."""
+    return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 job``, ``2 jobs``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def described(job: Job) -> str:
+    """What a job asks for."""
+    kind = f"{job.gpu_type} " if job.gpu_type else ""
+    what = counted(job.gpus, f"{kind}GPU") if job.gpus else counted(job.shards, "shard")
+    limit = f"limit {duration(job.limit / 1000)}" if job.limit else "no limit"
+    return ", ".join(filter(None, [job.user, what, limit, f"partition {job.partition}"]))
+
+
+# ------------------------------------------------------------------------------------------- when
+
+
+def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
+    """When a job may start."""
+    job, (place, length) = found.job, outlook.place(found.job)
+    named = "A job" if job.id == NEW else f"Job {job.id}"
+    rows = table("it starts", "by", "from now")
+    for name, time in _times(found):
+        if time is None:
+            rows.add_row(name, "not within a year", "")
+        else:
+            rows.add_row(name, moment(time), duration(max(time - found.now, 0) / 1000))
+    chances = ", ".join(f"{hours} h {found.within(hours * 3_600_000):.0%}" for hours in WITHIN_H)
+    return Group(
+        Text(f"{named} ({described(job)}): place {place} of {length} in the queue."),
+        rows,
+        Text(f" within {chances}"),
+        *assumed(found.assumptions),
+    )
+
+
+def _times(found: Forecast) -> Iterable[tuple[str, int | None]]:
+    yield "with 50 % chance", found.at(0.5)
+    yield "with 90 % chance", found.at(0.9)
+    if found.job.start > 0:
+        yield "by Slurm's own estimate", found.job.start
+
+
+def assumed(assumptions: Sequence[str]) -> list[Text]:
+    """What an answer takes for granted, a line each."""
+    return [Text(f" assumed: {text}", style="dim") for text in assumptions]
+
+
+def when_record(outlook: Outlook, found: Forecast) -> dict[str, Any]:
+    """The same for scripts: times in seconds since 1970."""
+    job, (place, length) = found.job, outlook.place(found.job)
+    times = {name: found.at(level) for name, level in (("p50", 0.5), ("p90", 0.9))}
+    return {
+        "job_id": job.id,
+        "now": found.now / 1000,
+        "place": place,
+        "queue": length,
+        **{name: None if time is None else time / 1000 for name, time in times.items()},
+        **{f"{name}_wait_s": None if time is None else (time - found.now) / 1000 for name, time in times.items()},
+        "slurm_estimate": job.start / 1000 if job.start > 0 else None,
+        "chance_within_h": {str(hours): found.within(hours * 3_600_000) for hours in WITHIN_H},
+        "samples": len(found.starts),
+        "assumptions": list(found.assumptions),
+    }
+
+
+# ------------------------------------------------------------------------------------------- why
+
+
+def why_view(found: Why) -> RenderableType:
+    """Why a job waits."""
+    job = found.job
+    code = f" ({job.reason})" if job.reason else ""
+    lines = Table.grid(padding=(0, 2))
+    for name, text in _lines(found):
+        lines.add_row(Text(f" {name}", style="bold"), Text(text))
+    return Group(Text(f"Job {job.id} ({described(job)}) waits: {found.meaning.words}{code}."), lines)
+
+
+def _lines(found: Why) -> Iterable[tuple[str, str]]:
+    if found.parents:
+        yield "after", f"job {', '.join(found.parents)}"
+    if found.meaning.kind is Kind.BEGIN and found.job.eligible > 0:
+        yield "not before", moment(found.job.eligible)
+    if found.meaning.kind is Kind.TURN:
+        before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.place > 1 else ""
+        yield "place", f"{found.place} of {found.queue} in the queue{before}"
+    yield "needs", _needs(found.job)
+    yield "free", _free(found)
+    if found.holders:
+        yield "in use by", "\n".join(_holder(holder) for holder in found.holders[:5])
+    if found.meaning.kind is Kind.TURN and found.alone_by is not None and found.alone_by > found.now:
+        yield "first in line", f"it would start by {moment(found.alone_by)} at the latest, by the limits of what runs"
+    if found.meaning.remedy:
+        yield "what helps", found.meaning.remedy
+    for text in found.helps:
+        yield "what helps", text
+
+
+def _needs(job: Job) -> str:
+    beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [f"{_memory(job.mem_mib)} of memory"] * bool(job.mem_mib)
+    kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+    what = f"{counted(job.gpus, 'GPU')}{kind}" if job.gpus else counted(job.shards, "shard")
+    return what + (f" with {' and '.join(beside)}" if beside else "")
+
+
+def _memory(mib: int) -> str:
+    return f"{mib / 1024:,.0f} GiB" if mib >= 1024 else f"{mib} MiB"
+
+
+def _free(found: Why) -> str:
+    room = found.room
+    text = f"{room.free} of {room.gpus} GPUs where it may run, at most {room.most} on one node"
+    if room.fitting < room.most:
+        text += f", {room.fitting} with the CPUs and memory that it wants"
+    return text + (f"; {room.away} of {room.nodes} nodes are down or drained" if room.away else "")
+
+
+def _holder(holder: Holder) -> str:
+    until = f"until {moment(holder.until)} at the latest" if holder.until else "without a limit"
+    return f"{holder.user}: {counted(holder.gpus, 'GPU')} ({counted(holder.jobs, 'job')}), {until}"
+
+
+def why_record(found: Why) -> dict[str, Any]:
+    """The same for scripts: times in seconds since 1970."""
+    return {
+        "job_id": found.job.id,
+        "reason": found.job.reason,
+        "kind": found.meaning.kind.name.lower(),
+        "words": found.meaning.words,
+        "remedy": found.meaning.remedy or None,
+        "place": found.place,
+        "queue": found.queue,
+        "ahead_gpus": found.ahead_gpus,
+        "room": asdict(found.room),
+        "holders": [asdict(holder) | {"until": _seconds(holder.until)} for holder in found.holders],
+        "first_in_line_by": _seconds(found.alone_by),
+        "after": list(found.parents),
+        "helps": list(found.helps),
+    }
+
+
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000

@@ -1,0 +1,245 @@
+"""When waiting jobs may start: the live cluster is let go on in the simulator, many times, with drawn run times.
+
+The order of the queue is that in which Slurm has it now: tiers of partitions, then priorities.  They age alike, so that
+the order mostly stays; what fair share and jobs still to come will change in it, nobody knows.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from shunter import world as w
+from shunter.cluster import ANY_TYPE
+from shunter.errors import SlurmError
+from shunter.policies._ordering import Ordering
+from shunter.protocols import Memory
+from shunter.sim.engine import Simulator
+from shunter.slurm.machines import Machines, machines_of
+from shunter.slurm.replica import Names, Replica, number_of, placements
+from shunter.slurm.run_times import RunTimes
+from shunter.slurm.site import Site
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.waiting import Kind, meaning, parents
+from shunter.world import F64, I64
+
+SAMPLES = 100
+HOUR_MS = 3_600_000
+FARTHEST_MS = 366 * 24 * HOUR_MS  # what has not started by then does not
+LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "that can't start", Kind.LIMIT: "kept back by limits"}
+
+
+@dataclass(frozen=True)
+class Ranked(Ordering):
+    """The order that Slurm has now, written into the jobs' column qos."""
+
+    @staticmethod
+    def key(job: w.Job, p: F64) -> float:
+        """Higher first."""
+        return -job.qos
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """When a job may start."""
+
+    job: Job
+    now: int  # ms since 1970
+    starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
+    assumptions: tuple[str, ...] = ()
+
+    def at(self, level: float) -> int | None:
+        """By when it has started in so large a share of the samples; None: not in a year."""
+        start = self.starts[min(int(np.ceil(level * len(self.starts))), len(self.starts)) - 1]
+        return None if start == w.NEVER else start
+
+    def within(self, ms: int) -> float:
+        """The share of samples in which it starts within so long."""
+        return float(np.searchsorted(self.starts, self.now + ms, side="right")) / len(self.starts)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a forecast goes by: the present, the site's rules, and how long jobs run."""
+
+    snapshot: Snapshot
+    site: Site = field(default_factory=Site)
+    run_times: RunTimes = field(default_factory=RunTimes)
+    samples: int = SAMPLES
+    seed: int = 0
+
+    def of(self, *asked: Job) -> list[Forecast]:
+        """Forecasts for waiting jobs, also ones that are not in the snapshot."""
+        for job in asked:
+            check(job, self.machines)
+        replica = self.replica(*asked)
+        starts = self._starts(replica, np.array([replica.rows[job.id] for job in asked], np.int64))
+        assumed = self.assumptions(replica)
+        return [
+            Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *_about(job)))
+            for job, column in zip(asked, starts.T, strict=True)
+        ]
+
+    def replica(self, *asked: Job) -> Replica:
+        """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
+        queue, coming, after = self._queue(asked)
+        present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
+        replica = Replica(present, self.machines, Names(), queue, coming=coming, after=after)
+        table = replica.simulator.world.jobs
+        for place, job in enumerate(self.order(replica.jobs)):
+            table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
+        return replica
+
+    @cached_property
+    def machines(self) -> Machines:
+        """The nodes."""
+        return machines_of(self.snapshot.nodes)
+
+    @cached_property
+    def unseen(self) -> list[Job]:
+        """Jobs in whose place GPUs are in use that no job has which we may see (PrivateData): one for each node."""
+        held = Counter(
+            self.machines.node_of(gpu) for gpus in placements(self.snapshot, self.machines).values() for gpu in gpus
+        )
+        more = [(node, len(node.used) - held[node.name]) for node in self.snapshot.nodes if node.up]
+        now = self.snapshot.now
+        begun = Job("", "", "RUNNING", submit=now, eligible=now, start=now)
+        return [
+            replace(begun, id=f"?{node.name}", gpus=gpus, nodes=(node.name,), partition=",".join(node.partitions))
+            for node, gpus in more
+            if gpus > 0
+        ]
+
+    @property
+    def policy(self) -> Ranked:
+        """How Slurm goes through its queue, as near as we can run it often."""
+        return Ranked(backfill="easy" if self.site.backfills else "none")
+
+    # -- who waits, and in which order
+
+    def _queue(self, asked: Sequence[Job]) -> tuple[list[Job], list[Job], dict[str, str]]:
+        """The jobs that wait, those that join the queue later, and which job comes after which."""
+        now = self.snapshot.now
+        ids = {job.id for job in asked}
+        present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
+        usable = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
+        coming = [replace(job, submit=job.eligible) for job in usable if job.eligible > now]
+        later = {job.id for job in coming}
+        live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in usable}
+        after = {job.id: found for job in usable if (found := self._parent(job, live))}
+        return [job for job in usable if job.id not in later], coming, after
+
+    def _parent(self, job: Job, live: set[str]) -> str:
+        """The last submitted of the jobs that a job comes after; one of many stands for all."""
+        named = [each for each in parents(job) for each in self._tasks(each) if each in live and each != job.id]
+        earlier = [each for each in named if number_of(each) < number_of(job.id)]
+        return max(earlier, key=number_of, default="")
+
+    def _tasks(self, job_id: str) -> list[str]:
+        """The job of this name, or all tasks of the array of this name."""
+        return [job.id for job in self.snapshot.jobs if job.id == job_id or job.id.startswith(f"{job_id}_")]
+
+    def order(self, jobs: Iterable[Job]) -> list[Job]:
+        """Jobs as Slurm has them in line."""
+        return sorted(jobs, key=lambda job: (-self.tier(job), -job.priority, job.submit, number_of(job.id)))
+
+    def tier(self, job: Job) -> int:
+        """The tier of a job's partition, the highest of several."""
+        tiers = {partition.name: partition.tier for partition in self.site.partitions}
+        return max((tiers.get(name, 1) for name in job.partition.split(",")), default=1)
+
+    def queue(self, job: Job) -> list[Job]:
+        """The jobs that wait for their turn, in line, with this one among them."""
+        waiting = [each for each in self.snapshot.jobs if each.state == "PENDING" and meaning(each).kind is Kind.TURN]
+        return self.order({each.id: each for each in [*waiting, job]}.values())
+
+    def place(self, job: Job) -> tuple[int, int]:
+        """A job's place in line, from 1, and how long the line is."""
+        queue = self.queue(job)
+        return 1 + [each.id for each in queue].index(job.id), len(queue)
+
+    # -- futures
+
+    def _starts(self, replica: Replica, rows: I64) -> I64:
+        """When these jobs start in each sample."""
+        durations = self.run_times.draws(replica.jobs, self.samples, self.seed)
+        now, policy = replica.simulator, self.policy
+        fresh = now.fork().run(policy, until=now.now - 1)  # what the policy remembers before it has decided anything
+
+        def future(sample: int) -> I64:
+            return _started(now.fork_with(durations[:, sample].copy()), policy, copy.deepcopy(fresh), rows)
+
+        first = [future(0)]  # alone: it compiles, if that was not done before
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return np.array([*first, *pool.map(future, range(1, self.samples))])
+
+    def assumptions(self, replica: Replica) -> tuple[str, ...]:
+        """What the forecast takes for granted."""
+        waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
+        left = [(words, sum(meaning(job).kind == kind for job in waiting)) for kind, words in LEFT_OUT.items()]
+        declared = sum(job.told.run_time_ms > 0 for job in replica.jobs)
+        hidden = sum(job.gpus for job in self.unseen)
+        away = [node.name for node in self.snapshot.nodes if not node.up]
+        found = [
+            (True, self.run_times.source),
+            (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
+            (bool(hidden), f"GPUs in use by jobs that Slurm does not show you ({hidden}) come free as if begun now"),
+            (not self.site.backfills, "no backfilling, as the site has it"),
+            (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
+            (bool(away), f"nodes down or drained ({len(away)}) stay so"),
+            *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
+        ]
+        return tuple(text for holds, text in found if holds)
+
+
+def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
+    """When these jobs start; the simulator goes on only until they have."""
+    begun, ahead = simulator.now, HOUR_MS
+    simulator.reconsider()
+    while True:
+        simulator.run(policy, until=begun + ahead, memory=memory)
+        started = simulator.world.jobs[w.STARTED, rows]
+        if (started >= 0).all() or simulator.over or ahead >= FARTHEST_MS:
+            return np.where(started >= 0, started, w.NEVER)
+        ahead += ahead // 2
+
+
+def _about(job: Job) -> list[str]:
+    """What is assumed of the job itself."""
+    kind = meaning(job).kind
+    found = [
+        (kind is Kind.LIMIT, "what keeps it back now (a limit) is over at once: it may well start later"),
+        (kind is Kind.CLUSTER, f"what Slurm says of it ({job.reason}) is over at once: it may well start later"),
+        (bool(job.wanted_nodes), f"it takes any nodes, not only {job.wanted_nodes}"),
+        (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
+    ]
+    return [text for holds, text in found if holds]
+
+
+def check(job: Job, machines: Machines) -> None:
+    """Refuse jobs for which no forecast can be made."""
+    found = meaning(job)
+    if found.kind in (Kind.HELD, Kind.NEVER):
+        raise SlurmError(
+            f"no start can be foreseen for job {job.id}: {found.words}"
+            + (f"; what helps: {found.remedy}" if found.remedy else "")
+        )
+    if job.gpus + job.shards == 0:
+        raise SlurmError(f"job {job.id} asks for no GPUs, and only nodes with GPUs are looked at; see squeue --start")
+    if machines.vc_of(job) is None:
+        raise SlurmError(f"partition '{job.partition}' of job {job.id} has no node with GPUs")
+    fitting = [
+        group.gpus * group.count
+        for group in machines.cluster.groups
+        if not job.gpu_type or group.gpu_type in (ANY_TYPE, job.gpu_type)
+    ]
+    if job.gpus > sum(fitting):
+        kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+        raise SlurmError(f"job {job.id} asks for {job.gpus} GPUs{kind}, and the cluster has {sum(fitting)}")

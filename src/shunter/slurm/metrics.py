@@ -1,0 +1,110 @@
+"""What a controller tells Prometheus: how long jobs wait, what it decides, what is refused, and how far it lags.
+
+No label names a job or a user: a partition, a lever, a command and a kind of refusal are few.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+
+from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.controller import Outcome
+from shunter.slurm.exposition import Family, Histogram, rendered
+from shunter.slurm.levers import LEVERS
+from shunter.slurm.snapshot import Job, Snapshot
+
+WAIT_BOUNDS = (10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 86400.0, 172800.0, 604800.0)
+ROUND_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+REFUSALS = ("declined", "unreachable", "plan")
+MOST_PARTITIONS = 100
+OTHER = "other"  # all partitions beyond so many
+
+
+class Metrics:
+    """The numbers; ``seen`` and ``away`` are told what happens, ``text`` is what Prometheus reads."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._lock, self._looked = client, threading.Lock(), time.monotonic()
+        self._started: set[tuple[str, int]] | None = None  # runs that were counted, of jobs that Slurm still tells of
+        self._partitions: set[str] = set()
+        self.waits = Histogram(
+            "shunter_job_wait_seconds", "From eligible to started, of jobs that started since.", WAIT_BOUNDS,
+            ("partition",),
+        )  # fmt: skip
+        self.rounds = Histogram("shunter_round_seconds", "To look, decide and plan.", ROUND_BOUNDS)
+        count, gauge = "counter", "gauge"
+        self.decisions = Family(
+            "shunter_decisions_total", count, "Changes decided on; in mode act they are tried.", ("lever",)
+        )
+        self.refusals = Family("shunter_refusals_total", count, "Changes that did not come about.", ("kind",))
+        self.lag = Family("shunter_lag_seconds", gauge, "Since Slurm last answered a whole look.")
+        self.pending = Family("shunter_pending_jobs", gauge, "Jobs that wait.", ("partition",))
+        self.running = Family("shunter_running_jobs", gauge, "Jobs that run.", ("partition",))
+        self.calls = Family("shunter_slurm_calls_total", count, "Slurm's commands that were called.", ("command",))
+        self.postponed = Family("shunter_postponed_changes", gauge, "Changes that the bounds put off, last round.")
+        self.unreachable = Family("shunter_unreachable_total", count, "Looks that Slurm did not answer.")
+        self.paused = Family("shunter_paused", gauge, "1: it only watches, because the guard handed the jobs back.")
+        self.ratio = Family("shunter_guard_ratio", gauge, "Realised mean wait over that of the shadow.")
+        for family, labels in ((self.decisions, LEVERS), (self.refusals, REFUSALS)):
+            for label in labels:
+                family.put(0.0, label)
+        for family in (self.postponed, self.unreachable, self.paused):
+            family.put(0.0)
+
+    @property
+    def families(self) -> list[Family | Histogram]:
+        """All of them."""
+        return [value for value in vars(self).values() if isinstance(value, Family | Histogram)]
+
+    def text(self) -> str:
+        """What Prometheus reads."""
+        with self._lock:
+            self.lag.put(time.monotonic() - self._looked)
+            for command, times in dict(self._client.calls).items():
+                self.calls.put(times, command)
+            return rendered(self.families)
+
+    def away(self, silence: UnreachableError) -> None:
+        """Slurm did not answer."""
+        with self._lock:
+            self.unreachable.add(1)
+
+    def seen(self, outcome: Outcome) -> None:
+        """A round is over."""
+        with self._lock:
+            self._looked = time.monotonic()
+            self.rounds.observe(outcome.round.took_s)
+            self._note_jobs(outcome.round.snapshot)
+            for lever, number in Counter(order.lever for order in outcome.orders).items():
+                self.decisions.add(number, lever)
+            self.refusals.add(len(outcome.round.refusals), "plan")
+            for _, why in outcome.failed:
+                self.refusals.add(1, "unreachable" if why == outcome.silence else "declined")
+            self.postponed.put(outcome.postponed)
+            self.paused.put(float(bool(outcome.paused)))
+            if outcome.ratio is not None:
+                self.ratio.put(outcome.ratio)
+
+    def _note_jobs(self, snapshot: Snapshot) -> None:
+        for family in (self.pending, self.running):
+            family.values = dict.fromkeys(family.values, 0.0)
+        runs = {(job.id, job.start): job for job in snapshot.jobs if job.nodes and job.start >= 0}
+        for job in snapshot.jobs:
+            if job.runs or job.state == "PENDING":
+                (self.running if job.runs else self.pending).add(1, self._partition(job))
+        for run in runs.keys() - self._started if self._started is not None else ():
+            job = runs[run]
+            waited = max(job.start - max(job.eligible, job.submit), 0) / 1000
+            self.waits.observe(waited, self._partition(job))
+        self._started = set(runs)
+
+    def _partition(self, job: Job) -> str:
+        """The first that a job names; a job may wait for several, and combinations are many."""
+        name = job.partition.partition(",")[0]
+        if name not in self._partitions:
+            if len(self._partitions) >= MOST_PARTITIONS:
+                return OTHER
+            self._partitions.add(name)
+        return name

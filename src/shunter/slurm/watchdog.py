@@ -1,0 +1,200 @@
+"""The watchdog: a small process that lifts what could strand a job when its controller is gone or silent.
+
+It shares nothing with the controller but the journal, and imports next to nothing, so that what breaks the one does
+not break the other:
+
+    python -m shunter.slurm.watchdog JOURNAL
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from shunter.errors import SlurmError
+from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.daemons import alive
+from shunter.slurm.journal import DONE, INTENT, Journal
+from shunter.slurm.levers import STRANDING
+from shunter.slurm.releasing import release
+from shunter.slurm.snapshot import Watcher
+
+SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
+LOOKS = 8  # at the journal within one interval
+LONGEST_LOOK_S = 5.0
+UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to Slurm
+START_S = 30.0
+
+Say = Callable[[str], None]
+
+
+class Watchdog:
+    """Watches the controller of one journal."""
+
+    def __init__(self, journal: Path, client: Client, say: Say = lambda _: None) -> None:
+        self.path, self.client, self.say = journal, client, say
+        self._book = Journal(journal)
+
+    def watch(self) -> None:
+        """Until the controller has ended and nothing of its is left that could strand a job."""
+        try:
+            while self._goes_on():
+                time.sleep(self._look_s())
+        finally:
+            self._book.close()
+
+    def _goes_on(self) -> bool:
+        try:
+            return self.look()
+        except UnreachableError as silence:
+            self.say(f"{silence}; trying again")
+        except sqlite3.Error as error:
+            self.say(f"{self.path}: {error}; trying again")
+        return self.path.exists()  # who removes the journal wants no more of it
+
+    def look(self) -> bool:
+        """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""
+        why, over = self.state()
+        if why and any(act.order.lever in STRANDING for act in self._book.acts(INTENT, DONE)):
+            time.sleep(UNDER_WAY_S)
+            self.lift(why)
+        return not over
+
+    def state(self) -> tuple[str, bool]:
+        """What is wrong with the controller, "": nothing; and whether it is gone for good."""
+        life = self._book.life()
+        if life is None:
+            return "", False
+        pid, at, interval_s = life
+        if not self.path.exists():
+            return "its journal was removed", True
+        last = self._book.last_event("begin", "end")
+        if last is not None and last[1] == "end" and last[0] >= at:
+            return "the controller has stopped", True
+        if not _is_there(pid, at):
+            return f"the controller, process {pid}, is gone", True
+        silent_s = time.time() - at
+        if silent_s > SILENT_INTERVALS * interval_s:
+            return f"the controller, process {pid}, has given no sign of life for {silent_s:.0f} s", False
+        return "", False
+
+    def lift(self, why: str) -> None:
+        """Undo all that could strand a job."""
+        undone, problems = release(self.client, self._book, Watcher(self.client).snapshot(), STRANDING)
+        told = f"{why}: {undone} of {', '.join(STRANDING)} lifted"
+        self._book.tell("watchdog", told)
+        for text in (told, *problems):
+            self.say(text)
+
+    def _look_s(self) -> float:
+        life = self._book.life()
+        return LONGEST_LOOK_S if life is None else min(max(life[2] / LOOKS, 0.05), LONGEST_LOOK_S)
+
+
+def _is_there(pid: int, at: float) -> bool:
+    """Whether the process that gave a sign of life then is there, and not another that got its number since."""
+    if not alive(pid):
+        return False
+    try:
+        since_boot = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return False
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s <= at + 1
+
+
+# -- one for each journal
+
+
+def lock_of(journal: Path) -> Path:
+    """The file that a watchdog holds as long as it lives."""
+    return journal.with_name(f"{journal.name}.watchdog")
+
+
+def held(journal: Path) -> IO[bytes] | None:
+    """Take the lock of a journal: it is held until the file is closed; None: somebody else has it."""
+    try:
+        file = lock_of(journal).open("ab")
+    except OSError as error:
+        raise SlurmError(f"{journal}: the watchdog must write beside the journal: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
+
+
+def ensure(journal: Path, client: Client) -> None:
+    """See to it that a watchdog watches this journal; it survives the process that asks for it."""
+    lock = held(journal)
+    if lock is None:
+        return
+    lock.close()
+    environment = client.environment | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    command = [sys.executable, "-m", "shunter.slurm.watchdog", str(journal.resolve()), "--detach"]
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            cwd="/", timeout=START_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise SlurmError(f"the watchdog did not start within {START_S:.0f} s; without it, nothing is pinned") from None
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise SlurmError(f"the watchdog did not start: {said[-1] if said else done.returncode}")
+
+
+def watch(journal: Path, client: Client, say: Say = lambda _: None) -> None:
+    """Be the watchdog of a journal until its controller has ended."""
+    lock = held(journal)
+    if lock is None:
+        raise SlurmError(f"{journal}: a watchdog watches it already; there must be one")
+    with lock:
+        Watchdog(journal, client, say).watch()
+
+
+def main() -> int:
+    """The process."""
+    parser = argparse.ArgumentParser(prog="python -m shunter.slurm.watchdog", description=__doc__)
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--detach", action="store_true", help="go into the background once it watches")
+    given = parser.parse_args()
+    try:
+        if given.detach:
+            return _detached(given.journal)
+        watch(given.journal, Client(), lambda text: _write(f"{text}\n"))
+    except SlurmError as error:
+        _write(f"{error}\n")
+        return 2
+    return 0
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def _detached(journal: Path) -> int:
+    lock = held(journal)
+    if lock is None or os.fork():
+        return 0  # somebody watches: another, or the child, which has the lock from here
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nothing, stream)
+    with lock:
+        Watchdog(journal, Client()).watch()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

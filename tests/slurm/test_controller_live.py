@@ -1,0 +1,338 @@
+"""The controller on a real Slurm: what it does, what it leaves alone, and that it stands aside when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import SlurmError
+from shunter.registry import policy
+from shunter.slurm.backend import Rhythm, Scope
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.controller import Bounds, Mode, Outcome
+from shunter.slurm.journal import Journal
+from shunter.slurm.lab import Lab
+from shunter.slurm.levers import Order, levers_from
+from shunter.slurm.releasing import release
+from shunter.slurm.running import Settings, run
+from shunter.slurm.snapshot import Watcher
+
+pytestmark = pytest.mark.xdist_group("slurm")
+FAST = Rhythm(0.3, 0.3)
+POLICIES = ["fifo", "sjf", "multifactor", "wfp3", "f1", "qssf", "tiresias", "dally"]
+EASY = [f"{name}:backfill=easy" for name in POLICIES[:6]]
+
+
+@pytest.fixture
+def full(lab: Lab) -> Lab:
+    """All GPUs are taken, so that whoever comes waits."""
+    lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
+    return lab
+
+
+def controlled(lab: Lab, tmp_path: Path, name: str = "sjf", rounds: int = 2, **more) -> list[Outcome]:
+    """Some rounds of a policy that acts."""
+    outcomes: list[Outcome] = []
+    settings = Settings(**({"mode": Mode.ACT, "rhythm": FAST, "rounds": rounds} | more))
+    run(policy(name), Client(lab.conf), tmp_path / "journal.db", settings, told=outcomes.append)
+    return outcomes
+
+
+def order_of(lab: Lab) -> list[int]:
+    """The waiting jobs as Slurm would start them."""
+    jobs = [job for job in Watcher(Client(lab.conf)).snapshot().jobs if job.state == "PENDING"]
+    return [int(job.handle) for job in sorted(jobs, key=lambda job: (-job.priority, int(job.handle)))]
+
+
+def waiting(lab: Lab, *minutes: int, **more) -> list[int]:
+    return [lab.submit("--gpus=2", f"--time={each}", script="sleep 600", **more) for each in minutes]
+
+
+@pytest.mark.parametrize("name", POLICIES + EASY)
+def test_policies_run_live(full: Lab, tmp_path: Path, name: str) -> None:
+    jobs = waiting(full, 9, 3, 5)
+    outcomes = controlled(full, tmp_path, name, rounds=2)
+    assert sorted(outcomes[0].round.ranking) == sorted(map(str, jobs))
+    assert order_of(full) == [int(job) for job in outcomes[-1].round.ranking]
+    if name.startswith("sjf"):
+        assert order_of(full) == [jobs[1], jobs[2], jobs[0]]
+    assert not outcomes[-1].orders  # the second round finds everything in its place
+
+
+def test_watching_changes_nothing(full: Lab, tmp_path: Path) -> None:
+    jobs = waiting(full, 9, 3, 5)
+    for mode in (Mode.WATCH, Mode.DRY_RUN):
+        outcomes = controlled(full, tmp_path, mode=mode)
+        assert outcomes[0].orders
+        assert order_of(full) == jobs
+        assert all(full.job(job)["Nice"] == "0" for job in jobs)
+
+
+def test_release_gives_everything_back(full: Lab, tmp_path: Path) -> None:
+    jobs = [*waiting(full, 9, 3), full.submit("--gpus=2", "--time=1", "--nice=7", script="true")]
+    before = [(full.job(job)["Priority"], full.job(job)["Nice"]) for job in jobs]
+    controlled(full, tmp_path)
+    assert [(full.job(job)["Priority"], full.job(job)["Nice"]) for job in jobs] != before
+    client = Client(full.conf)
+    undone, problems = release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    assert (undone > 0, problems) == (True, [])
+    assert [(full.job(job)["Priority"], full.job(job)["Nice"]) for job in jobs] == before
+
+
+def test_priority_as_a_lever_and_back(full: Lab, tmp_path: Path) -> None:
+    jobs = waiting(full, 9, 3, 5)
+    before = [full.job(job)["Priority"] for job in jobs]
+    controlled(full, tmp_path, levers=levers_from("priority"))
+    assert order_of(full) == [jobs[1], jobs[2], jobs[0]]
+    client = Client(full.conf)
+    release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    assert [full.job(job)["Priority"] for job in jobs] == before
+    assert not any(full.job(job)["Reason"].startswith("JobHeld") for job in jobs)
+
+
+def test_an_administrator_is_respected(full: Lab, tmp_path: Path) -> None:
+    """Whoever sets a priority or a nice by hand wins, before or after us, and it is noted."""
+    jobs = waiting(full, 9, 3, 5, 7)
+    full.run("scontrol", "update", f"jobid={jobs[3]}", "priority=3000")
+    controlled(full, tmp_path)
+    full.run("scontrol", "update", f"jobid={jobs[0]}", "priority=4000")
+    full.run("scontrol", "update", f"jobid={jobs[1]}", "nice=123")
+    outcomes = controlled(full, tmp_path, rounds=3)
+    assert {int(handle) for handle in outcomes[0].respected} <= set(jobs)
+    assert full.job(jobs[0])["Priority"] == "4000"
+    assert full.job(jobs[1])["Nice"] == "123"
+    assert full.job(jobs[3])["Priority"] == "3000"
+    alone = Journal(tmp_path / "journal.db").left_alone()
+    assert {int(handle) for handle in alone} == {jobs[0], jobs[1], jobs[3]}
+    assert "priority to 4000" in alone[str(jobs[0])]
+
+
+def test_bounds(full: Lab, tmp_path: Path) -> None:
+    """Few changes a round, within the band, and jobs that are left alone lose nothing."""
+    jobs = waiting(full, 9, 8, 7, 6, 5, 4)
+    sla = full.submit("--gpus=2", "--time=2", "--comment=shunter: sla=yes", script="true")
+    outcomes = controlled(full, tmp_path, rounds=1, bounds=Bounds(changes=2, lift=50))
+    assert len(outcomes[0].orders) == 2
+    assert outcomes[0].postponed > 0
+    outcomes = controlled(full, tmp_path, rounds=6, bounds=Bounds(changes=2, lift=50))
+    priorities = {job: int(full.job(job)["Priority"]) for job in jobs}
+    natural = int(full.job(sla)["Priority"])
+    assert max(priorities.values()) <= natural + 50
+    assert full.job(sla)["Nice"] == "0"
+    assert order_of(full) == [*jobs[::-1], sla]
+
+
+def test_excluded_users_are_left_alone(full: Lab, tmp_path: Path) -> None:
+    jobs = waiting(full, 9, 3)
+    controlled(full, tmp_path, scope=Scope(without_users=frozenset({"root"})))
+    assert all(full.job(job)["Nice"] == "0" for job in jobs)
+
+
+def test_an_array_is_moved_as_one(full: Lab, tmp_path: Path) -> None:
+    long = waiting(full, 9)[0]
+    array = full.submit("--gpus=1", "--time=2", "--array=1-40", script="sleep 600")
+    controlled(full, tmp_path)
+    assert order_of(full)[0] == array
+    assert order_of(full)[-1] == long
+    states = full.run("squeue", "-h", "-t", "PD", "-o", "%i").split()
+    assert f"{array}_[1-40]" in states  # not taken apart
+
+
+def test_hostile_names(full: Lab, tmp_path: Path) -> None:
+    """No name, comment or account gets to a shell, and none makes a record look like two."""
+    mark = tmp_path / "owned"
+    names = [f"$(touch {mark})", f"; touch {mark} #", "a\nb|c;d", "x" * 200, "--help", "%n$s", "nice=-9 jobid=1"]
+    for name in names:
+        full.submit("--gpus=2", f"--job-name={name}", f"--comment={name} shunter: model={name}", script="true")
+    outcomes = controlled(full, tmp_path)
+    assert len(outcomes[0].round.view.pending) == len(names)
+    assert {job.name for job in outcomes[0].round.jobs if job.state == "PENDING"} == set(names)
+    assert not mark.exists()
+
+
+def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) -> None:
+    jobs = waiting(full, 9, 3, 5)
+    calls: list[str] = []
+
+    class Cancelling(Client):
+        def run(self, program: str, *arguments: str) -> str:
+            if program == "scontrol" and not calls:
+                calls.append(arguments[1])
+                full.run("scancel", arguments[1].removeprefix("jobid="))
+                time.sleep(0.5)
+            return super().run(program, *arguments)
+
+    settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
+    outcomes: list[Outcome] = []
+    run(policy("sjf"), Cancelling(full.conf), tmp_path / "journal.db", settings, told=outcomes.append)
+    gone = int(calls[0].removeprefix("jobid="))
+    assert full.job(gone)["JobState"] == "CANCELLED"
+    assert order_of(full) == [job for job in (jobs[1], jobs[2], jobs[0]) if job != gone]
+    assert not Journal(tmp_path / "journal.db").acts("intent")
+
+
+@contextmanager
+def in_background(lab: Lab, tmp_path: Path, client: Client | None = None) -> Iterator[tuple[list[Outcome], list[str]]]:
+    """A controller that goes on while something happens to Slurm."""
+    outcomes: list[Outcome] = []
+    silences: list[str] = []
+    stop = threading.Event()
+    asking = client or Client(lab.conf, timeout_s=3)
+
+    def away(silence: UnreachableError) -> None:
+        silences.append(str(silence))
+
+    def work() -> None:
+        settings = Settings(mode=Mode.ACT, rhythm=FAST)
+        journal = tmp_path / "journal.db"
+        run(policy("sjf"), asking, journal, settings, stop=stop, told=outcomes.append, away=away)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield outcomes, silences
+    finally:
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def until(condition, timeout: float = 30.0) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_slurmctld_killed_and_restarted(full: Lab, tmp_path: Path) -> None:
+    jobs = waiting(full, 9, 3)
+    full.wait_saved()
+    with in_background(full, tmp_path) as (outcomes, silences):
+        until(lambda: order_of(full) == [jobs[1], jobs[0]])
+        full.wait_saved()
+        full.stop_controller(kill=True)
+        until(lambda: len(silences) > 0)
+        full.start_controller()
+        seen = len(outcomes)
+        until(lambda: len(outcomes) > seen)
+        jobs += waiting(full, 1)
+        until(lambda: order_of(full) == [jobs[2], jobs[1], jobs[0]])
+    assert set(full.jobs()) >= set(jobs)  # none is lost
+
+
+def test_a_node_goes_down(lab: Lab, tmp_path: Path) -> None:
+    filler = lab.submit("--nodes=3", "--gpus-per-node=p100:4", "--time=30", script="sleep 600")
+    lab.wait_job(filler, "RUNNING")
+    jobs = [lab.submit("--gres=gpu:p100:2", f"--time={each}", script="sleep 600") for each in (9, 3)]
+    with in_background(lab, tmp_path) as (outcomes, _):
+
+        def nodes_down() -> int:
+            return int((outcomes[-1].round.view.nodes.state != 0).sum()) if outcomes else -1
+
+        until(lambda: nodes_down() == 0)
+        lab.stop_node("k80-1", kill=True)
+        lab.run("scontrol", "update", "nodename=k80-1", "state=down", "reason=test")
+        until(lambda: nodes_down() == 1)
+        until(lambda: order_of(lab) == jobs[::-1])
+        lab.start_node("k80-1")
+        until(lambda: nodes_down() == 0)
+
+
+def test_a_command_that_hangs(full: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client command that never comes back is given up; nothing is repeated; then it goes on."""
+    jobs = waiting(full, 9, 3)
+    hangs = tmp_path / "hangs"
+    hangs.touch()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("scontrol", "squeue"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nwhile [ -e {hangs} ]; do sleep 0.1; done\nexec /usr/bin/{name} "$@"\n')
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    client = Client(full.conf, timeout_s=1.0)
+    with in_background(full, tmp_path, client) as (outcomes, silences):
+        until(lambda: len(silences) > 0)
+        assert "did not answer" in silences[0]
+        assert not outcomes
+        hangs.unlink()
+        until(lambda: order_of(full) == [jobs[1], jobs[0]])
+        hangs.touch()
+        until(lambda: len(silences) > 1 or any(outcome.failed for outcome in outcomes))
+        hangs.unlink()
+        until(lambda: not Journal(tmp_path / "journal.db").acts("intent"))
+
+
+def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
+    """With the levers on: nodes are chosen, and a job that agreed is stopped for another; nobody is cancelled."""
+    agreed = lab.submit("--gpus=22", "--time=30", "--comment=shunter: requeue=yes", script="sleep 600")
+    lab.wait_job(agreed, "RUNNING")
+    time.sleep(2)
+    job = waiting(lab, 3)[0]
+    outcomes = controlled(
+        lab, tmp_path, "srtf", rounds=8, rhythm=Rhythm(1, 0.5), levers=levers_from("nice,pin,requeue")
+    )
+    orders = [order for outcome in outcomes for order in outcome.orders]
+    assert [order.handle for order in orders if order.lever == "requeue"] == [str(agreed)]
+    lab.wait_job(job, "RUNNING", timeout=30)
+    assert lab.job(agreed)["JobState"] in ("PENDING", "RUNNING")
+    assert lab.job(agreed)["Restarts"] == "1"
+    pinned = {order.handle for order in orders if order.lever == "pin" and order.value}
+    assert pinned
+    assert all(
+        lab.job(int(handle))["ReqNodeList"] == "(null)" or lab.job(int(handle))["JobState"] == "RUNNING"
+        for handle in pinned
+    )
+
+
+def test_orders_name_one_job_and_one_thing() -> None:
+    assert Order("12", "nice", "-5", "0").commands() == (("scontrol", "update", "jobid=12", "nice=-5"),)
+    assert Order("12", "requeue", "", "0").undoing() == ()
+    assert not any("cancel" in word for lever in ("nice", "priority", "pin", "requeue", "shard")
+                   for commands in (Order("1", lever, "1", "0").commands(), Order("1", lever, "1", "0").undoing())
+                   for command in commands for word in command)  # fmt: skip
+
+
+def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
+    """Who has none watches, and is told once; an operator may; so the manual says."""
+    lab = lab_with_database
+    lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
+    jobs = waiting(lab, 9, 3)
+    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
+
+    class As(Client):
+        def __init__(self, user: str) -> None:
+            super().__init__(lab.conf)
+            self.user = user
+
+        def run(self, program: str, *arguments: str) -> str:
+            try:
+                return lab.run(program, *arguments, user=self.user)
+            except SlurmError as error:
+                raise DeclinedError(str(error)) from None
+
+    outcomes: list[Outcome] = []
+    settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
+    run(policy("sjf"), As("nobody"), tmp_path / "nobody.db", settings, told=outcomes.append)
+    assert "may not change the jobs of others" in outcomes[0].paused
+    assert order_of(lab) == jobs
+    assert sum(len(outcome.failed) for outcome in outcomes) == 1
+    run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
+    assert order_of(lab) == jobs[::-1]
+
+
+def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
+    waiting(full, 9, 3)
+    with in_background(full, tmp_path) as (outcomes, _):
+        until(lambda: len(outcomes) > 0)
+        book = Journal(tmp_path / "journal.db")
+        book.live(1, 60.0)  # as if it were another process
+        with pytest.raises(SlurmError, match="another controller acts, process 1"):
+            controlled(full, tmp_path)

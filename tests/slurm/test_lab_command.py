@@ -1,0 +1,48 @@
+"""A cluster for as long as a command runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.cli.main import app
+from shunter.slurm.lab import Lab
+
+SCRIPT = """
+sinfo -h -N -o '%N %G'
+job=$(sbatch --parsable --wait --gres=gpu:2 --output=$1 --wrap 'echo $CUDA_VISIBLE_DEVICES')
+echo $SLURM_CONF; exit 7
+"""
+
+
+@pytest.mark.xdist_group("slurm")
+@pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
+def test_a_command_has_a_cluster_and_its_exit_code_comes_back(tmp_path):
+    said = tmp_path / "said"
+    ours = [sys.executable, "-m", "shunter", "slurm", "lab", "--nodes", "1x2:k80+1x1:m40", "--"]
+    theirs = ["sh", "-c", SCRIPT, "-", str(said)]
+    ended = subprocess.run([*ours, *theirs], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 7, ended.stderr
+    *nodes, conf = ended.stdout.split("\n")[:-1]
+    assert nodes[0] == "k80-1 gpu:k80:2"
+    assert "m40-1 gpu:m40:1" in nodes
+    assert said.read_text() == "0,1\n"
+    assert not Path(conf).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--set", "PriorityMaxAge"], "--set must be KEY=VALUE"),
+        (["--nodes", "2x4:p100+1x1:p100"], "a type of its own"),
+        (["--nodes", "many"], "there is no cluster 'many'"),
+    ],
+)
+def test_what_can_not_be_is_refused(options, said):
+    ended = CliRunner().invoke(app, ["slurm", "lab", *options, "--", "true"])
+    assert ended.exit_code == 2
+    assert said in " ".join(ended.stderr.split())

@@ -1,0 +1,46 @@
+"""Ten thousand waiting jobs, and a thousand rounds."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from pathlib import Path
+
+import pytest
+from recorded import Recorded
+
+from shunter.registry import policy
+from shunter.slurm.backend import Rhythm
+from shunter.slurm.controller import Mode, Outcome
+from shunter.slurm.running import Settings, run
+
+NO_TIME = Rhythm(0.0, 0.0)
+
+
+def rounds_of(name: str, waiting: int, rounds: int, tmp_path: Path) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=rounds)
+    run(policy(name), Recorded(waiting), tmp_path / "journal.db", settings, told=outcomes.append)
+    return outcomes
+
+
+@pytest.mark.parametrize("name", ["fifo", "sjf:backfill=easy", "wfp3", "multifactor"])
+def test_a_round_with_ten_thousand_waiting(name: str, tmp_path: Path) -> None:
+    """View, decide and plan in less than a second, with every priority new; the first one compiles."""
+    outcomes = rounds_of(name, 10_000, 5, tmp_path)
+    assert len(outcomes[-1].round.ranking) == 10_000
+    assert outcomes[-1].orders
+    assert min(outcome.round.took_s for outcome in outcomes[1:]) < 1.0
+
+
+def test_memory_stays_flat_over_a_thousand_rounds(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    def told(outcome: Outcome) -> None:
+        if outcome.round.number in (200, 1000):
+            gc.collect()
+            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
+
+    settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=1000)
+    run(policy("sjf"), Recorded(60, 16), tmp_path / "journal.db", settings, told=told)
+    assert sizes[1] - sizes[0] < 8 * 2**20, f"grew by {(sizes[1] - sizes[0]) / 2**20:.1f} MiB in 800 rounds"
