@@ -12,7 +12,8 @@ from shunter.advice.candidates import lines
 from shunter.cluster import Cluster
 from shunter.report.tables import duration, share
 
-MUCH = 0.2  # shares above this are worth a sentence
+NOTHING = "Nothing that was tried is better than what is done now."
+MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
 
 
 def trust(found: Mapping[str, Any]) -> str:
@@ -37,7 +38,7 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
     record, causes = found["record"], found["causes"]
     only, also = causes["only_recorded"], causes["only_simulated"]
     sentences = [
-        (record["share_with_room"] > MUCH, _room(record, cluster)),
+        (record["share_with_room"] > found["simulated"]["share_with_room"] + MUCH, _room(found, cluster)),
         (
             record["over_capacity"] > 0.001,
             f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the cluster: it was"
@@ -75,7 +76,8 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
     return [text for holds, text in sentences if holds]
 
 
-def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
+def _room(found: Mapping[str, Any], cluster: Cluster) -> str:
+    record, simulated = found["record"], found["simulated"]["share_with_room"]
     half = record["in_use_while_waiting"]["p50"]
     smaller = ""
     if half < 0.97:
@@ -85,7 +87,8 @@ def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
         )
     return (
         f"{share(record['share_with_room'])} of all recorded waiting went by while the record itself has enough GPUs"
-        " free for the job that waited. The order of the queue can't explain that; nodes that were down or reserved,"
+        f" free for the job that waited. In the simulation, where only jobs ahead keep GPUs for themselves, it is"
+        f" {share(simulated)}. The order of the queue can't explain the difference; nodes that were down or reserved,"
         f" quotas, GPUs in fragments, and CPUs or memory that ran out can.{smaller}"
     )
 
