@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.advice.record import use_of, waiting_with_room
+from shunter.advice.record import passed, use_of, waiting_with_room
 from shunter.advice.validity import validity
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace
@@ -77,6 +77,37 @@ def test_room_is_counted_in_the_jobs_own_virtual_cluster():
     trace = made(rows, vc=[0, 0, 1], vcs=("a", "b"))
     assert waiting_with_room(trace, divided)["share_with_room"] == 0
     assert waiting_with_room(trace, pool(10))["share_with_room"] == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 300), st.integers(0, 300), st.integers(1, 2), st.integers(1, 2)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_passing_is_what_looking_at_every_pair_gives(rows):
+    trace = made(
+        [(submit, wait, 5, gpus) for submit, wait, gpus, _ in rows],
+        limit=[limit for *_, limit in rows],
+        user=[row[0] % 2 for row in rows],
+    )
+    start = trace.submit + trace.recorded_wait
+
+    def same(a, b):
+        return trace.gpus[a] == trace.gpus[b] and trace.limit[a] == trace.limit[b]
+
+    found = [
+        any(same(a, b) and trace.submit[b] < trace.submit[a] - 60_000 and start[b] > start[a] for b in range(len(rows)))
+        for a in range(len(rows))
+    ]
+    assert passed(trace) == pytest.approx(np.mean(found))
+    own = [
+        any(same(a, b) and trace.user[a] == trace.user[b] and trace.submit[b] < trace.submit[a] - 60_000
+            and start[b] > start[a] for b in range(len(rows)))
+        for a in range(len(rows))
+    ]  # fmt: skip
+    assert passed(trace, same_user=True) == pytest.approx(np.mean(own))
 
 
 def slow_spearman(a, b):

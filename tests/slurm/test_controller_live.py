@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from shunter.errors import SlurmError
 from shunter.registry import policy
 from shunter.slurm.backend import Rhythm, Scope
-from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Bounds, Mode, Outcome
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
@@ -297,3 +298,41 @@ def test_orders_name_one_job_and_one_thing() -> None:
     assert not any("cancel" in word for lever in ("nice", "priority", "pin", "requeue", "shard")
                    for commands in (Order("1", lever, "1", "0").commands(), Order("1", lever, "1", "0").undoing())
                    for command in commands for word in command)  # fmt: skip
+
+
+def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
+    """Who has none watches, and is told once; an operator may; so the manual says."""
+    lab = lab_with_database
+    lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
+    jobs = waiting(lab, 9, 3)
+    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
+
+    class As(Client):
+        def __init__(self, user: str) -> None:
+            super().__init__(lab.conf)
+            self.user = user
+
+        def run(self, program: str, *arguments: str) -> str:
+            try:
+                return lab.run(program, *arguments, user=self.user)
+            except SlurmError as error:
+                raise DeclinedError(str(error)) from None
+
+    outcomes: list[Outcome] = []
+    settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
+    run(policy("sjf"), As("nobody"), tmp_path / "nobody.db", settings, told=outcomes.append)
+    assert "may not change the jobs of others" in outcomes[0].paused
+    assert order_of(lab) == jobs
+    assert sum(len(outcome.failed) for outcome in outcomes) == 1
+    run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
+    assert order_of(lab) == jobs[::-1]
+
+
+def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
+    waiting(full, 9, 3)
+    with in_background(full, tmp_path) as (outcomes, _):
+        until(lambda: len(outcomes) > 0)
+        book = Journal(tmp_path / "journal.db")
+        book.live(1, 60.0)  # as if it were another process
+        with pytest.raises(SlurmError, match="another controller acts, process 1"):
+            controlled(full, tmp_path)

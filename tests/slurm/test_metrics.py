@@ -271,9 +271,11 @@ def test_live_the_lag_grows_while_slurmctld_is_away_and_only_the_loopback_listen
         assert wait(lambda: read("shunter_unreachable_total") >= 1, 20)
         lab.start_controller()
         assert wait(lambda: read("shunter_lag_seconds") < 1, 20)
-    finally:
         process.terminate()
-        process.wait(20)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
         process.stderr.close()
 
 
@@ -324,3 +326,13 @@ def test_the_dashboard_is_one_that_grafana_takes():
         cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
         assert not taken & cells, "panels lie on each other"
         taken |= cells
+
+
+def test_every_metric_is_described_as_the_code_has_it():
+    page = Path(__file__).parents[2] / "docs" / "reference" / "slurm-metrics.md"
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| `shunter_")]
+    expected = [
+        f"| `{family.name}` | {family.kind} | {' '.join(f'`{label}`' for label in family.labels)} | {family.about} |"
+        for family in Metrics(Client()).families
+    ]
+    assert [row.replace("|  |", "| |") for row in expected] == rows

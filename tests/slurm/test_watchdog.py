@@ -150,6 +150,17 @@ def test_slurm_away_is_tried_again_until_it_answers(scene):
     assert [act.state for act in book.acts() if act.order.lever == "pin"] == [UNDONE]
 
 
+def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(scene):
+    book, client = scene
+    book.live(NOT_A_PROCESS, 0.2)
+    client.away = 1_000_000
+    dog = Watchdog(book.path, client)
+    assert dog._goes_on()
+    book.path.unlink()
+    assert not dog._goes_on()
+    dog._book.close()
+
+
 def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(scene):
     book, client = scene
     book.live(NOT_A_PROCESS, 60)

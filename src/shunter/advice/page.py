@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shunter.advice.words import NOTHING
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -48,7 +49,7 @@ def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str
 
 def _best(record: Mapping[str, Any]) -> list[str]:
     if not record["best"]:
-        return [paragraph("Nothing that was tried is better than what is done now.")]
+        return [paragraph(NOTHING)]
     parts = [_by_size_chart(record)]
     for row in record["best"]:
         parts += [

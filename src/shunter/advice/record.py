@@ -15,6 +15,7 @@ from shunter.model import GPU, Trace
 from shunter.world import F64, I64
 
 PERCENTILES = (10, 50, 90)
+PASSED_MS = 60_000  # a job that came so much later passed the other one
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +77,28 @@ def waiting_with_room(trace: Trace, cluster: Cluster) -> dict[str, Any]:
         "in_use": held / span if span else 0.0,
         "over_capacity": over / max(1.0, float(trace.submit[-1] - trace.submit[0])),
     }
+
+
+def passed(trace: Trace, same_user: bool = False) -> float:
+    """The share of jobs that began before one that asked for the same and had come more than a minute earlier.
+
+    The same are GPUs, their type, the virtual cluster and the time limit, so that this is not what backfilling does;
+    jobs without a limit don't count.  With ``same_user``, only where both are of one user.
+    """
+    trace = trace.select((trace.recorded_wait >= 0) & (trace.limit > 0))
+    if len(trace) < 2:
+        return 0.0
+    asked = np.column_stack((trace.gpus, trace.vc, trace.gpu_type, trace.limit, trace.user * same_user))
+    kind = np.unique(asked, axis=0, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((trace.submit + trace.recorded_wait, kind))
+    kind, submit = kind[order], trace.submit[order] - trace.submit.min()
+    far = int(submit.max()) + 1  # each kind lies above those before it, so that the minimum begins anew with it
+    earliest = (
+        np.minimum.accumulate((submit + far * kind)[::-1])[::-1] - far * kind
+    )  # of this job and those begun later
+    same = kind[1:] == kind[:-1]
+    found = same & (earliest[1:] + far * (kind[1:] - kind[:-1]) < submit[:-1] - PASSED_MS)
+    return float(found.sum() / len(trace))
 
 
 def _pools(trace: Trace, cluster: Cluster) -> list[tuple[Trace, int]]:

@@ -43,7 +43,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
         "seed": question.seed,
         "validity": answer.validity,
         "trust": words.trust(answer.validity),
-        "explained": words.explained(answer.validity, cluster, trace.remarks),
+        "explained": words.explained(answer.validity, cluster, question.base, trace.remarks),
         "window": {
             "from": moment(answer.window.begin),
             "until": moment(int(trace.submit[-1])),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import waiting_with_room
+from shunter.advice.record import passed, waiting_with_room
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.predictors.evaluating import ranks
@@ -36,6 +37,7 @@ def validity(trace: Trace, simulated: I64, cluster: Cluster, seed: int = 0) -> d
         "by_size": [_agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
         "by_month": [_agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
         "record": waiting_with_room(trace, cluster),
+        "simulated": waiting_with_room(dataclasses.replace(trace, recorded_wait=simulated), cluster),
         "causes": _causes(trace, simulated),
     }
 
@@ -115,6 +117,7 @@ def _causes(trace: Trace, simulated: I64) -> dict[str, Any]:
             "jobs": int(only_simulated.sum()),
             "share_of_simulated_wait": float(simulated[only_simulated].sum() / max(1, simulated.sum())),
         },
+        "passed": {"jobs": passed(trace), "same_user": passed(trace, same_user=True)},
         "shortest_recorded_s": float(np.percentile(recorded, 5)) / 1000,
         "users": len(by_user),
         "share_of_error_by_top_users": float(top),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
+from shunter.advice.words import NOTHING
 from shunter.report.tables import duration, share, table
 
 NAME = 44  # columns of a title
+WIDTH = 98
 LEGEND = (
     "by Slurm: a setting of its own; by shunter: its controller; wait by user: each user counts alike;\n"
     " slowdown: bounded, mean; users lose: wait longer. Who makes P99 over 1.5 times as long stands last."
@@ -68,15 +71,26 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [_heading("3. What is best")]
     if not record["best"]:
-        return [*parts, Text("Nothing that was tried is better than what is done now.")]
+        return [*parts, Text(NOTHING)]
     for number, row in enumerate(record["best"], 1):
-        parts += ["", _heading(f"{number}) {row['title']}: {row['policy']}"), Text(row["gain"]), Text(row["earlier"])]
+        parts += ["", _heading(f"{number}) {row['title']}"), Text(_broken(row["policy"]))]
+        parts += [Text(row["gain"]), Text(row["earlier"])]
         parts += [_groups(row)]
         if "diff" in row["action"]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
         else:
             parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
     return parts
+
+
+def _broken(policy: str) -> str:
+    """A policy's text, broken after commas where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[^,]+,?", policy):
+        if len(lines[-1] + part) > WIDTH:
+            lines.append("  ")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _groups(row: Mapping[str, Any]) -> RenderableType:

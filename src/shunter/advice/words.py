@@ -12,7 +12,8 @@ from shunter.advice.candidates import lines
 from shunter.cluster import Cluster
 from shunter.report.tables import duration, share
 
-MUCH = 0.2  # shares above this are worth a sentence
+NOTHING = "Nothing that was tried is better than what is done now."
+MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
 
 
 def trust(found: Mapping[str, Any]) -> str:
@@ -30,14 +31,14 @@ def trust(found: Mapping[str, Any]) -> str:
     )
 
 
-def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]) -> list[str]:
+def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Sequence[str]) -> list[str]:
     """Where the rest comes from, as far as the record tells."""
     if not found["jobs"]:
         return []
     record, causes = found["record"], found["causes"]
     only, also = causes["only_recorded"], causes["only_simulated"]
     sentences = [
-        (record["share_with_room"] > MUCH, _room(record, cluster)),
+        (record["share_with_room"] > found["simulated"]["share_with_room"] + MUCH, _room(found, cluster)),
         (
             record["over_capacity"] > 0.001,
             f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the cluster: it was"
@@ -55,6 +56,12 @@ def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]
             f" {share(also['share_of_simulated_wait'])} of all simulated waiting.",
         ),
         (
+            base.partition(":")[0] == "fifo" and causes["passed"]["jobs"] > 0.01,
+            f"{share(causes['passed']['jobs'])} of jobs began before one that had come earlier and asked for the same"
+            f" GPUs and the same time (for {share(causes['passed']['same_user'])} it was of the same user): the order"
+            " was not that of submission alone; limits per user, dependencies and several queues do that.",
+        ),
+        (
             causes["share_of_error_by_top_users"] > 0.5 and causes["users"] > 3,
             f"Three users of {causes['users']:,} make {share(causes['share_of_error_by_top_users'])} of the error:"
             " limits on what one user may run, or jobs sent in large batches, are likely.",
@@ -69,7 +76,8 @@ def explained(found: Mapping[str, Any], cluster: Cluster, remarks: Sequence[str]
     return [text for holds, text in sentences if holds]
 
 
-def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
+def _room(found: Mapping[str, Any], cluster: Cluster) -> str:
+    record, simulated = found["record"], found["simulated"]["share_with_room"]
     half = record["in_use_while_waiting"]["p50"]
     smaller = ""
     if half < 0.97:
@@ -79,7 +87,8 @@ def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
         )
     return (
         f"{share(record['share_with_room'])} of all recorded waiting went by while the record itself has enough GPUs"
-        " free for the job that waited. The order of the queue can't explain that; nodes that were down or reserved,"
+        f" free for the job that waited. In the simulation, where only jobs ahead keep GPUs for themselves, it is"
+        f" {share(simulated)}. The order of the queue can't explain the difference; nodes that were down or reserved,"
         f" quotas, GPUs in fragments, and CPUs or memory that ran out can.{smaller}"
     )
 

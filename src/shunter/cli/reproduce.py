@@ -56,7 +56,7 @@ shunter reproduce lucid --data venus-apart --repeat 10 --out apart
 """
 SLURM_EXAMPLES = """Examples:
 
-shunter reproduce slurm   # three runs of some five minutes each, into the folder slurm-reproduced
+shunter reproduce slurm   # four runs of some five minutes each, into the folder slurm-reproduced
 
 shunter reproduce slurm --quick   # a look: 64 jobs, Slurm and one policy
 
@@ -199,7 +199,9 @@ def slurm(
 
     folder = _folder("slurm", out, force, json)
     policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
-    part = study.Part(jobs or (design.QUICK_JOBS if quick else design.JOBS), policies, interval, seed)
+    if jobs is None:
+        jobs = design.QUICK_JOBS if quick else design.JOBS
+    part = study.Part(jobs, policies, interval, seed, again=not quick)
     study.check(part)
     with progress("playing") as tell:
         found = study.run(part, tell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from shunter.slurm.controller import Outcome
 
 T = TypeVar("T")
+GUARDS = ("on", "watch", "off")
 EXAMPLES = """Examples:
 
 shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
@@ -67,6 +69,16 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     audit_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
     ] = None,
+    guard: Annotated[
+        str, typer.Option(metavar="on|watch|off", help="Hand the jobs back if they wait longer than without us.")
+    ] = "on",
+    guard_base: Annotated[
+        str, typer.Option(metavar="P", help="What they would have without us; else what Slurm's configuration says.")
+    ] = "",
+    guard_margin: Annotated[float, typer.Option(min=0, help="So much longer, as a share, they may wait.")] = 0.2,
+    guard_slack: Annotated[float, typer.Option(min=0, help="And so many seconds.")] = 60.0,
+    guard_patience: Annotated[int, typer.Option(min=1, help="Checks in a row; one every five intervals.")] = 6,
+    resume: Annotated[bool, typer.Option("--resume", help="Act again after the guard has handed jobs back.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
@@ -81,6 +93,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.slurm.client import Client
     from shunter.slurm.controller import Bounds, Mode
     from shunter.slurm.exposition import Server
+    from shunter.slurm.guard import Tolerance
     from shunter.slurm.levers import levers_from
     from shunter.slurm.metrics import Metrics
     from shunter.slurm.running import Settings
@@ -88,6 +101,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
 
     if mode not in tuple(Mode):
         raise SlurmError(f"there is no mode '{mode}'; {did_you_mean(mode, Mode)}")
+    if guard not in GUARDS:
+        raise SlurmError(f"--guard must be {', '.join(GUARDS)}, got '{guard}'; {did_you_mean(guard, GUARDS)}")
     settings = Settings(
         Mode(mode),
         Rhythm(interval, min(poll, interval)),
@@ -95,6 +110,10 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         levers_from(levers),
         Bounds(max_changes, lift=lift),
         rounds,
+        None
+        if guard == "off"
+        else Tolerance(guard_margin, guard_slack, 5 * interval, guard_patience, guard == "on", guard_base),
+        resume,
     )
     from shunter import traces
 
@@ -102,7 +121,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
-    client, followers, aways = Client(), [_tell_json if json else _tell], [_tell_away]
+    client, followers, aways = Client(), [_tell_json if json else _teller(mode)], [_tell_away]
     with ExitStack() as stack:
         if metrics_port is not None:
             numbers = Metrics(client)
@@ -116,7 +135,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
             stack.callback(log.close)
             followers.append(log.seen)
         control(
-            policy_named(policy), client, journal, settings, history=past,
+            policy_named(policy), client, journal, settings, stop=stop, history=past,
             told=_each(followers), away=_each(aways),
         )  # fmt: skip
 
@@ -131,18 +150,33 @@ def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
     return tell
 
 
-def _tell(outcome: Outcome) -> None:
-    current = outcome.round
-    said = f"round {current.number}: {len(current.view.pending)} wait, {len(current.view.running)} run; "
-    verb = f"changed {outcome.done}" if outcome.done or outcome.failed else f"would change {len(outcome.orders)}"
-    note(f"{said}{verb}, {outcome.postponed} put off ({current.took_s:.2f} s)", time.strftime("%H:%M:%S"), "dim")
-    for order in outcome.orders:
-        for command in order.commands():
-            typer.echo(" ".join(command) + f"   # {order.why}")
-    for order, why in outcome.failed:
-        note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
-    for handle, why in outcome.respected.items():
-        note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+def _teller(mode: str) -> Callable[[Outcome], None]:
+    """Says what a round came to: in words, or in mode dry-run as the commands that would be run."""
+
+    def tell(outcome: Outcome) -> None:
+        current = outcome.round
+        said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
+        said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
+        later = f", {outcome.postponed} put off" if outcome.postponed else ""
+        note(f"{said}{later} ({current.took_s:.2f} s)", f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
+        jobs = {job.handle: job for job in current.jobs}
+        for order in outcome.orders:
+            user = jobs[order.handle].user if order.handle in jobs else "?"
+            if mode == "dry-run":
+                for command in order.commands():
+                    typer.echo(shlex.join(command))
+            elif mode == "watch":
+                typer.echo(
+                    f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}"
+                )
+        for order, why in outcome.failed:
+            note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
+        for handle, why in outcome.respected.items():
+            note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
+        if outcome.paused:
+            note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
+
+    return tell
 
 
 def _tell_json(outcome: Outcome) -> None:
@@ -158,6 +192,8 @@ def _tell_json(outcome: Outcome) -> None:
             "done": outcome.done,
             "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in outcome.failed],
             "respected": outcome.respected,
+            "paused": outcome.paused,
+            "guard_ratio": outcome.ratio,
         }
     )
 

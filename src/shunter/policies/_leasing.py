@@ -64,6 +64,9 @@ class Leasing(Queued):
         """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
         return np.zeros((0, 0)), np.zeros((0, 0)), 0
 
+    def remember(self, offers: o.Offers, old: o.Offers) -> None:
+        """Go on with what an earlier memory knew, where that means the same."""
+
     @staticmethod
     def opens(world: World, offers: o.Offers, job: int, tier: int) -> int:
         """From when on a waiting job accepts an offer of this tier (ms)."""
@@ -107,7 +110,10 @@ class Leasing(Queued):
         )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
-        return Compiled(decide_pointer(self.decision(), tools), self.memory(view.world, queue), tools)
+        offers = self.memory(view.world, queue)
+        if previous is not None and isinstance(previous.memory, o.Offers):
+            self.remember(offers, previous.memory)
+        return Compiled(decide_pointer(self.decision(), tools), offers, tools)
 
     def memory(self, world: World, queue: q.Queue) -> o.Offers:
         """The arrays that it remembers."""

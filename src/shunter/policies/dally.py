@@ -82,6 +82,18 @@ class Dally(Leasing):
             own[:rows, TIMER] = np.repeat(np.array(fixed) * 1000, len(sizes))
         return own, np.zeros((rows, 2 * MOST_WAITS)), MOST_CHANGES if self.timers == "auto" else 0
 
+    def remember(self, offers: Offers, old: Offers) -> None:
+        """The timers of the same settings go on, for those numbers of GPUs that both know."""
+        if not np.array_equal(offers.own[-1], old.own[-1]):
+            return
+        sizes, known = len(offers.gpus_of), len(old.gpus_of)
+        _, here, there = np.intersect1d(offers.gpus_of, old.gpus_of, return_indices=True)
+        for tier in range(min(len(offers.kept) // sizes, len(old.kept) // known)):
+            offers.own[tier * sizes + here] = old.own[tier * known + there]
+            offers.kept[tier * sizes + here] = old.kept[tier * known + there]
+        rows = min(int(old.settings[HISTORY_ROWS]), len(offers.history))
+        offers.history[:rows], offers.settings[HISTORY_ROWS] = old.history[:rows], rows
+
     @staticmethod
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """When the timers of all lower tiers that could hold the job have run out since it began to wait."""

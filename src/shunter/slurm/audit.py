@@ -85,7 +85,7 @@ class AuditLog:
                 f"{path}: the audit log can't be written: {error.strerror}; choose another place"
             ) from None
         self._book = Journal(journal)
-        self._events = len(self._book.events())  # told before
+        self._told = time.time()  # events until then
 
     def close(self) -> None:
         """Add the last events."""
@@ -109,10 +109,9 @@ class AuditLog:
             self._write(entry, round=current.number, user=user, partition=partition)
 
     def _add_events(self) -> None:
-        told = self._book.events()
-        for at, kind, text in told[self._events :]:
+        for at, kind, text in self._book.events(after=self._told):
             self._write(Entry(at, "", kind, "", "", "", text))
-        self._events = len(told)
+            self._told = at
 
     def _write(self, entry: Entry, **more: Any) -> None:
         line: Mapping[str, Any] = asdict(entry) | {"at": moment(entry.at)} | more

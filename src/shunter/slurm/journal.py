@@ -162,9 +162,9 @@ class Journal:
         with self._writing() as file:
             file.execute("insert into events (at, kind, text) values (?, ?, ?)", (time.time(), kind, text))
 
-    def events(self) -> list[tuple[float, str, str]]:
-        """All of them, oldest first."""
-        return list(self._file.execute("select at, kind, text from events order by id"))
+    def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
+        """All of them since a time, oldest first."""
+        return list(self._file.execute("select at, kind, text from events where at > ? order by id", (after,)))
 
     def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
         """The last one of these kinds."""

@@ -107,9 +107,9 @@ class Replica:
     def _correct(self, world: World, held: set[str]) -> None:
         """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
         table, nodes = world.jobs, world.nodes
+        table[w.DECLARED] = [job.told.run_time_ms for job in self.jobs]
+        table[[w.ELIGIBLE, w.WAITING_SINCE]] = [max(job.eligible, job.submit) for job in self.jobs]
         for row, job in enumerate(self.jobs):
-            table[w.DECLARED, row] = job.told.run_time_ms
-            table[[w.ELIGIBLE, w.WAITING_SINCE], row] = max(job.eligible, job.submit)
             if job.over:
                 took = max(job.end - job.start, 0)
                 table[[w.STARTED, w.ENDED_AT, w.EXECUTED], row] = job.start, job.end, took

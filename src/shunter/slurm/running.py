@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +13,11 @@ from shunter.drive import drive
 from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
+from shunter.registry import text
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
+from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.releasing import release
@@ -34,6 +37,8 @@ class Settings:
     levers: Levers = frozenset({"nice"})
     bounds: Bounds = field(default_factory=Bounds)
     rounds: int = 0  # stop after so many; 0: never
+    guard: Tolerance | None = None  # None: nobody compares
+    resume: bool = False  # after a guard has handed the jobs back
 
 
 def run(
@@ -61,8 +66,9 @@ def run(
             history=history, rounds=settings.rounds,
         )  # fmt: skip
         if settings.mode is Mode.ACT:
+            refuse_a_second(book)
             book.live(os.getpid(), settings.rhythm.interval_s)
-            controller.told = attended(controller, told)
+            controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
@@ -70,11 +76,39 @@ def run(
         ranking = getattr(policy, "ranking", None)
         if ranking is not None:
             backend.rank = lambda view: ranking(view, memory)
-        book.tell("begin", f"{policy} in mode {settings.mode}")
+        book.tell("begin", f"{text(policy)} in mode {settings.mode}")
         drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
         book.close()
+
+
+def refuse_a_second(book: Journal) -> None:
+    """One controller acts at a time."""
+    life = book.life()
+    if life is None or life[0] == os.getpid():
+        return
+    pid, at, interval = life
+    if time.time() - at < 3 * interval and Path(f"/proc/{pid}").exists():
+        raise SlurmError(f"{book.path}: another controller acts, process {pid}; stop it first, or only watch")
+
+
+def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
+    """The guard sees each round first; what one of an earlier run has handed back stays so unless somebody resumes."""
+    book = controller.journal
+    controller.paused = handed_back(book)
+    if controller.paused and settings.resume:
+        controller.paused = ""
+        book.tell("resume", "taken in hand again")
+    if settings.guard is None:
+        return told
+    guard = Guard(controller, settings.guard)
+
+    def tell(outcome: Outcome) -> None:
+        guard.seen(outcome)
+        told(outcome)
+
+    return tell
 
 
 def attended(controller: Controller, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:

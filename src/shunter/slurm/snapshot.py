@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter.errors import SlurmError
 from shunter.files import whole
 from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.comments import Told, told_in
 from shunter.slurm.hostlist import expand
-from shunter.slurm.tres import REMEMBERED, Resources, gres, resources
+from shunter.slurm.tres import REMEMBERED, gres, resources
 
 JOB_FIELDS = [
     "JobID",
@@ -94,6 +94,7 @@ class Job:
     mem_mib: int = 0
     gpus: int = 0
     shards: int = 0
+    per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
     gpu_type: str = ""
     restarts: int = 0
     requeues: bool = False  # Slurm may put it back into the queue
@@ -302,7 +303,11 @@ def _task_numbers(text: str) -> list[str]:
 
 def _job(said: Mapping[str, str]) -> Job:
     has = resources(said["tres-alloc"])
-    gpus, kind, shards = _gpus(said, has)
+    asked = _gpus(
+        said["State"],
+        said["tres-alloc"],
+        *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
+    )
     return Job(
         id=said["JobArrayID"] if said["HetJobID"] in ("0", "", "N/A") else said["JobID"],
         handle=said["JobID"],
@@ -324,9 +329,10 @@ def _job(said: Mapping[str, str]) -> Job:
         nodes=tuple(expand(said["NodeList"])),
         cpus=has.cpus or int(said["NumCPUs"].partition("-")[0] or 0),
         mem_mib=has.mem_mib,
-        gpus=gpus,
-        shards=shards,
-        gpu_type=kind,
+        gpus=asked.gpus,
+        shards=asked.shards,
+        per_node=_said(said["tres-per-node"]),
+        gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
         wanted_nodes=_said(said["ReqNodes"]),
@@ -336,23 +342,31 @@ def _job(said: Mapping[str, str]) -> Job:
     )
 
 
+class Asked(NamedTuple):
+    """The GPUs of a job."""
+
+    gpus: int
+    kind: str
+    shards: int
+
+
 def _said(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text
 
 
-def _gpus(said: Mapping[str, str], has: Resources) -> tuple[int, str, int]:
+@lru_cache(maxsize=REMEMBERED)
+def _gpus(state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str) -> Asked:
     """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""
-    per = {"tres-per-job": 1, "tres-per-node": said["NumNodes"], "tres-per-task": said["NumTasks"]}
+    has = resources(tres)
     asked = [
-        (each.name, each.kind, each.count * int(str(times).partition("-")[0] or 1))
-        for name, times in per.items()
-        for each in gres(said[name])
+        (each.name, each.kind, each.count * int(times.partition("-")[0] or 1))
+        for text, times in ((per_job, "1"), (per_node, nodes), (per_task, tasks))
+        for each in gres(text)
     ]
     kinds = {kind for name, kind, _ in asked if name == "gpu"}
     shards = has.shards or sum(count for name, _, count in asked if name == "shard")
-    waiting = said["State"] == "PENDING"
-    kind = next(iter(kinds)) if waiting and len(kinds) == 1 else has.gpu_type
-    return has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards
+    kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
+    return Asked(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)
 
 
 @lru_cache(maxsize=REMEMBERED)

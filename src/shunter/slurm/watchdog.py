@@ -58,7 +58,7 @@ class Watchdog:
             self.say(f"{silence}; trying again")
         except sqlite3.Error as error:
             self.say(f"{self.path}: {error}; trying again")
-        return True
+        return self.path.exists()  # who removes the journal wants no more of it
 
     def look(self) -> bool:
         """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""

@@ -26,7 +26,9 @@ HOW = (
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"
     " knows nothing of it, the other adds it to every job.",
-    "One run of each: the makespan hangs on a few jobs at the end.",
+    "One run of each, and a second one of Slurm's own, which tells how far one live run is from another: Slurm counts"
+    " usage once a minute, of those jobs that run at that instant, so that fair share is a matter of luck for jobs of"
+    " seconds.",
 )
 
 

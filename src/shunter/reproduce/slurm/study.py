@@ -26,7 +26,8 @@ INTERVAL_S = 1.0
 SLURM = "multifactor"  # the run without a controller
 # Slurm's backfill reserves for many waiting jobs, not just for the first
 SIMULATED_SLURM = f"{BASE},backfill=conservative"
-LIVE, SIMULATED, WITH_HANDOVER = "live", "simulated", "simulated with hand-over"
+LIVE, AGAIN = "live", "live once more"
+SIMULATED, WITH_HANDOVER = "simulated", "simulated with hand-over"
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Part:
     policies: tuple[str, ...] = POLICIES
     interval_s: float = INTERVAL_S
     seed: int = 0
+    again: bool = True  # whether Slurm's own is run twice, to see how far one live run is from another
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class Study:
         return {name: ours[name] / base[name] - 1 if base[name] else 0.0 for name in ours}
 
     def fidelity(self, scheduler: str, where: str) -> dict[str, Any]:
-        """How near a simulation is to what happened."""
+        """How near a simulation, or another live run, is to what happened."""
         return fidelity(self.outcomes[scheduler][LIVE], self.outcomes[scheduler][where])
 
     @property
@@ -87,9 +89,7 @@ class Study:
             "interval_s": self.part.interval_s,
             "handover_s": self.handover_s,
             "results": {s: {where: found.measures() for where, found in f.items()} for s, f in self.outcomes.items()},
-            "changes": {
-                s: {where: self.changes(s, where) for where in f} for s, f in self.outcomes.items() if s != SLURM
-            },
+            "changes": {s: {w: self.changes(s, w) for w in f} for s, f in self.outcomes.items() if s != SLURM},
             "fidelity": {s: {w: self.fidelity(s, w) for w in f if w != LIVE} for s, f in self.outcomes.items()},
             "printed": paper.CHANGES,
             "versions": versions(),
@@ -113,21 +113,20 @@ def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
     """Run it: each scheduler on a cluster that is fresh, and in the simulator."""
     jobs = check(part)
     schedulers = {SLURM: SIMULATED_SLURM} | {text: text for text in part.policies}
-    outcomes: dict[str, dict[str, Outcome]] = {}
-    handover_s = 0.0
-    for scheduler, simulated in schedulers.items():
-        before = len(outcomes) * len(jobs)
+    live = [(scheduler, LIVE) for scheduler in schedulers] + [(SLURM, AGAIN)] * part.again
+    outcomes: dict[str, dict[str, Outcome]] = {scheduler: {} for scheduler in schedulers}
+    handovers = []
+    for done, (scheduler, where) in enumerate(live):
+        tell = partial(_tell, progress, done * len(jobs), len(live) * len(jobs))
         with fresh_lab() as lab, ExitStack() as stack:
             if scheduler != SLURM:
                 stack.enter_context(controlled(lab, scheduler, part.interval_s))
-            found = warm_up(lab)
-            handover_s = handover_s or found
-            live = play(lab, jobs, partial(_tell, progress, before, len(schedulers) * len(jobs)))
-        outcomes[scheduler] = {
-            LIVE: live,
-            SIMULATED: predicted(jobs, simulated),
-            WITH_HANDOVER: predicted(jobs, simulated, handover_s),
-        }
+            handovers.append(warm_up(lab))
+            outcomes[scheduler][where] = play(lab, jobs, tell)
+    handover_s = handovers[0]  # before anything else was run
+    for scheduler, policy in schedulers.items():
+        outcomes[scheduler][SIMULATED] = predicted(jobs, policy)
+        outcomes[scheduler][WITH_HANDOVER] = predicted(jobs, policy, handover_s)
     return Study(part, jobs, outcomes, handover_s)
 
 

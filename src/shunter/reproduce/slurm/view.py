@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from shunter.report.tables import duration, share, table
 from shunter.reproduce import views
 from shunter.reproduce.slurm import paper
-from shunter.reproduce.slurm.study import LIVE, SLURM, WITH_HANDOVER, Study
+from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SLURM, WITH_HANDOVER, Study
 
 MEASURES = (
     ("makespan", "makespan_s", duration),
@@ -51,7 +51,7 @@ def rows(study: Study) -> Iterator[tuple[str, list[str]]]:
 def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
     """What each scheduler changes, and what is printed."""
     for scheduler in study.part.policies:
-        for where in study.outcomes[scheduler]:
+        for where in (LIVE, SIMULATED, WITH_HANDOVER):
             found = study.changes(scheduler, where)
             name = label(scheduler) if where == LIVE else f"  {where}"
             yield name, [percent(found[measure]) for _, measure in CHANGED]
@@ -61,21 +61,15 @@ def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
 def fidelity_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
     """How far the simulator is off."""
     for scheduler, places in study.outcomes.items():
-        for where in (each for each in places if each != LIVE):
+        for where in (each for each in (SIMULATED, WITH_HANDOVER, AGAIN) if each in places):
             found = study.fidelity(scheduler, where)
-            rank = found["wait_rank_correlation"]
-            name = label(scheduler) + (", with hand-over" if where == WITH_HANDOVER else "")
-            yield (
-                name,
-                [
-                    percent(found["off"]["makespan_s"]),
-                    percent(found["off"]["wait_mean_s"]),
-                    duration(found["wait_mean_abs_error_s"]),
-                    "–" if rank is None else f"{rank:.2f}",
-                ],
-            )
+            error, rank = duration(found["wait_mean_abs_error_s"]), found["wait_rank_correlation"]
+            off = [percent(found["off"][measure]) for measure in ("makespan_s", "wait_mean_s")]
+            name = label(scheduler) if where == SIMULATED else f"  {SHORT[where]}"
+            yield name, [*off, error, "–" if rank is None else f"{rank:.2f}"]
 
 
+SHORT = {WITH_HANDOVER: "with hand-over", AGAIN: AGAIN}
 FIDELITY = ("makespan", "mean wait", "mean |error| of waits", "rank correlation of waits")
 
 

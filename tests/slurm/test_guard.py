@@ -1,0 +1,347 @@
+"""The guard: worse than the shadow for long enough, and the jobs are Slurm's again; as good, and nothing happens."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shunter.errors import SlurmError
+from shunter.registry import policy
+from shunter.slurm import guard as guarding
+from shunter.slurm.backend import Round
+from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.controller import Controller, Mode, Outcome
+from shunter.slurm.daemons import wait
+from shunter.slurm.guard import Guard, Tolerance, Window, base_of, handed_back
+from shunter.slurm.journal import DONE, Journal
+from shunter.slurm.levers import Order
+from shunter.slurm.running import Settings, guarded
+from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
+
+NOW = 1_700_000_000_000
+SECOND = 1000
+NODES = (Node("n1", "idle", ("main",), gpus=4, gpu_type="a100", cpus=64, mem_mib=1 << 20),)
+
+
+def jobs_of(lengths, gap_s=1, gpus=4):
+    """Jobs that want the whole node, one after the other."""
+    return [
+        Job(
+            str(at + 1), str(at + 1), "PENDING", "Resources", "ann", partition="main", gpus=gpus, cpus=1, mem_mib=1,
+            submit=NOW + at * gap_s * SECOND, eligible=NOW + at * gap_s * SECOND, limit=length * SECOND * 2,
+        )
+        for at, length in enumerate(lengths)
+    ]  # fmt: skip
+
+
+def reality(jobs, lengths, order):
+    """When each starts on one node that serves one at a time: an independent, plain simulation."""
+    starts, free, queue, left = {}, NOW, [], sorted(jobs, key=lambda job: job.submit)
+    length = {job.id: seconds * SECOND for job, seconds in zip(jobs, lengths, strict=True)}
+    while left or queue:
+        if not queue:
+            free = max(free, left[0].submit)
+        while left and left[0].submit <= free:
+            job = left.pop(0)
+            heapq.heappush(queue, (order(job, length[job.id]), int(job.id), job.id))
+        *_, name = heapq.heappop(queue)
+        starts[name] = free
+        free += length[name]
+    return starts, length
+
+
+def snapshot_at(now, jobs, starts, length):
+    seen = []
+    for job in jobs:
+        start = starts[job.id]
+        if job.submit > now:
+            continue
+        if start > now:
+            seen.append(job)
+        elif start + length[job.id] > now:
+            seen.append(replace(job, state="RUNNING", reason="", start=start, ran=now - start, nodes=("n1",)))
+        elif start + length[job.id] > now - 300 * SECOND:
+            seen.append(
+                replace(job, state="COMPLETED", reason="", start=start, end=start + length[job.id], nodes=("n1",))
+            )
+    used = (0, 1, 2, 3) if any(job.runs for job in seen) else ()
+    return Snapshot(now, tuple(seen), (replace(NODES[0], used=used, cpus_used=bool(used), mem_used=bool(used)),))
+
+
+LENGTHS = [(7 * at) % 50 + 1 for at in range(60)]
+
+
+def window_of(order, until_s, step_s=20, begin_s=0):
+    jobs = jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, order)
+    window = Window(snapshot_at(NOW + begin_s * SECOND, jobs, starts, length))
+    for at in range(begin_s + step_s, until_s + 1, step_s):
+        window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
+    return window, starts
+
+
+def by_submission(job, _):
+    return job.submit
+
+
+def longest_first(_, length):
+    return -length
+
+
+def shortest_first(_, length):
+    return length
+
+
+@pytest.mark.parametrize("begin_s", [0, 100])
+def test_the_shadow_of_what_reality_does_is_reality(begin_s):
+    window, starts = window_of(by_submission, 1000, begin_s=begin_s)
+    shadow = window.shadow(policy("fifo"))
+    assert len(shadow) > 20
+    assert shadow == {name: starts[name] for name in window.starts}
+    verdict = window.verdict(policy("fifo"))
+    assert verdict.realised_s == pytest.approx(verdict.shadow_s)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=30), st.integers(0, 9), st.integers(0, 60))
+def test_whatever_the_jobs_the_shadow_of_fifo_is_fifo(lengths, gap_s, begin_s):
+    """So the comparison itself favours neither side, also for jobs that still run or wait."""
+    jobs = jobs_of(lengths, gap_s)
+    starts, length = reality(jobs, lengths, by_submission)
+    moments = [NOW + at * SECOND for at in range(begin_s, begin_s + 400, 25)]
+    window = Window(snapshot_at(moments[0], jobs, starts, length))
+    for moment in moments[1:]:
+        window.note(snapshot_at(moment, jobs, starts, length))
+        assert window.shadow(policy("fifo")) == window.starts
+
+
+def test_longest_first_is_worse_than_fifo_and_shortest_first_is_not():
+    worse, _ = window_of(longest_first, 1000)
+    better, _ = window_of(shortest_first, 1000)
+    strict, fifo = Tolerance(margin=0.05, slack_s=5), policy("fifo")
+    assert worse.verdict(fifo).worse(strict)
+    assert worse.verdict(fifo).ratio(5) > 1.1
+    assert not better.verdict(fifo).worse(strict)
+    assert better.verdict(fifo).ratio(5) < 0.9
+    assert not window_of(by_submission, 1000)[0].verdict(fifo).worse(strict)
+
+
+def test_a_job_that_still_waits_counts_with_its_wait_so_far_in_both_worlds():
+    """Fifty jobs wait for one that never should have gone first; in the shadow all have long run."""
+    lengths = [10_000] + [1] * 50
+    jobs = jobs_of(lengths, gap_s=0)
+    starts, length = reality(jobs, lengths, lambda job, length: -length)
+    window = Window(snapshot_at(NOW - SECOND, jobs, starts, length))
+    for at in range(0, 601, 60):
+        window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
+    verdict = window.verdict(policy("sjf:estimate=limit"))
+    assert verdict.jobs == 51
+    assert verdict.realised_s == pytest.approx(50 * 600 / 51)
+    limits = 2  # s: what they ask for is all that is known of jobs that have not run
+    assert verdict.shadow_s == pytest.approx(limits * (sum(range(50)) + 50) / 51)  # the long one goes last
+
+
+def test_jobs_cancelled_while_they_waited_are_in_neither_world():
+    jobs = jobs_of([5] * 30, gap_s=0)
+    starts, length = reality(jobs, [5] * 30, by_submission)
+    window = Window(snapshot_at(NOW, jobs, starts, length))
+    window.note(snapshot_at(NOW + 10 * SECOND, jobs[:20], starts, length))
+    gone = Job("99", "99", "CANCELLED", partition="main", gpus=4, submit=NOW, eligible=NOW, start=NOW + 1, end=NOW + 1)
+    last = snapshot_at(NOW + 20 * SECOND, jobs[:20], starts, length)
+    window.note(replace(last, jobs=(*last.jobs, gone)))
+    assert set(window.jobs) == set(window.arrivals) == {job.id for job in jobs[1:20]}  # the first ran already
+    assert window.shadow(policy("fifo")) == window.starts
+
+
+def test_a_job_that_ran_at_first_ends_when_it_ends_is_queued_again_or_is_no_longer_told_of():
+    base = jobs_of([1] * 3, gpus=1)
+    ran = [replace(job, state="RUNNING", start=NOW - 1000, ran=1000, nodes=("n1",)) for job in base]
+    no_gpus = replace(ran[0], id="77", gpus=0)
+    window = Window(Snapshot(NOW, (*ran, no_gpus), NODES))
+    assert set(window.warm) == {"1", "2", "3"}
+    ended = replace(ran[0], state="FAILED", end=NOW + 5000)
+    window.note(Snapshot(NOW + 9000, (ended, base[1]), NODES))
+    window.note(Snapshot(NOW + 19_000, (base[1],), NODES))
+    assert window.durations() == {"1": 6000, "2": 10_000, "3": 10_000}
+    assert window.jobs == {}
+
+
+def test_nothing_is_said_of_few_jobs_or_none():
+    window = Window(Snapshot(NOW, (), NODES))
+    assert window.verdict(policy("fifo")) is None
+    assert window_of(longest_first, 40)[0].verdict(policy("fifo")) is None
+
+
+def test_a_new_window_begins_after_a_day_many_jobs_or_on_another_cluster():
+    window = Window(Snapshot(NOW, (), NODES))
+    assert not window.full(Snapshot(NOW + 3600 * SECOND, (), NODES))
+    assert window.full(Snapshot(NOW + 25 * 3600 * SECOND, (), NODES))
+    assert window.full(Snapshot(NOW, (), (replace(NODES[0], state="drained"),)))
+    assert window.full(Snapshot(NOW, (), (replace(NODES[0], name="n2"),)))
+    window.note(Snapshot(NOW + SECOND, tuple(jobs_of([1] * 2001, gap_s=0)), NODES))
+    assert not window.full(Snapshot(NOW + SECOND, (), NODES))  # they came with the window's first second
+    later = [replace(job, id=f"{job.id}0000", submit=NOW + 9000, eligible=NOW + 9000) for job in jobs_of([1] * 2001)]
+    window.note(Snapshot(NOW + 9000, tuple(later), NODES))
+    assert window.full(Snapshot(NOW + 9000, (), NODES))
+
+
+def test_run_times_are_what_they_were_or_what_limits_promise_for_jobs_like_these():
+    window, _ = window_of(by_submission, 600)
+    durations = window.durations()
+    length = {str(at + 1): seconds * SECOND for at, seconds in enumerate(LENGTHS)}
+    ended = {name for name, job in window.jobs.items() if job.over}
+    assert len(ended) > 10
+    assert all(durations[name] == length[name] for name in ended)
+    waits = [job for job in window.jobs.values() if job.state == "PENDING"]
+    assert waits
+    assert all(durations[job.id] == job.limit // 2 for job in waits)  # all others took half of their limits
+
+
+# ------------------------------------------------------------------------------------------- handing back
+
+
+class Recording(Client):
+    """Takes down commands instead of running them."""
+
+    def __init__(self):
+        super().__init__()
+        self.said, self.away = [], 0
+
+    def run(self, program, *arguments):
+        if self.away:
+            self.away -= 1
+            raise UnreachableError("away")
+        self.said.append((program, *arguments))
+        return ""
+
+
+@pytest.fixture
+def controller(tmp_path, monkeypatch):
+    monkeypatch.setattr(guarding, "COST", 0)
+    book = Journal(tmp_path / "j.db")
+    yield Controller(Watcher(Recording()), book, mode=Mode.ACT)
+    book.close()
+
+
+def watched(controller, order, **more):
+    """A guard that has seen all rounds of a reality; the outcomes that it saw."""
+    guard = Guard(controller, Tolerance(0.1, 5.0, every_s=0.0, patience=3, base="fifo", **more))
+    jobs = jobs_of(LENGTHS)
+    starts, length = reality(jobs, LENGTHS, order)
+    found = []
+    for at in range(0, 1001, 50):
+        snapshot = snapshot_at(NOW + at * SECOND, jobs, starts, length)
+        if at == 50:
+            last = max((job for job in snapshot.jobs if job.state == "PENDING"), key=lambda job: starts[job.id])
+            controller.journal.settle(controller.journal.intend(1, [Order(last.id, "nice", "-9", "0")])[0], DONE)
+        found.append(Outcome(Round(at, snapshot, None, snapshot.jobs), []))
+        guard.seen(found[-1])
+    return found
+
+
+def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
+    found = watched(controller, longest_first)
+    assert controller.paused.startswith("the guard has handed the jobs back: ")
+    assert "in the shadow of fifo, 3 times in a row" in controller.paused
+    assert [command[:2] for command in controller.client.said] == [("scontrol", "update")]
+    assert controller.client.said[0][-1] == "nice=0"
+    assert not controller.journal.in_force()
+    kinds = [kind for _, kind, _ in controller.journal.events()]
+    assert kinds == ["guard", "release"]  # once
+    assert handed_back(controller.journal) == controller.paused
+    assert found[-1].paused == ""  # the controller says it from the next round on
+    told = [outcome for outcome in found if outcome.paused]
+    assert len(told) == 1
+    assert told[0].ratio > 1.1
+    checked = [outcome.ratio for outcome in found if outcome.ratio is not None]
+    assert len(checked) >= 3
+
+
+def test_while_slurm_is_away_it_is_paused_and_releases_later(controller):
+    controller.client.away = 2
+    watched(controller, longest_first)
+    assert controller.paused
+    assert len(controller.client.said) == 1
+    assert not controller.journal.in_force()
+
+
+def test_as_good_and_nothing_happens(controller):
+    found = watched(controller, by_submission)
+    assert not controller.paused
+    assert controller.client.said == []
+    assert controller.journal.events() == []
+    assert found[-1].ratio == pytest.approx(1.0)
+
+
+def test_it_may_be_told_only_to_say_so(controller):
+    watched(controller, longest_first, acts=False)
+    assert not controller.paused
+    assert controller.client.said == []
+    assert controller.journal.last_event("guard would") is not None
+    assert handed_back(controller.journal) == ""
+
+
+def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monkeypatch):
+    def fails(*_):
+        raise SlurmError("no shadow")
+
+    monkeypatch.setattr(Window, "shadow", fails)
+    watched(controller, longest_first)
+    assert not controller.paused
+    assert controller.journal.last_event("guard can't")[2] == "no shadow"
+
+
+def test_what_was_handed_back_stays_so_until_somebody_resumes(controller):
+    controller.journal.tell("guard", "worse")
+    guarded(controller, Settings(Mode.ACT), lambda _: None)
+    assert controller.paused == "worse"
+    guarded(controller, Settings(Mode.ACT, resume=True), lambda _: None)
+    assert controller.paused == ""
+    guarded(controller, Settings(Mode.ACT), lambda _: None)
+    assert controller.paused == ""
+
+
+# ------------------------------------------------------------------------------------------- the real thing
+
+
+def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_path):
+    """Two GPUs; long jobs come after forty short ones, and a policy puts them first."""
+    assert base_of(Client(lab.conf)).startswith(("multifactor", "fifo"))
+    block = [lab.submit(f"--gres=gpu:{gpus}", "--exclusive", f"--nodelist={node}", "--time=9", script="sleep 300")
+             for node, gpus in (("m40-1", 1), ("m40-2", 1))]  # fmt: skip
+    for job in block:
+        lab.wait_job(job, "RUNNING")
+    for _ in range(40):
+        lab.submit("--gres=gpu:m40:1", "--time=1", script="true")
+    for _ in range(20):
+        lab.submit("--gres=gpu:m40:1", "--time=9", script="sleep 3")
+    journal = tmp_path / "j.db"
+    command = [sys.executable, "-m", "shunter", "slurm", "run", "-p", "ljf:estimate=limit", "--mode", "act"]
+    options = ["--guard-base", "fifo", "--guard-margin", "0", "--guard-slack", "2", "--guard-patience", "2"]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [*command, *options, "--interval", "1", "--poll", "0.5", "--journal", str(journal)],
+            env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
+    try:
+        assert wait(journal.exists, 60)
+        book = Journal(journal)
+        assert wait(lambda: len(book.in_force()) >= 10, 120)
+        lab.run("scancel", *map(str, block))
+        assert wait(lambda: book.last_event("guard") is not None, 30)
+        assert wait(lambda: not book.in_force(), 5)
+        assert set(lab.run("squeue", "-h", "-t", "PD", "-O", "nice:12").split()) <= {"0"}
+        assert wait(lambda: "HANDED BACK" in (tmp_path / "said").read_text(), 5)
+        process.terminate()
+        assert process.wait(20) == 0
+        book.close()
+    finally:
+        process.kill()
+        process.wait()
