@@ -295,6 +295,7 @@ def test_a_real_cluster_is_understood(live, tmp_path):
     assert 7000 < begin["p50_wait_s"] <= 7200
     idle = asked("what-if", "--gpus", 2, "--time", "1:00:00", "--gpu-type", "k80", "--json")
     assert idle["p90_wait_s"] == 0
+    lab.wait_job(lab.submit("--gres=gpu:k80:2", "--time=60"), "RUNNING", "COMPLETED", timeout=10)  # as foreseen
     assert shunter("when", jobs["held"]).exit_code == 2
     assert "it runs since" in plain(shunter("why", jobs["runs"]).output)
     assert shunter("snapshot", tmp_path / "now.json").exit_code == 0

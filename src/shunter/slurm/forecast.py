@@ -7,7 +7,6 @@ the order mostly stays; what fair share and jobs still to come will change in it
 from __future__ import annotations
 
 import copy
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
+from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
@@ -195,7 +195,7 @@ class Outlook:
             return _started(now.fork_with(durations[:, sample].copy()), policy, copy.deepcopy(fresh), rows)
 
         first = [future(0)]  # alone: it compiles, if that was not done before
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
     def assumptions(self, replica: Replica) -> tuple[str, ...]:
