@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -189,9 +190,10 @@ def test_what_is_done_now_must_be_known(history):
 
 
 @pytest.mark.usefixtures("few")
-def test_settings_beside_the_cluster_file_are_found(history, tmp_path):
+def test_the_folder_of_an_import_is_enough(history, tmp_path):
     (tmp_path / "cluster.toml").write_text("[[nodes]]\ncount = 4\ngpus = 8\n")
     (tmp_path / "site.toml").write_text('[priority]\ntype = "priority/basic"\n\n[scheduler]\ntype = "sched/builtin"\n')
-    done = run(history, "--cluster", tmp_path / "cluster.toml", "--days", 2, "--warmup", 1, "--workers", 1, "--json")
+    shutil.copy(history, tmp_path / "jobs.parquet")
+    done = run(tmp_path, "--days", 2, "--warmup", 1, "--workers", 1, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["base"] == "fifo"

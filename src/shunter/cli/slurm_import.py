@@ -106,5 +106,5 @@ def _told(found: Imported, out: Path) -> str:
         f"{record['jobs']:,} jobs of {record['gpu_hours']:,.0f} GPU-hours, {machines['nodes']:,} nodes with"
         f" {machines['gpus']:,} GPUs: written to {out}/\n"
         f"Slurm {record['release'] or '(release not known)'} is modelled as {record['policy']}\n"
-        f"next: shunter advise {out}/jobs.parquet --cluster {out}/cluster.toml"
+        f"next: shunter advise {out}"
     )
