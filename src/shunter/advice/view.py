@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from shunter.advice.words import NOTHING, percent
-from shunter.report.tables import duration, share, table
+from shunter.report.tables import broken, duration, share, table
 
 NAME = 44  # columns of a title
 WIDTH = 98
@@ -33,7 +32,8 @@ def _heading(text: str) -> Text:
 
 def _validity(record: Mapping[str, Any]) -> list[RenderableType]:
     found = record["validity"]
-    parts: list[RenderableType] = [_heading(f"1. The present, modelled as {record['base']}"), Text(record["trust"])]
+    parts: list[RenderableType] = [_heading("1. The present, modelled as"), Text(broken(record["base"], WIDTH))]
+    parts.append(Text(record["trust"]))
     if found["jobs"]:
         parts += [_agreement("GPUs", found["by_size"]), _agreement("submitted", found["by_month"])]
     for sentence in record["explained"]:
@@ -74,7 +74,7 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
     if not record["best"]:
         return [*parts, Text(NOTHING)]
     for number, row in enumerate(record["best"], 1):
-        parts += ["", _heading(f"{number}) {row['title']}"), Text(_broken(row["policy"]))]
+        parts += ["", _heading(f"{number}) {row['title']}"), Text(broken(row["policy"], WIDTH))]
         parts += [Text(row["gain"]), Text(row["earlier"])]
         parts += [_groups(row)]
         if "diff" in row["action"]:
@@ -82,16 +82,6 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
         else:
             parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
     return parts
-
-
-def _broken(policy: str) -> str:
-    """A policy's text, broken after commas where it is too long for a line."""
-    lines = [""]
-    for part in re.findall(r"[^,]+,?", policy):
-        if len(lines[-1] + part) > WIDTH:
-            lines.append("  ")
-        lines[-1] += part
-    return "\n".join(lines)
 
 
 def _groups(row: Mapping[str, Any]) -> RenderableType:

@@ -49,7 +49,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     cluster: ClusterOption = None,
     site: Annotated[
         Path | None,
-        typer.Option("--site", metavar="FILE", help="What Slurm goes by. [site.toml beside the cluster file]"),
+        typer.Option("--site", metavar="FILE", help="What Slurm goes by; if not given, site.toml beside the cluster file."),
     ] = None,
     base: Annotated[
         str | None,
@@ -85,7 +85,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; one per core if not given.")] = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
@@ -182,7 +182,10 @@ def _advice(history: str, scene: Scene, question: Question, conf: str | None) ->
     window = advising.window(scene.trace, scene.cluster, question)
     if window is None:
         raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
-    learn(window.scene, [one.policy for one in advising.options(question)])
+    if window.scene.history is None:
+        note("there are no jobs before the days that are compared, so policies learn run times on the way")
+    else:
+        learn(window.scene, [one.policy for one in advising.options(question)])
     with progress("comparing") as tell:
         rows = advising.compared(window, question, tell)
     chosen = advising.best(rows, question.goal)
