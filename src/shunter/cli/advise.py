@@ -49,7 +49,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     cluster: ClusterOption = None,
     site: Annotated[
         Path | None,
-        typer.Option("--site", metavar="FILE", help="What Slurm goes by; if not given, site.toml beside the cluster file."),
+        typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
     ] = None,
     base: Annotated[
         str | None,
@@ -85,7 +85,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; one per core if not given.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
