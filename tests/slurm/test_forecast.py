@@ -270,7 +270,7 @@ def test_the_nearest_sample_is_taken():
     assert known.draw(job(1, name="new", **about), half) == 200  # what users like to take of their limits
     assert known.draw(job(1, user="cid", name="new", **about), half) == 300
     assert RunTimes().draw(job(1, **about), half) == pytest.approx(62, abs=2)  # AAIC's median
-    assert "75 ended jobs in a test" in known.source
+    assert "75 jobs in a test" in known.source
     assert "AAIC" in RunTimes.of(past[:3], "a test").source
 
 
