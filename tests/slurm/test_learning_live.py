@@ -64,3 +64,20 @@ def test_without_a_history_it_learns_from_what_ends(tmp_path: Path) -> None:
     assert sorted(past.duration.tolist()) == [300_000] * 3 + [3_300_000] * 2
     over = [[job.id for job in outcome.round.jobs if job.over] for outcome in outcomes]
     assert over == [[], ["0"], ["1"], ["2"], ["3"], ["4"]]  # each has a row once, in the view that tells of its end
+
+
+@pytest.mark.parametrize("name", ["sjf:estimate=rolling", "fifo:backfill=easy", "dally"])
+def test_machines_come_and_go(name: str, tmp_path: Path) -> None:
+    """A policy is started anew for other machines, and goes on with what it knew of jobs and users."""
+    client = Recorded(40, 16)
+    outcomes: list[Outcome] = []
+
+    def told(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        client.nodes = {1: 9, 2: 9, 3: 4}.get(outcome.round.number, 4)
+
+    settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
+    run(policy(name), client, tmp_path / "journal.db", settings, history=history(300), told=told)
+    assert [len(outcome.round.view.nodes.total) for outcome in outcomes] == [4, 9, 9, 4, 4, 4]
+    assert len(outcomes[1].round.starts) > 0  # there is room now
+    assert all(len(outcome.round.ranking) == 40 for outcome in outcomes)

@@ -19,7 +19,6 @@ from shunter.errors import RunError, did_you_mean
 from shunter.folders import Run
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.report.metrics import spread
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
 
@@ -170,12 +169,18 @@ def held_before(
     found = window(trace, cluster, question, begin)
     if found is None or not chosen:
         return None
-    waits = _waits(found, [question.base, *chosen], question, progress)
+    waits, trace = _waits(found, [question.base, *chosen], question, progress), found.counted
+    rows = [effects(trace, waits[0], after, question.seed) for after in waits]
+    present, goal = rows[0], question.goal
     return {
         "jobs": len(found.rows),
-        "present_wait_s": spread(waits[0]),
+        "present_wait_s": present["wait_s"],
         "policies": {
-            policy: {"wait_s": spread(after), "mean_change": change(float(waits[0].mean()), float(after.mean()))}
-            for policy, after in zip(chosen, waits[1:], strict=True)
+            policy: {
+                "wait_s": row["wait_s"],
+                "mean_change": row["mean_change"],
+                "goal_change": change(_wanted(present, goal), _wanted(row, goal)),
+            }
+            for policy, row in zip(chosen, rows[1:], strict=True)
         },
     }

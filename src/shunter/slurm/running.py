@@ -78,6 +78,11 @@ def run(
             backend.rank = lambda view: ranking(view, memory)
         book.tell("begin", f"{text(policy)} in mode {settings.mode}")
         drive(backend, policy, memory=memory, patience=FOREVER)
+        while backend.renewed:
+            backend.renewed = False
+            book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
+            memory = policy.start(backend.cluster, memory)
+            drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
         book.close()
