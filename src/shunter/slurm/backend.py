@@ -106,6 +106,7 @@ class SlurmBackend:
         self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
         self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
         self.stopped = threading.Event()
+        self.renewed = False  # iteration ended because the machines are others than before
         self.away: Callable[[UnreachableError], None] = lambda _: None  # told when Slurm does not answer
         self.names = Names.of(history)
         self._past = Past(self.names, history)
@@ -148,6 +149,8 @@ class SlurmBackend:
                 self.away(silence)
                 self._counters = ""
                 continue
+            if self._other_machines(snapshot):
+                return
             view = self._look(snapshot)
             if self.until_idle and not len(view.pending) + len(view.running) + len(view.ended):
                 return
@@ -208,10 +211,17 @@ class SlurmBackend:
         self._looked, self._timer = time.monotonic(), w.NEVER
         self._counters = self.watcher.counters()
 
+    def _other_machines(self, snapshot: Snapshot) -> bool:
+        """Whether nodes came, went or changed; a policy must be started anew for these."""
+        present = machines_of(snapshot.nodes)
+        if (present.names, present.cluster) == (self._machines.names, self._machines.cluster):
+            return False
+        self._machines, self.renewed = present, True
+        self._starting.clear()
+        self._looked = -float("inf")
+        return True
+
     def _look(self, snapshot: Snapshot) -> View:
-        if {node.name for node in snapshot.nodes} != set(self._machines.names):
-            self._machines = machines_of(snapshot.nodes)
-            self._starting.clear()
         self._number += 1
         previous = self._replica
         ended = self._ended(snapshot)
@@ -219,7 +229,11 @@ class SlurmBackend:
         waiting = [job for job in snapshot.jobs if self.scope.covers(job)]
         replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended)
         moved = None
-        if previous is None or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]:
+        if (
+            previous is None
+            or previous.machines is not self._machines
+            or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]
+        ):
             self._generation += 1
             before = previous.jobs if previous is not None else ()
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)

@@ -22,6 +22,7 @@ from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
 
+SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
@@ -105,7 +106,7 @@ class Controller:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
             shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
-            found += [self._shard(job) for job in shared if job.gpus == 1 and not job.shards]
+            found += [order for job in shared if (order := self._shard(job))]
         if self.levers & {"nice", "priority"}:
             ranking = [ours[name] for name in current.ranking if name in ours]
             found += self._ranked(current.snapshot, ranking, force)
@@ -114,8 +115,13 @@ class Controller:
     def _requeue(self, job: Job) -> Order:
         return Order(job.handle, "requeue", "", str(job.restarts), "the policy gives its GPUs to others")
 
-    def _shard(self, job: Job) -> Order:
-        return Order(job.handle, "shard", "gres/shard:1", "gres/gpu:1", "the policy lets it share a GPU")
+    def _shard(self, job: Job) -> Order | None:
+        """Half the shards; Slurm changes their number, but makes none of whole GPUs (gres/gpu) that were asked for."""
+        asked = SHARDS.fullmatch(job.per_node)
+        if asked is None or int(asked[2]) < 2:
+            return None
+        fewer = f"{asked[1]}{int(asked[2]) // 2}"
+        return Order(job.handle, "shard", fewer, job.per_node, "the policy lets it share a GPU")
 
     def _pins(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
         """The nodes that the policy chose for those that should start now."""

@@ -4,7 +4,7 @@ nice      the default: Slurm goes on making priorities, ours is added.  Strands 
 priority  sets it outright: Slurm no longer ages the job; undone by holding and releasing it.
 pin       the nodes that a waiting job must have.  Could strand it, so the watchdog lifts it.
 requeue   stops a running job that has agreed to it, and queues it again.  Can't be undone.
-shard     lets a waiting job share a GPU (gres/shard) instead of having one alone.
+shard     lets a waiting job that asked for all shards of a GPU (gres/shard) share it: half of them are enough.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def was_done(order: Order, job: Job) -> bool:
         "nice": str(job.nice) == order.value,
         "priority": str(job.priority) == order.value,
         "pin": set(expand(job.wanted_nodes)) == set(expand(order.value)),
-        "shard": job.shards > 0,
+        "shard": job.per_node == order.value,
     }
     return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
 

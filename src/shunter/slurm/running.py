@@ -13,6 +13,7 @@ from shunter.drive import drive
 from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
+from shunter.registry import text
 from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
@@ -75,8 +76,13 @@ def run(
         ranking = getattr(policy, "ranking", None)
         if ranking is not None:
             backend.rank = lambda view: ranking(view, memory)
-        book.tell("begin", f"{policy} in mode {settings.mode}")
+        book.tell("begin", f"{text(policy)} in mode {settings.mode}")
         drive(backend, policy, memory=memory, patience=FOREVER)
+        while backend.renewed:
+            backend.renewed = False
+            book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
+            memory = policy.start(backend.cluster, memory)
+            drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     finally:
         book.close()

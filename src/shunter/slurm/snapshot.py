@@ -94,6 +94,7 @@ class Job:
     mem_mib: int = 0
     gpus: int = 0
     shards: int = 0
+    per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
     gpu_type: str = ""
     restarts: int = 0
     requeues: bool = False  # Slurm may put it back into the queue
@@ -330,6 +331,7 @@ def _job(said: Mapping[str, str]) -> Job:
         mem_mib=has.mem_mib,
         gpus=asked.gpus,
         shards=asked.shards,
+        per_node=_said(said["tres-per-node"]),
         gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",

@@ -1,0 +1,85 @@
+"""Jobs that share a GPU, and jobs that say of themselves how far they are, on a real Slurm."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from shunter.model import Plan, Start
+from shunter.slurm.backend import Rhythm, Round, SlurmBackend
+from shunter.slurm.client import Client
+from shunter.slurm.controller import Controller, Mode
+from shunter.slurm.journal import Journal
+from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.levers import levers_from
+from shunter.slurm.releasing import release
+from shunter.slurm.snapshot import Watcher
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+def test_half_the_shards_are_enough(lab_folder: Path, tmp_path: Path) -> None:
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    levers = levers_from("nice,shard")
+    with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
+        first = lab.submit("--gres=shard:2", "--time=5", script="sleep 60")
+        lab.wait_job(first, "RUNNING")
+        second, third = (lab.submit("--gres=shard:4", "--time=5", script="sleep 60") for _ in range(2))
+        watcher = Watcher(Client(lab.conf))
+        controller = Controller(watcher, Journal(tmp_path / "journal.db"), mode=Mode.ACT, levers=levers)
+        backend = SlurmBackend(watcher, controller.close, rhythm=Rhythm(0.3, 0.3), levers=levers)
+        views = iter(backend)
+        view = next(views)
+        assert view.jobs.share.tolist() == [500, 1000, 1000]
+        assert not backend.apply(Plan((Start(int(view.pending[0]), (0,), shared=True),)))
+        next(views)
+        lab.wait_job(second, "RUNNING", timeout=10)
+        assert lab.job(second)["TresPerNode"] == "gres:shard:2"
+        assert lab.job(third)["TresPerNode"] == "gres:shard:4"
+
+
+def test_a_shard_goes_back(lab_folder: Path, tmp_path: Path) -> None:
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    levers = levers_from("nice,shard")
+    with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
+        lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"), "RUNNING")
+        job = lab.submit("--gres=shard:4", "--time=5", script="sleep 60")
+        watcher, book = Watcher(Client(lab.conf)), Journal(tmp_path / "journal.db")
+        controller = Controller(watcher, book, mode=Mode.ACT, levers=levers)
+        rounds: list[Round] = []
+        backend = SlurmBackend(watcher, rounds.append, rhythm=Rhythm(0.3, 0.3), levers=levers)
+        views = iter(backend)
+        view = next(views)
+        assert not backend.apply(Plan((Start(int(view.pending[0]), (0,), shared=True),)))
+        next(views)
+        controller.close(rounds[0])
+        assert lab.job(job)["TresPerNode"] == "gres:shard:2"
+        assert release(watcher.client, book, watcher.snapshot()) == (1, [])
+        assert lab.job(job)["TresPerNode"] == "gres:shard:4"
+
+
+def test_a_training_says_how_far_it_is(lab: Lab) -> None:
+    """The two lines for training scripts, run by a job of Slurm's own."""
+    lines = "from shunter.slurm.comments import report; print(report(done=120, iteration_s=0.25))"
+    source = Path(__file__).parents[2] / "src"
+    job = lab.submit(
+        "--gpus=1", "--comment=of ann's shunter: model=resnet50 iterations=1000",
+        script=f"SLURM_CONF={lab.conf} PYTHONPATH={source} {sys.executable} -c '{lines}'; sleep 60",
+    )  # fmt: skip
+    lab.wait_job(job, "RUNNING")
+
+    def told():
+        return next(each.told for each in Watcher(Client(lab.conf)).snapshot().jobs if each.id == str(job))
+
+    end = time.monotonic() + 20
+    while not told().done and time.monotonic() < end:
+        time.sleep(0.2)
+    assert (told().model, told().iterations, told().done, told().iteration_s) == ("resnet50", 1000, 120, 0.25)
+    assert told().run_time_ms == 250_000
+    assert told().done_ms == 30_000
+    assert "of ann's" in lab.run("squeue", "-h", "-j", str(job), "-o", "%k")
