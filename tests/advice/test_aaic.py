@@ -34,7 +34,8 @@ def row(cluster, about, gpus):
         f"`{cluster}`", f"{about['rank_correlation']:.2f}", f"{interval['low']:.2f} .. {interval['high']:.2f}",
         *(duration(about[key]["mean"]) for key in ("recorded_wait_s", "simulated_wait_s")),
         *(duration(about[key]) for key in ("mean_abs_error_s", "median_abs_error_s")),
-        share(about["within_factor_2"]), share(record["share_with_room"]),
+        share(about["within_factor_2"]),
+        f"{share(record['share_with_room'])} ({share(about['simulated']['share_with_room'])})",
         f"{used[1]} ({used[0]} .. {used[2]})", share(record["over_capacity"]),
     ]  # fmt: skip
     return "| " + " | ".join(cells) + " |"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import shutil
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,7 +14,7 @@ import shunter
 from shunter import scenes, traces
 from shunter.advice import advising
 from shunter.advice.candidates import Candidate, site_of
-from shunter.advice.words import explained, gain, trust
+from shunter.advice.words import dominated, earlier, explained, gain, percent, trust
 from shunter.cli.main import app
 from shunter.errors import RunError
 
@@ -20,7 +23,7 @@ CHOSEN = [
     Candidate("sjf:backfill=easy", "shortest first"),
     Candidate("multifactor:age=100,fairshare=0,size=1000,favor_small=true,backfill=easy", "small jobs first",
               {"PriorityType": "priority/multifactor", "PriorityFavorSmall": "YES"}),
-    Candidate("largest", "largest first"),
+    Candidate("fifo:placement=spread", "no backfill"),
 ]  # fmt: skip
 
 
@@ -28,7 +31,7 @@ CHOSEN = [
 def history(tmp_path_factory):
     """Jobs of some weeks with the waits that they had under the base policy."""
     path = tmp_path_factory.mktemp("history") / "jobs.parquet"
-    traces.write(shunter.simulate("synthetic:jobs=1500,gpus=32,load=0.8,seed=5", "4x8", BASE).recorded, path)
+    traces.write(shunter.simulate("synthetic:jobs=1500,gpus=32,load=0.8,seed=7", "4x8", BASE).recorded, path)
     return path
 
 
@@ -82,13 +85,31 @@ def test_the_best_are_better_and_one_of_them_is_slurms_own(history):
     rows = advising.compared(advising.window(trace, cluster, asked), asked)
     assert rows[0]["policy"] == BASE
     best = advising.best(rows, "wait")
-    assert [row["policy"].partition(":")[0] for row in best] == ["multifactor", "sjf"]
+    assert [row["policy"].partition(":")[0] for row in best] == ["sjf", "multifactor"]
     assert best[0]["wait_s"]["mean"] < best[1]["wait_s"]["mean"] < rows[0]["wait_s"]["mean"]
     assert "Waits: mean" in gain(best[0], rows[0])
 
 
-def row(mean, p99, by_slurm=False, name="x"):
-    return {"policy": name, "wait_s": {"mean": mean, "p99": p99}, "by_slurm": by_slurm, "slowdown": 1, "user_wait_s": 1}
+@pytest.mark.usefixtures("few")
+def test_the_best_are_looked_at_on_the_days_before(history):
+    trace, asked = traces.read(history), question(goal="tail")
+    cluster = scenes.scene(trace, "4x8").cluster
+    begin = advising.window(trace, cluster, asked).begin
+    found = advising.held_before(trace, cluster, asked, begin, ["sjf:backfill=easy"], None)
+    inside = (trace.submit >= begin - 2 * 86_400_000) & (trace.submit < begin)
+    assert found["jobs"] == inside.sum()
+    told = found["policies"]["sjf:backfill=easy"]
+    assert told["mean_change"] == pytest.approx(told["wait_s"]["mean"] / found["present_wait_s"]["mean"] - 1)
+    assert told["goal_change"] == pytest.approx(told["wait_s"]["p99"] / found["present_wait_s"]["p99"] - 1)
+    said = earlier({"policy": "sjf:backfill=easy"}, found, "tail")
+    assert f"the P99 wait by {percent(told['goal_change'])}" in said
+    assert advising.held_before(trace, cluster, asked, int(trace.submit[0]), ["fifo"], None) is None
+    assert "too short" in earlier({}, None, "wait")
+
+
+def row(mean, p99, by_slurm=False, name="x", high=-1.0):
+    told = {"policy": name, "wait_s": {"mean": mean, "p99": p99}, "by_slurm": by_slurm, "difference": {"high_s": high}}
+    return told | {"slowdown": 1, "user_wait_s": 1}
 
 
 def test_a_long_tail_comes_last_and_slurms_own_comes_in():
@@ -100,7 +121,18 @@ def test_a_long_tail_comes_last_and_slurms_own_comes_in():
     )]  # fmt: skip
     assert rows[-1]["policy"] == "tail"
     assert [one["policy"] for one in advising.best(rows, "wait")] == ["a", "b", "slurm"]
-    assert [one["policy"] for one in advising.best([present, row(2000, 9000)], "wait")] == []
+    for useless in (row(2000, 9000), row(990, 5000), row(700, 5000, high=1.0)):
+        assert advising.best([present, useless], "wait") == []
+
+
+def test_a_user_with_most_of_the_jobs_is_named():
+    trace = shunter.simulate("synthetic:jobs=10,gpus=8", "1x8", "fifo").trace
+    named = dataclasses.replace(trace, user=np.array([1] * 6 + [0, 0, -1, -1]), users=("ann", "bob"))
+    assert "60.0 % of these jobs are of user 'bob'" in dominated(named, "wait")
+    others = (np.array([0, 1] * 4 + [-1, -1]), np.full(10, -1))
+    assert [dominated(dataclasses.replace(named, user=user), "wait") for user in others] == ["", ""]
+    assert dominated(named, "users") == ""
+    assert [percent(change) for change in (None, -0.001, 0.126, -1.0)] == ["-", "0 %", "+13 %", "-100 %"]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +190,10 @@ def test_what_is_done_now_must_be_known(history):
 
 
 @pytest.mark.usefixtures("few")
-def test_settings_beside_the_cluster_file_are_found(history, tmp_path):
+def test_the_folder_of_an_import_is_enough(history, tmp_path):
     (tmp_path / "cluster.toml").write_text("[[nodes]]\ncount = 4\ngpus = 8\n")
     (tmp_path / "site.toml").write_text('[priority]\ntype = "priority/basic"\n\n[scheduler]\ntype = "sched/builtin"\n')
-    done = run(history, "--cluster", tmp_path / "cluster.toml", "--days", 2, "--warmup", 1, "--workers", 1, "--json")
+    shutil.copy(history, tmp_path / "jobs.parquet")
+    done = run(tmp_path, "--days", 2, "--warmup", 1, "--workers", 1, "--json")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["base"] == "fifo"

@@ -59,6 +59,8 @@ def test_ranks_of_partitions_still_outweigh_larger_weights():
         if candidate.by_slurm:
             policy = registry.policy(candidate.policy)
             assert policy.qos >= policy.age + policy.fairshare + policy.size - 1
+            partition = float(candidate.changes.get("PriorityWeightPartition", 50))
+            assert partition / policy.qos == pytest.approx(50 / 11251)
 
 
 @pytest.mark.parametrize("base", ["fifo:backfill=easy", "fifo", "multifactor:age=5,size=3,fairshare=0,backfill=easy"])

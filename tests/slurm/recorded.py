@@ -17,6 +17,7 @@ class Recorded(Client):
     def __init__(self, waiting: int, running: int = 256) -> None:
         super().__init__()
         self.answers = 0
+        self.nodes = running // 4
         draw = rng(0, "recorded")
         gpus = draw.choice(np.array([1, 2, 4, 8, 16]), waiting, p=[0.5, 0.2, 0.15, 0.1, 0.05])
         minutes, users = draw.integers(1, 2880, waiting), draw.integers(0, 300, waiting)
@@ -55,7 +56,7 @@ class Recorded(Client):
         mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
         if program == "sinfo":
             row = ["main", "allocated", "gpu:a100:8", "gpu:a100:8(IDX:0-7)", "32/32/0/64", "1000000", "9"]
-            rows = [[f"n{number + 1:03d}", *row] for number in range(len(self.running) // 4)]
+            rows = [[f"n{number + 1:03d}", *row] for number in range(self.nodes)]
             assert len(rows[0]) == len(NODE_FIELDS)
             return "".join((mark + FIELD).join(row) + mark + RECORD + "\n" for row in rows)
         self.answers += 1

@@ -135,6 +135,8 @@ def test_what_helps_is_tried_not_guessed():
     wide = replace(alone, nodes=(*BUSY.nodes[:3], node("v1", 0, "v100")))
     typed = replace(alone.jobs[2], gpu_type="a100")
     assert "with GPUs of type v100 it could start now" in why(Outlook(wide), typed).helps
+    half = replace(wide, nodes=(*BUSY.nodes[:3], replace(wide.nodes[3], gpus=3)))
+    assert not any("v100" in text for text in why(Outlook(half), typed).helps)  # a node of them has too few
     assert "should start it in its next round" in why(Outlook(wide), alone.jobs[2]).helps[0]
 
 
@@ -250,16 +252,16 @@ def test_a_declared_run_time_is_told(recorded):
 
 @pytest.fixture
 def live(lab, monkeypatch):
-    """A lab whose twelve P100 are in use for 12 seconds, with jobs that wait for all sorts of reasons."""
+    """A lab whose twelve P100 are in use for 10 seconds, with jobs that wait for all sorts of reasons."""
     monkeypatch.setenv("SLURM_CONF", str(lab.conf))
 
     def submit(*options, seconds):
         return lab.submit(*options, f"--comment=shunter: run_s={seconds}", script=f"sleep {seconds}")
 
-    runs = [submit("--gres=gpu:p100:4", "--time=2", seconds=12) for _ in range(3)]
+    runs = [submit("--gres=gpu:p100:4", "--time=2", seconds=10) for _ in range(3)]
     for each in runs:
         lab.wait_job(each, "RUNNING")
-    first = submit("--gres=gpu:p100:4", "--time=5", "--nice=-500", seconds=5)
+    first = submit("--gres=gpu:p100:4", "--time=5", "--nice=-500", seconds=2)
     jobs = {
         "runs": runs[0],
         "first": first,
@@ -293,6 +295,7 @@ def test_a_real_cluster_is_understood(live, tmp_path):
     assert 7000 < begin["p50_wait_s"] <= 7200
     idle = asked("what-if", "--gpus", 2, "--time", "1:00:00", "--gpu-type", "k80", "--json")
     assert idle["p90_wait_s"] == 0
+    lab.wait_job(lab.submit("--gres=gpu:k80:2", "--time=60"), "RUNNING", "COMPLETED", timeout=10)  # as foreseen
     assert shunter("when", jobs["held"]).exit_code == 2
     assert "it runs since" in plain(shunter("why", jobs["runs"]).output)
     assert shunter("snapshot", tmp_path / "now.json").exit_code == 0

@@ -165,6 +165,17 @@ def test_higher_priority_and_higher_tiers_go_first():
     assert in_hours(on_one_node(running(1, 3), low, high, urgent), urgent) == 7
 
 
+def test_partitions_that_share_nodes_are_told_apart_by_their_gpus_or_not_at_all():
+    small = [Node(f"v{at}", "idle", ("main", "small"), 4, "v100", cpus=64, mem_mib=512_000) for at in range(2)]
+    big = Node("a1", "idle", ("main",), 4, "a100", cpus=64, mem_mib=512_000)
+    wanted = job(2, partition="small", gpus=12)
+    typed = Outlook(Snapshot(NOW, (wanted,), (*small, big)), samples=10)
+    assert typed.of(replace(wanted, gpus=8))[0].within(0) == 1
+    assert typed.of(wanted)[0].at(0.5) is None  # the partition has 8 GPUs
+    alike = Outlook(Snapshot(NOW, (wanted,), (*small, replace(big, gpu_type="v100"))), samples=10)
+    assert any("not only those of partition small" in text for text in alike.of(wanted)[0].assumptions)
+
+
 def test_a_job_that_comes_after_another_waits_for_its_end():
     parent = job(2, told=Told(run_s=7200))
     child = job(3, reason="Dependency", eligible=-1, dependency="afterok:2(unfulfilled)")
@@ -259,7 +270,7 @@ def test_the_nearest_sample_is_taken():
     assert known.draw(job(1, name="new", **about), half) == 200  # what users like to take of their limits
     assert known.draw(job(1, user="cid", name="new", **about), half) == 300
     assert RunTimes().draw(job(1, **about), half) == pytest.approx(62, abs=2)  # AAIC's median
-    assert "75 ended jobs" in known.source
+    assert "75 jobs in a test" in known.source
     assert "AAIC" in RunTimes.of(past[:3], "a test").source
 
 

@@ -141,7 +141,7 @@ def test_nodes_partitions_and_factors_become_a_cluster(release):
     assert "1 nodes are down or drained now; they count as usable" in found.remarks
     assert found.site.policy == (
         "multifactor:age=10000,fairshare=50000,size=5000,partition=1000,qos=0,max_age=604800,decay=1.2096e+06,"
-        "favor_small=true,backfill=conservative,depth=100"
+        "favor_small=true,backfill=conservative,depth=50"
     )
     registry.policy(found.site.policy)
 
@@ -235,7 +235,7 @@ def test_settings_may_come_from_slurm_conf():
         settings(text + "PriorityMaxAge=1-0\nSchedulerType=sched/builtin\nPriorityWeightTRES=CPU=10,GRES/gpu=300\n")
     )
     assert site.policy == "multifactor:age=500,fairshare=0,size=300,partition=0,qos=0,max_age=86400"
-    assert sites.of_config(settings("PriorityType=priority/basic\n")).policy == "fifo:backfill=conservative,depth=100"
+    assert sites.of_config(settings("PriorityType=priority/basic\n")).policy == "fifo:backfill=conservative,depth=50"
 
 
 def test_what_has_no_counterpart_is_told():

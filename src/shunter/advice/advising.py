@@ -19,7 +19,6 @@ from shunter.errors import RunError, did_you_mean
 from shunter.folders import Run
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.report.metrics import spread
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
 
@@ -32,6 +31,7 @@ GOALS = {
 }
 TAIL = 1.5  # who makes the P99 wait so many times as long comes after all others
 BEST = 3
+LEAST = 0.02  # of what is wanted, that must be gained to be better
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,27 @@ def _waits(found: Window, policies: Sequence[str], question: Question, progress:
 
 def order(row: dict[str, Any], present: dict[str, Any], goal: str) -> tuple[bool, float]:
     """What rows are sorted by: those with a much longer tail last, then what is wanted."""
-    tail = bool(row["wait_s"]["p99"] > TAIL * present["wait_s"]["p99"] + 60)
+    return bool(row["wait_s"]["p99"] > TAIL * present["wait_s"]["p99"] + 60), _wanted(row, goal)
+
+
+def _wanted(row: dict[str, Any], goal: str) -> float:
+    """What is to be small."""
     waits = row["wait_s"]
     values = {"wait": waits["mean"], "users": row["user_wait_s"], "tail": waits["p99"], "slowdown": row["slowdown"]}
-    return tail, float(values[goal])
+    return float(values[goal])
+
+
+def _better(row: dict[str, Any], present: dict[str, Any], goal: str) -> bool:
+    """Whether it gains something, beyond what chance gives to the mean wait, and not at the cost of a long tail."""
+    by_chance = goal == "wait" and not row["difference"]["high_s"] < 0
+    gains = _wanted(row, goal) < (1 - LEAST) * _wanted(present, goal)
+    return gains and not by_chance and not order(row, present, goal)[0]
 
 
 def best(rows: Sequence[dict[str, Any]], goal: str) -> list[dict[str, Any]]:
     """The three best that are better than the present; one of them Slurm's own, if any of those is."""
     present, others = rows[0], rows[1:]
-    good = [row for row in others if order(row, present, goal) < order(present, present, goal)]
+    good = [row for row in others if _better(row, present, goal)]
     own = [row for row in good if row["by_slurm"]]
     chosen = good[:BEST]
     if own and own[0] not in chosen:
@@ -158,12 +169,18 @@ def held_before(
     found = window(trace, cluster, question, begin)
     if found is None or not chosen:
         return None
-    waits = _waits(found, [question.base, *chosen], question, progress)
+    waits, trace = _waits(found, [question.base, *chosen], question, progress), found.counted
+    rows = [effects(trace, waits[0], after, question.seed) for after in waits]
+    present, goal = rows[0], question.goal
     return {
         "jobs": len(found.rows),
-        "present_wait_s": spread(waits[0]),
+        "present_wait_s": present["wait_s"],
         "policies": {
-            policy: {"wait_s": spread(after), "mean_change": change(float(waits[0].mean()), float(after.mean()))}
-            for policy, after in zip(chosen, waits[1:], strict=True)
+            policy: {
+                "wait_s": row["wait_s"],
+                "mean_change": row["mean_change"],
+                "goal_change": change(_wanted(present, goal), _wanted(row, goal)),
+            }
+            for policy, row in zip(chosen, rows[1:], strict=True)
         },
     }

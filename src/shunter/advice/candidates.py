@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,8 +73,8 @@ def _settings(site: Site) -> list[Candidate]:
 
 
 def _sum(priority: PriorityForm) -> float:
-    """All weights together."""
-    return priority.age + priority.fairshare + priority.size + priority.partition + priority.gpu or 1.0
+    """The weights of what jobs and users are like, together."""
+    return priority.age + priority.fairshare + priority.size + priority.gpu or 1.0
 
 
 def site_of(base: str) -> Site:
@@ -100,8 +101,9 @@ def _one_place(scheduler: SchedulerForm) -> SchedulerForm:
 
 def _variant(site: Site, title: str, changes: Mapping[str, Any], scheduler: SchedulerForm) -> Candidate:
     priority = site.priority.model_copy(update=changes)
-    ranks = site.ranks * max(1.0, _sum(priority) / _sum(site.priority)) if site.ranks else 0.0
-    new = site.model_copy(update={"priority": priority, "scheduler": scheduler, "ranks": ranks})
+    times = max(1.0, math.ceil(_sum(priority) / _sum(site.priority))) if site.ranks else 1.0
+    priority = priority.model_copy(update={"partition": times * priority.partition})  # ranks go on to count as much
+    new = site.model_copy(update={"priority": priority, "scheduler": scheduler, "ranks": times * site.ranks})
     before, after = lines(site.priority, site.scheduler), lines(new.priority, new.scheduler)
     changed = {key: value for key, value in after.items() if before.get(key) != value}
     return Candidate(new.policy, title, changed)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shunter.advice.words import NOTHING, percent
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -48,7 +49,7 @@ def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str
 
 def _best(record: Mapping[str, Any]) -> list[str]:
     if not record["best"]:
-        return [paragraph("Nothing that was tried is better than what is done now.")]
+        return [paragraph(NOTHING)]
     parts = [_by_size_chart(record)]
     for row in record["best"]:
         parts += [
@@ -86,9 +87,8 @@ def _groups(row: Mapping[str, Any]) -> str:
     lines = []
     sizes = ({**group, "name": f"{group['name']} GPU{'' if group['name'] == '1' else 's'}"} for group in row["by_size"])
     for group in (*sizes, *row["by_group"]):
-        change = "–" if group["change"] is None else f"{100 * group['change']:+.0f} %"
         times = [duration(group[when][key]) for key in ("mean", "p95", "p99") for when in ("before", "after")]
-        lines.append([group["name"], f"{group['jobs']:,}", *times[:2], change, *times[2:]])
+        lines.append([group["name"], f"{group['jobs']:,}", *times[:2], percent(group["change"]), *times[2:]])
     headings = ["who", "jobs", "mean now", "mean then", "change", "P95 now", "P95 then", "P99 now", "P99 then"]
     return table("Waits by job size and by who submitted", headings, lines)
 
@@ -139,7 +139,8 @@ def _compared(record: Mapping[str, Any]) -> list[str]:
         f"The first {record['window']['warmup_days']:g} days of the simulation don't count. Intervals are of paired"
         " jobs, drawn in blocks. Who makes the P99 wait more than 1.5 times as long stands at the end."
     )
-    return [table("Policies and settings, the best first", headings, lines, (1,)), note(told)]
+    dominated = [paragraph(record["window"]["dominated"])] if record["window"]["dominated"] else []
+    return [*dominated, table("Policies and settings, the best first", headings, lines, (1,)), note(told)]
 
 
 def _signed(seconds: float | None) -> str:

@@ -48,6 +48,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
             "from": moment(answer.window.begin),
             "until": moment(int(trace.submit[-1])),
             "jobs": len(answer.window.rows),
+            "dominated": words.dominated(answer.window.counted, question.goal),
             "days": question.days,
             "warmup_days": question.warmup,
             "before": answer.before,
@@ -57,7 +58,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
             {
                 **row,
                 "gain": words.gain(row, present),
-                "earlier": words.earlier(row, answer.before),
+                "earlier": words.earlier(row, answer.before, question.goal),
                 "action": words.action(row, question, answer.history, conf),
             }
             for row in answer.best

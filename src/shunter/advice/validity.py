@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,6 +37,7 @@ def validity(trace: Trace, simulated: I64, cluster: Cluster, seed: int = 0) -> d
         "by_size": [_agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
         "by_month": [_agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
         "record": waiting_with_room(trace, cluster),
+        "simulated": waiting_with_room(dataclasses.replace(trace, recorded_wait=simulated), cluster),
         "causes": _causes(trace, simulated),
     }
 

@@ -10,9 +10,11 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from shunter.report.tables import duration, share, table
+from shunter.advice.words import NOTHING, percent
+from shunter.report.tables import broken, duration, share, table
 
 NAME = 44  # columns of a title
+WIDTH = 98
 LEGEND = (
     "by Slurm: a setting of its own; by shunter: its controller; wait by user: each user counts alike;\n"
     " slowdown: bounded, mean; users lose: wait longer. Who makes P99 over 1.5 times as long stands last."
@@ -30,7 +32,8 @@ def _heading(text: str) -> Text:
 
 def _validity(record: Mapping[str, Any]) -> list[RenderableType]:
     found = record["validity"]
-    parts: list[RenderableType] = [_heading(f"1. The present, modelled as {record['base']}"), Text(record["trust"])]
+    parts: list[RenderableType] = [_heading("1. The present, modelled as"), Text(broken(record["base"], WIDTH))]
+    parts.append(Text(record["trust"]))
     if found["jobs"]:
         parts += [_agreement("GPUs", found["by_size"]), _agreement("submitted", found["by_month"])]
     for sentence in record["explained"]:
@@ -54,7 +57,7 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
     made = table("what is done", "by", *heads)
     chosen = {row["policy"] for row in record["best"]}
     for row in rows:
-        change = "" if row is rows[0] or row["mean_change"] is None else f"{100 * row['mean_change']:+.0f} %"
+        change = "" if row is rows[0] else percent(row["mean_change"])
         waits = [duration(row["wait_s"][key]) for key in ("mean", "p95", "p99")]
         by = "" if row is rows[0] else "Slurm" if row["by_slurm"] else "shunter"
         style = "bold green" if row["policy"] in chosen else ""
@@ -62,15 +65,17 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
         cells = [by, waits[0], change, *waits[1:], *rest]
         made.add_row(Text(row["title"][:NAME], style=style), *cells)
     head = f"2. {window['jobs']:,} jobs from {window['from']} to {window['until']}, by {record['goal']}"
-    return [_heading(head), made, Text(f" {LEGEND}", style="dim")]
+    told = [Text(window["dominated"], style="yellow")] if window["dominated"] else []
+    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *told, Text("")]
 
 
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [_heading("3. What is best")]
     if not record["best"]:
-        return [*parts, Text("Nothing that was tried is better than what is done now.")]
+        return [*parts, Text(NOTHING)]
     for number, row in enumerate(record["best"], 1):
-        parts += ["", _heading(f"{number}) {row['title']}: {row['policy']}"), Text(row["gain"]), Text(row["earlier"])]
+        parts += ["", _heading(f"{number}) {row['title']}"), Text(broken(row["policy"], WIDTH))]
+        parts += [Text(row["gain"]), Text(row["earlier"])]
         parts += [_groups(row)]
         if "diff" in row["action"]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
@@ -83,9 +88,8 @@ def _groups(row: Mapping[str, Any]) -> RenderableType:
     made = table("who", "jobs", "mean wait\nnow", "mean wait\nthen", "change", "P95 wait\nnow", "P95 wait\nthen")
     sizes = ({**group, "name": f"{group['name']} GPU{'' if group['name'] == '1' else 's'}"} for group in row["by_size"])
     for group in (*sizes, *row["by_group"]):
-        change = "-" if group["change"] is None else f"{100 * group['change']:+.0f} %"
         worse = group["change"] is not None and group["change"] > 0.05
         times = [duration(group[when][key]) for key in ("mean", "p95") for when in ("before", "after")]
-        marked = Text(change, style="red" if worse else "")
+        marked = Text(percent(group["change"]), style="red" if worse else "")
         made.add_row(group["name"][:NAME], f"{group['jobs']:,}", *times[:2], marked, *times[2:])
     return made

@@ -6,13 +6,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from shunter.advice import conf
-from shunter.advice.advising import Question
+from shunter.advice.advising import GOALS, Question
 from shunter.advice.candidates import lines
 from shunter.cluster import Cluster
+from shunter.model import Trace
 from shunter.report.tables import duration, share
 
-MUCH = 0.2  # shares above this are worth a sentence
+NOTHING = "Nothing that was tried is better than what is done now."
+MOSTLY = 0.5  # a user with so large a share of the jobs is named
+MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
 
 
 def trust(found: Mapping[str, Any]) -> str:
@@ -37,7 +42,7 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
     record, causes = found["record"], found["causes"]
     only, also = causes["only_recorded"], causes["only_simulated"]
     sentences = [
-        (record["share_with_room"] > MUCH, _room(record, cluster)),
+        (record["share_with_room"] > found["simulated"]["share_with_room"] + MUCH, _room(found, cluster)),
         (
             record["over_capacity"] > 0.001,
             f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the cluster: it was"
@@ -75,7 +80,8 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
     return [text for holds, text in sentences if holds]
 
 
-def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
+def _room(found: Mapping[str, Any], cluster: Cluster) -> str:
+    record, simulated = found["record"], found["simulated"]["share_with_room"]
     half = record["in_use_while_waiting"]["p50"]
     smaller = ""
     if half < 0.97:
@@ -85,9 +91,30 @@ def _room(record: Mapping[str, Any], cluster: Cluster) -> str:
         )
     return (
         f"{share(record['share_with_room'])} of all recorded waiting went by while the record itself has enough GPUs"
-        " free for the job that waited. The order of the queue can't explain that; nodes that were down or reserved,"
+        f" free for the job that waited. In the simulation, where only jobs ahead keep GPUs for themselves, it is"
+        f" {share(simulated)}. The order of the queue can't explain the difference; nodes that were down or reserved,"
         f" quotas, GPUs in fragments, and CPUs or memory that ran out can.{smaller}"
     )
+
+
+def percent(change: float | None) -> str:
+    """A relative change as a percentage with its sign."""
+    if change is None:
+        return "-"
+    whole = round(100 * change)
+    return f"{whole:+} %" if whole else "0 %"
+
+
+def dominated(trace: Trace, goal: str) -> str:
+    """Who the mean is mostly about, if it is one user; else nothing."""
+    if goal == "users" or not (trace.user >= 0).any():
+        return ""
+    counts = np.bincount(trace.user[trace.user >= 0])
+    part = counts.max() / len(trace)
+    if part < MOSTLY:
+        return ""
+    name = trace.users[int(counts.argmax())]
+    return f"{share(part)} of these jobs are of user '{name}', and so is the mean; --goal users counts users alike."
 
 
 def gain(row: Mapping[str, Any], present: Mapping[str, Any]) -> str:
@@ -104,14 +131,16 @@ def gain(row: Mapping[str, Any], present: Mapping[str, Any]) -> str:
 _POINTS = (("mean", "mean"), ("P95", "p95"), ("P99", "p99"))
 
 
-def earlier(row: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
+def earlier(row: Mapping[str, Any], before: Mapping[str, Any] | None, goal: str) -> str:
     """Whether the gain was there on the days before, too."""
     if before is None:
         return "The history is too short to look at the days before."
-    change = before["policies"][row["policy"]]["mean_change"]
-    if change is None:
+    found = before["policies"][row["policy"]]
+    if found["mean_change"] is None:
         return "On the days before, nobody waited."
-    return f"On the days before, on which it was not chosen, the mean wait changes by {100 * change:+.0f} %."
+    more = "" if goal == "wait" else f", the {GOALS[goal]} by {percent(found['goal_change'])}"
+    mean = percent(found["mean_change"])
+    return f"On the days before, on which it was not chosen, the mean wait changes by {mean}{more}."
 
 
 def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """Examples:
 
-shunter advise site/jobs.parquet --cluster site/cluster.toml   # what 'shunter slurm import' wrote
+shunter advise site   # the folder that 'shunter slurm import' wrote
 
 shunter advise jobs.csv --cluster 40x8 --base fifo:backfill=easy --days 60 --output advice.html
 
-shunter advise site/jobs.parquet -c site/cluster.toml --slurm-conf /etc/slurm/slurm.conf --goal tail
+shunter advise site --slurm-conf /etc/slurm/slurm.conf --goal tail
 """
 
 
@@ -43,11 +43,13 @@ def _goals(incomplete: str) -> list[str]:
 
 
 def advise(  # noqa: PLR0913, PLR0917  one argument per option
-    history: Annotated[str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits.")],
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits, or the folder of 'slurm import'.")
+    ],
     cluster: ClusterOption = None,
     site: Annotated[
         Path | None,
-        typer.Option("--site", metavar="FILE", help="What Slurm goes by. [site.toml beside the cluster file]"),
+        typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
     ] = None,
     base: Annotated[
         str | None,
@@ -83,7 +85,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
@@ -93,6 +95,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     Slurm itself has and policies that only the controller can run. In the end it prints what each of the best buys and
     costs, with a diff of slurm.conf or the controller's command.
     """
+    history, cluster = _imported(history, cluster)
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster site/cluster.toml, or --cluster 40x8")
 
@@ -120,6 +123,14 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.advice.view import advice_view
 
     show(advice_view(record))
+
+
+def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
+    """The files in a folder that 'shunter slurm import' wrote; anything else as it is."""
+    jobs, machines = Path(history) / "jobs.parquet", Path(history) / "cluster.toml"
+    if not jobs.is_file():
+        return history, cluster
+    return str(jobs), cluster or (str(machines) if machines.is_file() else None)
 
 
 def _page_file(output: Path | None, force: bool) -> Path | None:
@@ -171,7 +182,10 @@ def _advice(history: str, scene: Scene, question: Question, conf: str | None) ->
     window = advising.window(scene.trace, scene.cluster, question)
     if window is None:
         raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
-    learn(window.scene, [one.policy for one in advising.options(question)])
+    if window.scene.history is None:
+        note("there are no jobs before the days that are compared, so policies learn run times on the way")
+    else:
+        learn(window.scene, [one.policy for one in advising.options(question)])
     with progress("comparing") as tell:
         rows = advising.compared(window, question, tell)
     chosen = advising.best(rows, question.goal)

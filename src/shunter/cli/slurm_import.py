@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, OnBadRowOption, note, print_json, show
+from shunter.cli.console import WIDTH, ForceOption, JsonOption, OnBadRowOption, note, print_json, show
 from shunter.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -100,11 +100,13 @@ def _record(found: Imported, out: Path) -> dict[str, Any]:
 
 
 def _told(found: Imported, out: Path) -> str:
+    from shunter.report.tables import broken
+
     record = _record(found, out)
     machines = record["cluster"]
     return (
         f"{record['jobs']:,} jobs of {record['gpu_hours']:,.0f} GPU-hours, {machines['nodes']:,} nodes with"
         f" {machines['gpus']:,} GPUs: written to {out}/\n"
-        f"Slurm {record['release'] or '(release not known)'} is modelled as {record['policy']}\n"
-        f"next: shunter advise {out}/jobs.parquet --cluster {out}/cluster.toml"
+        f"Slurm {record['release'] or '(release not known)'} is modelled as\n{broken(record['policy'], WIDTH)}\n"
+        f"next: shunter advise {out}"
     )

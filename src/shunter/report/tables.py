@@ -206,6 +206,16 @@ def _name(row: dict[str, Any]) -> Text:
     return Text("\n".join(lines))
 
 
+def broken(policy: str, width: int) -> str:
+    """A policy's text, broken after commas where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[^,]+,?", policy):
+        if len(lines[-1] + part) > width:
+            lines.append("  ")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
 def _best(values: Sequence[float], form: Callable[[float], str], choose: Callable[..., float]) -> list[Text]:
     winner = choose(values) if len(set(values)) > 1 else None
     return [Text(form(value), style="bold green" if value == winner else "") for value in values]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,7 +21,7 @@ from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.past import Past
 from shunter.slurm.replica import Names, Replica
-from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot, Watcher
 from shunter.world import I64
 
 RELEASES_A_ROUND = 1_000_000  # room for what is released on paper within one
@@ -106,13 +106,11 @@ class SlurmBackend:
         self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
         self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
         self.stopped = threading.Event()
+        self.renewed = False  # iteration ended because the machines are others than before
         self.away: Callable[[SlurmError], None] = lambda _: None  # told when Slurm does not answer, or a round failed
-        self.changed = False  # the iteration ended because the machines are others: begin anew, with a fresh memory
         self.names = Names.of(history)
         self._past = Past(self.names, history)
-        nodes = watcher.nodes()
-        self._machines: Machines = machines_of(nodes)
-        self._kinds = _kinds(nodes)
+        self._machines: Machines = machines_of(watcher.nodes())
         self._round: Round | None = None
         self._replica: Replica | None = None
         self._number = self._generation = 0
@@ -139,7 +137,6 @@ class SlurmBackend:
 
     def __iter__(self) -> Iterator[View]:
         """One view per round, until stopped; a round that fails is told of, and the next one comes."""
-        self.changed = False
         while not self.stopped.is_set():
             try:
                 self._wait()
@@ -147,7 +144,7 @@ class SlurmBackend:
                     return
                 begun = time.perf_counter()
                 snapshot = self.watcher.snapshot()
-                if self._others(snapshot):
+                if self._other_machines(snapshot):
                     return
                 view = self._look(snapshot)
             except SlurmError as problem:
@@ -219,14 +216,14 @@ class SlurmBackend:
         self._looked, self._timer = time.monotonic(), w.NEVER
         self._counters = self.watcher.counters()
 
-    def _others(self, snapshot: Snapshot) -> bool:
-        """Whether the machines are others than before: what a policy keeps of each node is worth nothing then."""
-        kinds = _kinds(snapshot.nodes)
-        if kinds == self._kinds:
+    def _other_machines(self, snapshot: Snapshot) -> bool:
+        """Whether nodes came, went or changed; a policy must be started anew for these."""
+        present = machines_of(snapshot.nodes)
+        if (present.names, present.cluster) == (self._machines.names, self._machines.cluster):
             return False
-        self._machines, self._kinds = machines_of(snapshot.nodes), kinds
+        self._machines, self.renewed = present, True
         self._starting.clear()
-        self.changed, self._looked = True, -float("inf")
+        self._looked = -float("inf")
         return True
 
     def _look(self, snapshot: Snapshot) -> View:
@@ -237,7 +234,11 @@ class SlurmBackend:
         waiting = [job for job in snapshot.jobs if self.scope.covers(job)]
         replica = Replica(snapshot, self._machines, self.names, waiting, ended=ended)
         moved = None
-        if previous is None or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]:
+        if (
+            previous is None
+            or previous.machines is not self._machines
+            or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]
+        ):
             self._generation += 1
             before = previous.jobs if previous is not None else ()
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
@@ -294,8 +295,3 @@ class SlurmBackend:
     def _nodes_of(self, gpus: Sequence[int]) -> tuple[str, ...]:
         owners = np.repeat(np.arange(self.cluster.nodes), self.cluster.node_gpus)
         return tuple(dict.fromkeys(self._machines.names[owners[gpu]] for gpu in sorted(gpus)))
-
-
-def _kinds(nodes: Sequence[Node]) -> set[Node]:
-    """The nodes without what changes all the time."""
-    return {replace(node, state="", used=(), cpus_used=0, mem_used=0) for node in nodes}

@@ -7,7 +7,6 @@ the order mostly stays; what fair share and jobs still to come will change in it
 from __future__ import annotations
 
 import copy
-import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
+from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm.machines import Machines, machines_of
@@ -83,7 +83,7 @@ class Outlook:
         starts = self._starts(replica, np.array([replica.rows[job.id] for job in asked], np.int64))
         assumed = self.assumptions(replica)
         return [
-            Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *_about(job)))
+            Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *self._about(job)))
             for job, column in zip(asked, starts.T, strict=True)
         ]
 
@@ -129,12 +129,30 @@ class Outlook:
         now = self.snapshot.now
         ids = {job.id for job in asked}
         present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
-        usable = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
+        able = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
+        usable = [replace(job, gpu_type=job.gpu_type or self._only_type.get(job.partition, "")) for job in able]
         coming = [replace(job, submit=job.eligible) for job in usable if job.eligible > now]
         later = {job.id for job in coming}
         live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in usable}
         after = {job.id: found for job in usable if (found := self._parent(job, live))}
         return [job for job in usable if job.id not in later], coming, after
+
+    @cached_property
+    def _only_type(self) -> dict[str, str]:
+        """Of partitions that share nodes with others and have all GPUs of one type, and no others: that type."""
+        nodes, found = self.snapshot.nodes, {}
+        for name in dict.fromkeys(job.partition for job in self.snapshot.jobs):
+            inside = {node.gpu_type for node in nodes if set(name.split(",")) & set(node.partitions)}
+            outside = {node.gpu_type for node in nodes if not set(name.split(",")) & set(node.partitions)}
+            if len(inside) == 1 and outside and not inside & outside:
+                found[name] = next(iter(inside))
+        return found
+
+    def _wider(self, job: Job) -> bool:
+        """Whether we let a job run on nodes that are not its partition's."""
+        nodes, kind = self.snapshot.nodes, job.gpu_type or self._only_type.get(job.partition, "")
+        others = [node for node in nodes if not set(job.partition.split(",")) & set(node.partitions)]
+        return not self.machines.cluster.vcs and any(not kind or node.gpu_type == kind for node in others)
 
     def _parent(self, job: Job, live: set[str]) -> str:
         """The last submitted of the jobs that a job comes after; one of many stands for all."""
@@ -177,7 +195,7 @@ class Outlook:
             return _started(now.fork_with(durations[:, sample].copy()), policy, copy.deepcopy(fresh), rows)
 
         first = [future(0)]  # alone: it compiles, if that was not done before
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(usable_cores()) as pool:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
     def assumptions(self, replica: Replica) -> tuple[str, ...]:
@@ -198,6 +216,20 @@ class Outlook:
         ]
         return tuple(text for holds, text in found if holds)
 
+    def _about(self, job: Job) -> list[str]:
+        """What is assumed of the job itself."""
+        kind = meaning(job).kind
+        spread = job.gpus > max(node.gpus for node in self.snapshot.nodes)
+        found = [
+            (kind is Kind.LIMIT, "what keeps it back now (a limit) is over at once: it may well start later"),
+            (kind is Kind.CLUSTER, f"what Slurm says of it ({job.reason}) is over at once: it may well start later"),
+            (spread, "its GPUs may be on any number of nodes" + ("" if job.gpu_type else ", and of several types")),
+            (self._wider(job), f"it may run on all nodes, not only those of partition {job.partition}"),
+            (bool(job.wanted_nodes), f"it takes any nodes, not only {job.wanted_nodes}"),
+            (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
+        ]
+        return [text for holds, text in found if holds]
+
 
 def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
@@ -209,18 +241,6 @@ def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) ->
         if (started >= 0).all() or simulator.over or ahead >= FARTHEST_MS:
             return np.where(started >= 0, started, w.NEVER)
         ahead += ahead // 2
-
-
-def _about(job: Job) -> list[str]:
-    """What is assumed of the job itself."""
-    kind = meaning(job).kind
-    found = [
-        (kind is Kind.LIMIT, "what keeps it back now (a limit) is over at once: it may well start later"),
-        (kind is Kind.CLUSTER, f"what Slurm says of it ({job.reason}) is over at once: it may well start later"),
-        (bool(job.wanted_nodes), f"it takes any nodes, not only {job.wanted_nodes}"),
-        (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
-    ]
-    return [text for holds, text in found if holds]
 
 
 def check(job: Job, machines: Machines) -> None:

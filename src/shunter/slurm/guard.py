@@ -147,6 +147,7 @@ class Window:
             ],
             durations=self.durations(),
         )  # fmt: skip
+        replica.simulator.reconsider()
         replica.simulator.run(base, until=self.last)
         started = replica.simulator.world.jobs[w.STARTED]
         return {

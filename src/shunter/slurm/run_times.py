@@ -77,7 +77,7 @@ class RunTimes:
         count = len(members.get(("all",), ()))
         if not groups:
             return cls(f"{cls().source.partition(',')[0]}, since {source} has only {count} ended jobs")
-        return cls(f"run times as those of {count:,} ended jobs in {source}", groups)
+        return cls(f"run times as of {count:,} jobs in {source}; AAIC's for whom there is none like", groups)
 
     def draws(self, jobs: Sequence[Job], samples: int, seed: int) -> I64:
         """Total run times (ms, one row for each job) in so many samples."""

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from shunter.drive import drive
@@ -77,7 +76,16 @@ def run(
         if controller.paused:  # whoever handed the jobs back may have been killed before it was done
             release(client, book, watcher.snapshot())
         book.tell("begin", f"{text(policy)} in mode {settings.mode}")
-        _driven(backend, policy)
+        memory = policy.start(backend.cluster)
+        ranking = getattr(policy, "ranking", None)
+        if ranking is not None:
+            backend.rank = lambda view: ranking(view, memory)
+        drive(backend, policy, memory=memory, patience=FOREVER)
+        while backend.renewed:
+            backend.renewed = False
+            book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
+            memory = policy.start(backend.cluster, memory)
+            drive(backend, policy, memory=memory, patience=FOREVER)
         book.tell("end", "stopped")
     except Exception as problem:
         with suppress(SlurmError):
@@ -85,18 +93,6 @@ def run(
         raise
     finally:
         book.close()
-
-
-def _driven(backend: SlurmBackend, policy: Policy) -> None:
-    """Rounds until the end; when the cluster has got other machines, the policy begins anew."""
-    ranking = getattr(policy, "ranking", None)
-    while True:
-        memory = policy.start(backend.cluster)
-        if ranking is not None:
-            backend.rank = partial(ranking, memory=memory)
-        drive(backend, policy, memory=memory, patience=FOREVER)
-        if not backend.changed:
-            return
 
 
 def refuse_a_second(book: Journal) -> None:

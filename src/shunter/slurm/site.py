@@ -17,7 +17,7 @@ from shunter.slurm.shows import seconds
 
 DAY = 86_400.0
 LONGEST = 365 * DAY  # a half-life above that is as good as none
-DEEPEST = 100  # jobs that the model keeps places for: more take long to plan and change little
+DEEPEST = 50  # jobs that the model keeps places for: more take long to plan and change little
 SETTINGS = {  # the form's field: the setting of slurm.conf
     "age": "PriorityWeightAge",
     "fairshare": "PriorityWeightFairShare",

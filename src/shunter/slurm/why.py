@@ -155,8 +155,7 @@ def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
     if starts_now(outlook, job):
         yield "nothing: it fits and may go first, so that Slurm should start it in its next round"
         return
-    types = sorted({node.gpu_type for node in outlook.snapshot.nodes if node.gpu_type} - {job.gpu_type})
-    for kind in types if job.gpu_type else ():
+    for kind in _other_types(outlook, job):
         if starts_now(outlook, replace(job, gpu_type=kind)):
             yield f"with GPUs of type {kind} it could start now"
     fewer = next((gpus for gpus in _fewer(job.gpus) if starts_now(outlook, smaller(job, gpus))), 0)
@@ -165,6 +164,16 @@ def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
     limit = next((limit for limit in _shorter(job.limit) if starts_now(outlook, replace(job, limit=limit))), 0)
     if limit and outlook.site.backfills:
         yield f"with --time {clock(limit)} it could start now, ahead of others (backfilling)"
+
+
+def _other_types(outlook: Outlook, job: Job) -> list[str]:
+    """GPU types of which a node has as many as the job now wants of one; of those it asked for a type."""
+    nodes = usable(outlook.snapshot.nodes, replace(job, gpu_type=""))
+    most = {
+        kind: max(node.gpus for node in nodes if node.gpu_type == kind) for kind in {node.gpu_type for node in nodes}
+    }
+    on_one = min(job.gpus, most.get(job.gpu_type, job.gpus))
+    return sorted(kind for kind in most if job.gpu_type and kind not in ("", job.gpu_type) and most[kind] >= on_one)
 
 
 def _fewer(gpus: int) -> Iterator[int]:

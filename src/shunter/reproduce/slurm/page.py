@@ -22,13 +22,12 @@ HOW = (
     " limits are sixty times too long, for Slurm, for the controller and in the simulator alike. Nobody knows more than"
     " these limits.",
     "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. It computes"
-    " age and usage anew once a minute, the simulator at every instant.",
+    " age and usage anew once a minute, and counts usage of the jobs that run at that instant, few of all that are"
+    " over in seconds; the simulator counts all, at every instant.",
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"
     " knows nothing of it, the other adds it to every job.",
-    "One run of each, and a second one of Slurm's own, which tells how far one live run is from another: Slurm counts"
-    " usage once a minute, of those jobs that run at that instant, so that fair share is a matter of luck for jobs of"
-    " seconds.",
+    "One run of each, and a second one of Slurm's own, which tells how far one live run is from another.",
 )
 
 
