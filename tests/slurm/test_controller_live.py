@@ -17,6 +17,7 @@ from shunter.registry import policy
 from shunter.slurm.backend import Rhythm, Scope
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Bounds, Mode, Outcome
+from shunter.slurm.daemons import wait
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
 from shunter.slurm.levers import Order, levers_from
@@ -99,7 +100,7 @@ def test_priority_as_a_lever_and_back(full: Lab, tmp_path: Path) -> None:
 
 def test_an_administrator_is_respected(full: Lab, tmp_path: Path) -> None:
     """Whoever sets a priority or a nice by hand wins, before or after us, and it is noted."""
-    jobs = waiting(full, 9, 3, 5, 7)
+    jobs = waiting(full, 9, 5, 3, 7)  # the second is moved
     full.run("scontrol", "update", f"jobid={jobs[3]}", "priority=3000")
     controlled(full, tmp_path)
     full.run("scontrol", "update", f"jobid={jobs[0]}", "priority=4000")
@@ -138,11 +139,36 @@ def test_excluded_users_are_left_alone(full: Lab, tmp_path: Path) -> None:
 def test_an_array_is_moved_as_one(full: Lab, tmp_path: Path) -> None:
     long = waiting(full, 9)[0]
     array = full.submit("--gpus=1", "--time=2", "--array=1-40", script="sleep 600")
+    assert wait(
+        lambda: all(job.waits or job.runs for job in Watcher(Client(full.conf)).snapshot().jobs if not job.over), 9
+    )
     controlled(full, tmp_path)
     assert order_of(full)[0] == array
     assert order_of(full)[-1] == long
     states = full.run("squeue", "-h", "-t", "PD", "-o", "%i").split()
     assert f"{array}_[1-40]" in states  # not taken apart
+
+
+def test_an_array_of_which_a_task_has_ended_and_one_was_queued_again_is_given_back(full: Lab, tmp_path: Path) -> None:
+    """Slurm changes all tasks of an array at once, also those that run, and complains of those that have ended."""
+    script = "[ $SLURM_ARRAY_TASK_ID = 1 ] && exit; sleep 600"
+    (first,) = (job.handle for job in Watcher(Client(full.conf)).snapshot().jobs if job.runs)
+    array = full.submit("--gpus=11", "--time=3", "--array=1-4", "--requeue", script=script)
+    full.run("scancel", first)
+    assert wait(lambda: full.job(f"{array}_1").get("JobState") == "COMPLETED", 30)
+    assert wait(lambda: sum(job.runs for job in Watcher(Client(full.conf)).snapshot().jobs) == 2, 30)
+    other = full.submit("--gpus=11", "--time=9", script="sleep 600")
+    full.run("scontrol", "update", f"jobid={other}", "nice=-50")
+    outcomes = controlled(full, tmp_path)
+    assert [order.handle for order in outcomes[0].orders] == [str(array)]
+    assert not outcomes[0].failed
+    full.run("scontrol", "requeue", f"{array}_2")
+    assert not controlled(full, tmp_path)[-1].respected
+    client = Client(full.conf)
+    release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    found = [job for job in Watcher(client).snapshot().jobs if job.id.startswith(f"{array}_") and not job.over]
+    assert len(found) == 3
+    assert {job.nice for job in found} == {0}
 
 
 def test_hostile_names(full: Lab, tmp_path: Path) -> None:
