@@ -82,6 +82,7 @@ def test_many_rounds_keep_the_order_and_harm_nobody(tmp_path, steps) -> None:
         ranking = [job for job, played in client.jobs.items() if played.gpus]
         draw.shuffle(ranking)
         rounds(ranking)
+        time.sleep(0.002)
         assert not rounds(ranking).orders  # once is enough, while nothing changes but the age
         assert not rounds.book.left_alone()
         natural = {job: played.priority(client.now) + played.nice - had[job] for job, played in client.jobs.items()}
@@ -175,6 +176,7 @@ def pinned(play: Rounds) -> None:
     (act,) = play.book.intend(0, [PIN])
     play.client.jobs["1"].said["ReqNodes"] = "n0"
     play.book.settle(act, DONE)
+    time.sleep(0.002)  # the next look comes later than this, also in whole milliseconds
 
 
 def test_pins_are_lifted_while_it_is_paused_and_when_pinning_was_put_away(rounds) -> None:
