@@ -66,6 +66,8 @@ def test_tres_with_words_are_refused() -> None:
     [
         ("gpu:a100:4(IDX:0-1,3)", [Gres("gpu", "a100", 4, (0, 1, 3))]),
         ("gpu:2", [Gres("gpu", "", 2)]),
+        ("gpu:4090:8(IDX:0-7)", [Gres("gpu", "4090", 8, tuple(range(8)))]),
+        ("gres/gpu:4090=8", [Gres("gpu", "4090", 8)]),
         ("gpu", [Gres("gpu", "", 1)]),
         ("gpu:tesla", [Gres("gpu", "tesla", 1)]),
         ("gpu:a100_3g.20gb:2(S:0-1)", [Gres("gpu", "a100_3g.20gb", 2)]),

@@ -11,7 +11,7 @@ from shunter.errors import SlurmError
 
 MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 GRES = re.compile(
-    r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*))?(?:[:=](\d+)[KMGT]?)?(?:\(([^)]*)\))?"
+    r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*|\d+(?=[:=]\d)))?(?:[:=](\d+)[KMGT]?)?(?:\(([^)]*)\))?"
 )
 REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
