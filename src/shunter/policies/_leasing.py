@@ -64,7 +64,7 @@ class Leasing(Queued):
         """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
         return np.zeros((0, 0)), np.zeros((0, 0)), 0
 
-    def remember(self, offers: o.Offers, old: o.Offers) -> None:
+    def inherit(self, offers: o.Offers, old: o.Offers) -> None:
         """Go on with what an earlier memory knew, where that means the same."""
 
     @staticmethod
@@ -112,7 +112,7 @@ class Leasing(Queued):
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         offers = self.memory(view.world, queue)
         if previous is not None and isinstance(previous.memory, o.Offers):
-            self.remember(offers, previous.memory)
+            self.inherit(offers, previous.memory)
         return Compiled(decide_pointer(self.decision(), tools), offers, tools)
 
     def memory(self, world: World, queue: q.Queue) -> o.Offers:

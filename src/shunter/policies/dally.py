@@ -82,7 +82,7 @@ class Dally(Leasing):
             own[:rows, TIMER] = np.repeat(np.array(fixed) * 1000, len(sizes))
         return own, np.zeros((rows, 2 * MOST_WAITS)), MOST_CHANGES if self.timers == "auto" else 0
 
-    def remember(self, offers: Offers, old: Offers) -> None:
+    def inherit(self, offers: Offers, old: Offers) -> None:
         """The timers of the same settings go on, for those numbers of GPUs that both know."""
         if not np.array_equal(offers.own[-1], old.own[-1]):
             return
