@@ -127,20 +127,20 @@ def test_scope_leaves_jobs_to_slurm(lab: Lab) -> None:
 def test_slurm_is_asked_no_more_than_it_should_be(lab: Lab) -> None:
     """One question per poll at most, and a whole look only when something happened or the interval is over."""
     client = Client(lab.conf)
-    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=4.0, poll_s=1.0))
+    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=8.0, poll_s=1.0))
     views = iter(backend)
     next(views)
     client.calls.clear()
     begun = time.monotonic()
     next(views)
     passed = time.monotonic() - begun
-    assert 3.5 < passed < 6.0  # nothing happened: the interval went by
+    assert 7.5 < passed < 20  # nothing happened: the interval went by
     assert client.calls["squeue"] == 1
     assert client.calls["sdiag"] <= passed / 1.0 + 1
     lab.submit("--gpus=1", script="sleep 5")
     begun = time.monotonic()
     next(views)
-    assert time.monotonic() - begun < 3.5  # something did
+    assert time.monotonic() - begun < 7  # something did
 
 
 def test_a_timer_wakes_the_policy_before_the_interval(lab: Lab) -> None:

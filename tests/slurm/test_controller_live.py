@@ -226,11 +226,11 @@ def in_background(lab: Lab, tmp_path: Path, client: Client | None = None) -> Ite
         yield outcomes, silences
     finally:
         stop.set()
-        thread.join(30)
+        thread.join(120)
         assert not thread.is_alive()
 
 
-def until(condition, timeout: float = 30.0) -> None:
+def until(condition, timeout: float = 120.0) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

@@ -331,14 +331,14 @@ def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_
             env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=said,
         )  # fmt: skip
     try:
-        assert wait(journal.exists, 60)
+        assert wait(journal.exists, 180)
         book = Journal(journal)
-        assert wait(lambda: len(book.in_force()) >= 10, 120)
+        assert wait(lambda: len(book.in_force()) >= 10, 240)
         lab.run("scancel", *map(str, block))
-        assert wait(lambda: book.last_event("guard") is not None, 30)
-        assert wait(lambda: not book.in_force(), 5)
+        assert wait(lambda: book.last_event("guard") is not None, 90)
+        assert wait(lambda: not book.in_force(), 20)
         assert set(lab.run("squeue", "-h", "-t", "PD", "-O", "nice:12").split()) <= {"0"}
-        assert wait(lambda: "HANDED BACK" in (tmp_path / "said").read_text(), 5)
+        assert wait(lambda: "HANDED BACK" in (tmp_path / "said").read_text(), 20)
         process.terminate()
         assert process.wait(20) == 0
         book.close()

@@ -208,7 +208,7 @@ def test_a_detached_one_survives_and_ends_with_its_controller(tmp_path):
             lock.close()
         return lock is not None
 
-    assert wait(ended, 5)
+    assert wait(ended, 20)
     book.close()
 
 
@@ -226,9 +226,9 @@ def controller_at_work(lab, journal):
         env={**os.environ, "SLURM_CONF": str(lab.conf)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        assert wait(lambda: watched(journal), 60)
+        assert wait(lambda: watched(journal), 180)
         book = Journal(journal)
-        assert wait(lambda: (begun := book.last_event("begin")) is not None and book.life()[1] > begun[0], 60)
+        assert wait(lambda: (begun := book.last_event("begin")) is not None and book.life()[1] > begun[0], 180)
         yield process, book
         book.close()
     finally:
@@ -282,7 +282,7 @@ def test_pins_of_a_hung_and_of_a_killed_controller_are_lifted_within_two_interva
             if sign is signal.SIGSTOP:
                 controller.send_signal(signal.SIGCONT)
                 assert wait(lambda: time.time() - book.life()[1] < 1, 10)
-        assert wait(lambda: not watched(book.path), 5)
+        assert wait(lambda: not watched(book.path), 20)
         assert book.in_force().keys() <= {(str(number), "nice") for number in jobs}
     lab.run("scancel", str(first))
     for number in jobs:
