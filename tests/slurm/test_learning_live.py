@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,40 @@ def test_machines_come_and_go(name: str, tmp_path: Path) -> None:
     assert [len(outcome.round.view.nodes.total) for outcome in outcomes] == [4, 9, 9, 4, 4, 4]
     assert len(outcomes[1].round.starts) > 0  # there is room now
     assert all(len(outcome.round.ranking) == 40 for outcome in outcomes)
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_slurm_is_asked_once_in_a_poll_at_most(busy: bool, tmp_path: Path) -> None:
+    """Whether something happens all the time or nothing does, and though the interval is no multiple of a poll."""
+    asked: list[float] = []
+    rhythm = Rhythm(interval_s=0.5, poll_s=0.2)
+
+    class Counting(Recorded):
+        def run(self, program: str, *arguments: str) -> str:
+            if program == "sdiag":
+                asked.append(time.monotonic())
+            return super().run(program, *arguments) if busy or program != "sdiag" else "Jobs submitted: 1"
+
+    client = Counting(5, 4)
+    run(policy("fifo"), client, tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=2))  # compiles
+    asked.clear()
+    client.calls.clear()
+    run(policy("fifo"), client, tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=5))
+    assert client.calls["squeue"] == 5
+    assert min(np.diff(asked)) >= rhythm.poll_s - 0.01
+    assert len(asked) >= 5 if busy else len(asked) >= 8  # if nothing happens, there is a question between two looks
+    assert asked[-1] - asked[0] >= 4 * (rhythm.poll_s if busy else rhythm.interval_s) - 0.05
+
+
+def test_a_job_that_is_being_stopped_is_not_stopped_again(tmp_path: Path) -> None:
+    """Slurm still empties its GPUs: it holds them and does not run."""
+    client = Recorded(5, 8)
+    client.running[3]["State"] = "COMPLETING"
+    outcomes: list[Outcome] = []
+    run(policy("fifo"), client, tmp_path / "j.db", Settings(Mode.DRY_RUN, Rhythm(0, 0), rounds=1), told=outcomes.append)
+    view = outcomes[0].round.view
+    row = {job.id: row for row, job in enumerate(outcomes[0].round.jobs)}["3"]
+    assert len(view.running) == 7
+    assert row not in view.running
+    assert len(view.placement(row)) == 2
+    assert view.nodes.free.sum() == 0

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, show
+
+if TYPE_CHECKING:
+    from shunter.slurm.forecast import Forecast, Outlook
 
 WHEN_EXAMPLES = """Examples:
 
@@ -67,6 +70,16 @@ def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = No
         show(asking_view.why_view(found))
 
 
+def _answer(outlook: Outlook, found: Forecast, json: bool) -> None:
+    """Say when a job may start."""
+    from shunter.slurm import asking_view
+
+    if json:
+        print_json(asking_view.when_record(outlook, found))
+    else:
+        show(asking_view.when_view(outlook, found))
+
+
 def when(
     job: JobArgument,
     snapshot: SnapshotOption = None,
@@ -77,14 +90,11 @@ def when(
     json: JsonOption = False,
 ) -> None:
     """When a waiting job may start: the cluster is let go on in the simulator with drawn run times."""
-    from shunter.slurm import asking, asking_view
+    from shunter.slurm import asking
 
     outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
     (found,) = outlook.of(asking.pending(outlook.snapshot, job))
-    if json:
-        print_json(asking_view.when_record(outlook, found))
-    else:
-        show(asking_view.when_view(outlook, found))
+    _answer(outlook, found, json)
 
 
 def what_if(  # noqa: PLR0913, PLR0917 one for each option
@@ -107,16 +117,13 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     """When a job would start that is not submitted yet; nothing is submitted."""
     from dataclasses import replace
 
-    from shunter.slurm import asking, asking_view
+    from shunter.slurm import asking
 
     outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
     job, filled = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority).job(outlook)
     (found,) = outlook.of(job)
     found = replace(found, assumptions=(*found.assumptions, *filled))
-    if json:
-        print_json(asking_view.when_record(outlook, found))
-    else:
-        show(asking_view.when_view(outlook, found))
+    _answer(outlook, found, json)
 
 
 def record(

@@ -24,6 +24,7 @@ from shunter.slurm.replica import Names, Replica
 from shunter.slurm.snapshot import Job, Snapshot, Watcher
 from shunter.world import I64
 
+ROUNDING_S = 0.01  # a wait may end so much too early
 RELEASES_A_ROUND = 1_000_000  # room for what is released on paper within one
 Levers = frozenset[str]
 
@@ -117,7 +118,7 @@ class SlurmBackend:
         self._starting: dict[str, tuple[tuple[int, ...], int]] = {}  # planned, and since when (ms)
         self._waited: frozenset[str] = frozenset()  # what the policy believes to wait
         self._timer = w.NEVER
-        self._looked = -float("inf")
+        self._looked = self._asked = -float("inf")
         self._counters = ""
 
     # -- the contract
@@ -203,18 +204,20 @@ class SlurmBackend:
 
     def _wait(self) -> None:
         """Until it is time to look: the interval is over, a policy's timer, or something has happened."""
-        while not self.stopped.is_set():
-            since = time.monotonic() - self._looked
-            if since >= self.rhythm.interval_s or (since >= self.rhythm.poll_s and time.time() * 1000 >= self._timer):
+        while not self.stopped.wait(self._pause()):
+            self._asked = time.monotonic()
+            before, self._counters = self._counters, self.watcher.counters()
+            over = self._asked - self._looked >= self.rhythm.interval_s - ROUNDING_S
+            if over or time.time() * 1000 >= self._timer or before != self._counters:
                 break
-            if self.stopped.wait(min(self.rhythm.poll_s, self.rhythm.interval_s - since)):
-                return
-            if self._counters and time.monotonic() - self._looked < self.rhythm.interval_s:
-                before, self._counters = self._counters, self.watcher.counters()
-                if before != self._counters:
-                    break
-        self._looked, self._timer = time.monotonic(), w.NEVER
-        self._counters = self.watcher.counters()
+        self._looked, self._timer = self._asked, w.NEVER
+
+    def _pause(self) -> float:
+        """Seconds until the next question: a poll after the last one, but none shortly before the interval ends."""
+        now, poll = time.monotonic(), self.rhythm.poll_s
+        rest, left = self._asked + poll - now, self._looked + self.rhythm.interval_s - now
+        silent = not self._counters  # it did not answer: an interval is soon enough
+        return max(left if rest < left and (silent or left - rest < poll) else rest, 0.0)
 
     def _other_machines(self, snapshot: Snapshot) -> bool:
         """Whether nodes came, went or changed; a policy must be started anew for these."""
@@ -258,6 +261,8 @@ class SlurmBackend:
             starts = row >= 0 and world.jobs[w.STATE, row] == w.PENDING and since > lapsed
             if not starts or replica.simulator.apply(Plan((Start(row, gpus),))):
                 del self._starting[job]
+        stopping = [row for row, job in enumerate(replica.jobs) if job.state == "COMPLETING"]
+        world.jobs[w.STATE, stopping] = w.STOPPING  # they hold their GPUs still, and are not to be stopped again
         arrived = [row for row in replica.view.pending.tolist() if replica.jobs[row].id not in self._waited]
         for name, length, rows in ((w.L_ARRIVED, w.N_ARRIVED, arrived), (w.L_ENDED, w.N_ENDED, ended)):
             world.clock[length] = len(rows)
