@@ -258,8 +258,7 @@ class Lab:
 
     def wait_saved(self) -> None:
         """Wait until slurmctld has written down what it knows by now, which it does within 5 s of a change."""
-        now, file = time.time(), self.folder / "state" / "job_state"
-        wait(lambda: file.exists() and file.stat().st_mtime > now, timeout=6)
+        time.sleep(6)  # its file may be new and yet hold what was true before: a save takes a while
 
     def start_node(self, name: str) -> None:
         """Start the slurmd of a node."""
