@@ -13,10 +13,12 @@ from shunter.policies._placing import (
     find_gpus,
     held,
     in_the_way,
+    may_use,
     on_paper,
     put_on_paper,
+    within_limits,
 )
-from shunter.policies._queue import Parts, Queue, ahead, first_of, top
+from shunter.policies._queue import TOGETHER, Paper, Parts, Queue, ahead, first_of, top
 from shunter.world import I64, Decision, World
 
 
@@ -85,21 +87,44 @@ def fits_on_paper(world: World, queue: Queue, parts: Parts, job: int) -> bool:
 
 
 @kernel
+def needs_one_node(world: World, queue: Queue, job: int) -> bool:
+    """Whether a job can start on one node only: such a one has room for it, or nothing has."""
+    if queue.settings[TOGETHER] == 0 or world.jobs[w.SHARE, job] < 1000:
+        return False
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
+
+
+@kernel
+def any_has_room(world: World, paper: Paper, job: int, gpu_ids: I64) -> bool:
+    """Whether a node of one of these GPUs has room for a whole job."""
+    for i in range(len(gpu_ids)):
+        node = world.gpus[w.NODE, gpu_ids[i]]
+        if within_limits(world, paper, job, node) >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
+
+
+@kernel
 def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
     """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
     scratch = queue.scratch
     ends, jobs = scratch.ends, scratch.jobs
     count = heap_of_ends(world, queue, head)
     copy_to_paper(world, on_paper(scratch))
+    one_node = needs_one_node(world, queue, head)
     while count > 0:
-        time = ends[0]
+        time, room = ends[0], not one_node
         while count > 0 and ends[0] == time:
             gpus = held(world, jobs[0], scratch.gpu_ids)
             put_on_paper(world, on_paper(scratch), jobs[0], scratch.gpu_ids[:gpus], -1)
+            room = room or any_has_room(world, on_paper(scratch), head, scratch.gpu_ids[:gpus])
             count -= 1
             ends[0], jobs[0] = ends[count], jobs[count]
             sink_end(ends, jobs, 0, count)
-        if fits_on_paper(world, queue, parts, head):
+        if room and fits_on_paper(world, queue, parts, head):
             return int(time)
     return w.NEVER
 

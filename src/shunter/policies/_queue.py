@@ -24,7 +24,8 @@ PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
 # (STALE: a policy changed `params`, so that all keys are to be made anew)
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
-SETTINGS_SIZE = 29
+TOGETHER = 29  # 1: a job that fits on one node is never put on several
+SETTINGS_SIZE = 30
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
 
