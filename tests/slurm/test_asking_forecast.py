@@ -27,6 +27,7 @@ from shunter.testing.live import habitual, snapshot_of
 
 sys.path.append(str(Path(__file__).parents[2]))
 
+from benchmarks.forecasting import Told as ToldTo
 from benchmarks.forecasting import check
 
 HOUR = 3_600_000
@@ -82,7 +83,7 @@ def test_it_is_repeatable_and_the_seed_matters():
 
 
 def test_calibration_on_a_known_future():
-    found = check(habitual(6000, 64, 0.9), clusters.load("8x8"), 30, history=True, samples=30, most=8)
+    found = check(habitual(6000, 64, 0.9), clusters.load("8x8"), 30, ToldTo(), samples=30, most=8)
     assert len(found.truth) > 100
     by50, by90 = found.shares()
     assert 0.3 < by50 < 0.7
