@@ -130,7 +130,11 @@ class Outlook:
         ids = {job.id for job in asked}
         present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
         able = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
-        usable = [replace(job, gpu_type=job.gpu_type or self._only_type.get(job.partition, "")) for job in able]
+        only = self._only_type
+        usable = [
+            replace(job, gpu_type=only[job.partition]) if not job.gpu_type and job.partition in only else job
+            for job in able
+        ]
         coming = [replace(job, submit=job.eligible) for job in usable if job.eligible > now]
         later = {job.id for job in coming}
         live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in usable}
