@@ -16,7 +16,7 @@ from shunter.policies._estimates import bin_of
 from shunter.policies._queue import BINS
 from shunter.policies.tiresias import gittins
 from shunter.testing import strategies
-from shunter.testing.leases import LeaseJob
+from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places
 from shunter.testing.racks import Moment, moments, play, simulator_of
 from shunter.testing.tiers import Layout, groups, holding, most_in, tier_of
