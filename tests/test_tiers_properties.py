@@ -224,6 +224,7 @@ def test_gittins_index_by_hand() -> None:
     [
         "dally:lease=120,history=0.1",
         "dally:lease=120,renewal=keep",
+        "dally:lease=120,renewal=keep,timers=none,backfill=easy,estimate=oracle",
         "tiresias:order=gittins,limits=200,promote=1",
         "tiresias:lease=120,limits=none",
         "gandiva:lease=120",

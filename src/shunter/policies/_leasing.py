@@ -151,9 +151,8 @@ class Backfilled(Estimating, Leasing):
 
     backfill: str = param(
         "none",
-        "whoever has room takes it, though an earlier job has none (none); or only if that can't delay the first one "
-        "that has none: for it GPUs are reserved from when it should have room on, when those that run should have "
-        "ended, or their leases if they come after it (easy)",
+        "where a job finds no room, later ones take what is free (none), or only if that can't delay the first such "
+        "job: room is reserved for it at the earliest time at which there should be some (easy)",
         choices=BACKFILLS[:2],
     )
 
