@@ -23,7 +23,7 @@ from shunter.slurm.lab import Lab
 from shunter.slurm.levers import Order, levers_from
 from shunter.slurm.releasing import release
 from shunter.slurm.running import Settings, run
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
 FAST = Rhythm(0.3, 0.3)
