@@ -19,7 +19,7 @@ from shunter.slurm.comments import told_in
 from shunter.slurm.hostlist import expand, task_numbers
 from shunter.slurm.snapshot import Job
 from shunter.slurm.tres import REMEMBERED, asked_for, resources
-from shunter.traces.readers._sacct_json import plain
+from shunter.wrapped import plain
 
 JOB_FIELDS = [
     "JobID",
