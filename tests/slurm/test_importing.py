@@ -18,7 +18,7 @@ from shunter.slurm.importing import Sources, read_site
 from shunter.slurm.machines import machines_of
 from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.shows import records, seconds, settings
-from shunter.slurm.topology import racks
+from shunter.slurm.topology import Rack, racks
 from shunter.traces import read
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -203,6 +203,16 @@ def test_partitions_that_overlap_share_a_virtual_cluster_and_others_keep_theirs(
     assert found.vc == {"a": "a+both", "both": "a+both", "own": "own"}
     assert [(g.count, g.vc) for g in found.cluster.groups] == [(2, "a+both"), (2, "own")]
     assert any("a has 1: here its jobs may use all" in remark for remark in found.remarks)
+
+
+def test_nodes_are_numbered_rack_by_rack():
+    told = "".join(LAB.format(name=f"n{at}", kind=kind) for at, kind in enumerate("abaa", 1))
+    listed = [Rack("left", ("n4", "n2")), Rack("right", ("n1", "n3"))]
+    found = machines_of(nodes(told), racks=listed)
+    assert found.names == ("n4", "n1", "n3", "n2")
+    assert [(group.gpu_type, group.racks) for group in found.cluster.groups] == [("a", (1, 2)), ("b", (1,))]
+    assert [found.node_of(gpu) for gpu in (0, 3, 4, 11, 12)] == ["n4", "n4", "n1", "n3", "n2"]
+    assert found.remarks == ("1 racks hold nodes of several kinds: each kind counts as a rack of its own",)
 
 
 def test_a_partition_of_one_gpu_type_keeps_its_jobs_to_that_type():
