@@ -14,13 +14,14 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     SeedOption,
+    WorkersOption,
+    answer,
     learn,
     note,
     policy_names,
-    print_json,
     progress,
-    show,
 )
+from shunter.cli.reports import check_page, write_page
 from shunter.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
+    workers: WorkersOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
@@ -101,8 +102,10 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
 
     from shunter import scenes
     from shunter.advice import advising
+    from shunter.advice.page import advice_page
+    from shunter.advice.view import advice_view
 
-    file = _page_file(output, force)
+    check_page(output, force)
     text = _text(slurm_conf)
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
     advising.check(question)
@@ -111,18 +114,9 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
         note(remark)
     record, waits = _advice(history, scene, question, text)
-    if file is not None:
-        from shunter.advice.page import advice_page
-        from shunter.report.html.files import write_file
-
-        write_file(file, advice_page(record, *waits))
-        note(f"{file} (open it in a browser)", "report")
-    if json:
-        print_json(record)
-        return
-    from shunter.advice.view import advice_view
-
-    show(advice_view(record))
+    if output is not None:
+        write_page(output, advice_page(record, *waits), "report")
+    answer(record, advice_view, json)
 
 
 def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
@@ -131,14 +125,6 @@ def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
     if not jobs.is_file():
         return history, cluster
     return str(jobs), cluster or (str(machines) if machines.is_file() else None)
-
-
-def _page_file(output: Path | None, force: bool) -> Path | None:
-    from shunter.report.html.files import check_file
-
-    if output is not None:
-        check_file(output, force)
-    return output
 
 
 def _text(path: Path | None) -> str | None:
@@ -192,5 +178,5 @@ def _advice(history: str, scene: Scene, question: Question, conf: str | None) ->
     names = [row["policy"] for row in chosen]
     with progress("looking at the days before") as tell:
         before = advising.held_before(scene.trace, scene.cluster, question, window.begin, names, tell)
-    answer = telling.Answer(history, scene, question, found, window, rows, chosen, before)
-    return telling.record(answer, conf), telling.both_waits(scene.trace, simulated)
+    found_out = telling.Answer(history, scene, question, found, window, rows, chosen, before)
+    return telling.record(found_out, conf), telling.both_waits(scene.trace, simulated)
