@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -43,53 +43,65 @@ def _goals(incomplete: str) -> list[str]:
     return [goal for goal in ("wait", "users", "tail", "slowdown") if goal.startswith(incomplete)]
 
 
+HistoryArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits, or the folder of 'slurm import'.")
+]
+SiteOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
+]
+BaseOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--base", metavar="P", autocompletion=policy_names,
+        help="What is done now, as a policy; for a history that is not Slurm's.",
+    ),
+]  # fmt: skip
+DaysOption: TypeAlias = Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")]
+WarmupOption: TypeAlias = Annotated[
+    float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
+]
+GoalOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
+        help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
+    ),
+]  # fmt: skip
+PolicyOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
+]
+PreemptionOption: TypeAlias = Annotated[
+    bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
+]
+SlurmConfOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
+]
+OutputOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
+]
+
+
 def advise(  # noqa: PLR0913, PLR0917  one argument per option
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits, or the folder of 'slurm import'.")
-    ],
+    history: HistoryArgument,
     cluster: ClusterOption = None,
-    site: Annotated[
-        Path | None,
-        typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base", metavar="P", autocompletion=policy_names,
-            help="What is done now, as a policy; for a history that is not Slurm's.",
-        ),
-    ] = None,
-    days: Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")] = 30,
-    warmup: Annotated[
-        float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
-    ] = 7,
-    goal: Annotated[
-        str,
-        typer.Option(
-            "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
-            help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
-        ),
-    ] = "wait",
-    policy: Annotated[
-        list[str] | None,
-        typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
-    ] = None,
-    preemption: Annotated[
-        bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
-    ] = False,
-    slurm_conf: Annotated[
-        Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
-    ] = None,
+    site: SiteOption = None,
+    base: BaseOption = None,
+    days: DaysOption = 30,
+    warmup: WarmupOption = 7,
+    goal: GoalOption = "wait",
+    policy: PolicyOption = None,
+    preemption: PreemptionOption = False,
+    slurm_conf: SlurmConfOption = None,
+    output: OutputOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
     workers: WorkersOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Replay a history under what is done now, compare other policies and settings, and print the three best.
 
     First it says how far simulated waits are from recorded ones. Then, on the last days, it compares settings that
