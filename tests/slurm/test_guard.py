@@ -22,8 +22,10 @@ from shunter.slurm.daemons import wait
 from shunter.slurm.guard import Duty, Guard, Tolerance, Window, base_of, handed_back
 from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.levers import Order
+from shunter.slurm.nodes import Node
 from shunter.slurm.running import Settings, guarded
-from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.watcher import Watcher
 
 NOW = 1_700_000_000_000
 SECOND = 1000

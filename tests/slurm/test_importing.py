@@ -15,8 +15,8 @@ from shunter.cli.main import app
 from shunter.errors import SlurmError, TraceError
 from shunter.slurm import site as sites
 from shunter.slurm.importing import Sources, read_site
+from shunter.slurm.machines import machines_of
 from shunter.slurm.nodes import nodes, partitions
-from shunter.slurm.pools import pools
 from shunter.slurm.shows import records, seconds, settings
 from shunter.slurm.topology import racks
 from shunter.traces import read
@@ -152,7 +152,7 @@ def test_nodes_are_the_same_in_every_listing(listing):
     assert [dataclasses.replace(node, state="") for node in nodes((folder / listing).read_text())] == [
         dataclasses.replace(node, state="") for node in nodes((folder / "nodes.txt").read_text())
     ]
-    away = [node.name for node in nodes((folder / listing).read_text()) if node.away]
+    away = [node.name for node in nodes((folder / listing).read_text()) if not node.up]
     assert away == ["gpu04"]
 
 
@@ -188,7 +188,7 @@ def made(parts, kinds=("a", "a", "b", "b")):
         f"PartitionName={name}\n   Nodes={inside}\n   PriorityJobFactor=1 PriorityTier={tier}\n\n"
         for name, (inside, tier) in parts.items()
     )
-    return pools("made", nodes(told), partitions(listed), [])
+    return machines_of(nodes(told), partitions(listed), name="made")
 
 
 def test_partitions_on_the_same_nodes_are_one_pool_and_that_is_told():

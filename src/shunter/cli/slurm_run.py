@@ -201,7 +201,7 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     from shunter.slurm.client import Client
     from shunter.slurm.journal import Journal
     from shunter.slurm.releasing import release as give_back
-    from shunter.slurm.snapshot import Watcher
+    from shunter.slurm.watcher import Watcher
 
     check_journal(journal)
     book, client = Journal(journal), Client()

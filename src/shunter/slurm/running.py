@@ -22,8 +22,8 @@ from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
 from shunter.slurm.watchdog import ensure
+from shunter.slurm.watcher import Watcher
 
 FOREVER = float("inf")
 

@@ -24,7 +24,7 @@ from shunter.slurm.daemons import alive
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
