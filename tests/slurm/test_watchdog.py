@@ -282,7 +282,7 @@ def test_pins_of_a_hung_and_of_a_killed_controller_are_lifted_within_two_interva
             assert time.monotonic() - began < 2 * INTERVAL_S
             if sign is signal.SIGSTOP:
                 controller.send_signal(signal.SIGCONT)
-                assert wait(lambda: time.time() - book.life()[1] < 1, 10)
+                assert wait(lambda: time.time() - book.life()[1] < 1, 90)  # it may still have to compile
         assert wait(lambda: not watched(book.path), 20)
         assert book.in_force().keys() <= {(str(number), "nice") for number in jobs}
     lab.run("scancel", str(first))
