@@ -47,14 +47,12 @@ from shunter.policies._queue import (
     BACKFILL,
     KEYED_AT,
     SHARES,
-    STALE,
     Paper,
     Parts,
     Queue,
     ahead,
     any_gpu_free,
     insert,
-    key_all,
     key_at,
     precedes,
     rekey,
@@ -303,9 +301,6 @@ def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
         settings[SEEN] = now
         queue.blocked[:] = 0
         tools.looks(world, offers, -1, -1)
-        if queue.settings[STALE] == 1:
-            queue.settings[STALE] = 0
-            key_all(world, queue, tools.parts, now)
     if queue.settings[KEYED_AT] != now:
         rekey(world, queue, tools.parts)
 

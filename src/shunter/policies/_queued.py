@@ -99,6 +99,19 @@ class Queued:
         """Seconds in which a user's past usage counts half; 0: ``key`` does not read ``job.usage``."""
         return 0.0
 
+    def counting(self) -> tuple[float, bool]:
+        """Seconds after which age and usage are looked at again (0: always); whether only ranks of usage count then."""
+        return 0.0, False
+
+    def sizes(self, view: View, cluster: Cluster, sample: I64) -> F64:
+        """``job.size`` of these jobs, one of each demand class."""
+        gpus = view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000
+        return np.asarray(gpus / view.world.gpus.shape[1])
+
+    def costs(self, view: View, sample: I64) -> F64:
+        """What these jobs, one of each demand class, use at any time, as ``job.usage`` counts it."""
+        return np.asarray(view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000)
+
     def promotion(self) -> tuple[float, float]:
         """A job counts as new once it has waited so many times as long as it ran, or so many seconds; 0: never."""
         return 0.0, 0.0

@@ -141,7 +141,7 @@ def leaves_alone(world: World, offers: Offers, tools: OfferTools, paper: Paper, 
     end = min(end_of(world, queue, job, chosen), lease_end(world, offers, tools, job, tier))
     if not delays(world, offers, tools, paper, head, job, chosen, end):
         return True
-    longest = reserve(world, offers, tools, paper, head) - world.clock[w.NOW]
+    longest = queue.shadow[0, queue.pool_of[cls]] - world.clock[w.NOW]
     found = first_open(world, offers, tools, cls, tier, longest, slowest(world, chosen))
     offers.candidate[cls] = found
     if found < 0:

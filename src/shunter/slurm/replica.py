@@ -21,7 +21,7 @@ from shunter.world import World
 
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
-NAMED = {"user": "user", "account": "account", "job_name": "name", "gpu_type": "gpu_type"}  # our column: Slurm's field
+NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: Slurm's field
 
 
 @dataclass
@@ -94,7 +94,8 @@ class Replica:
         }
         given["model"] = [names.code("model", job.told.model) for job in jobs]
         given["vc"] = [names.code("vc", self.machines.vc_of(job) or "") for job in jobs]
-        given["gpu_type"] = [names.code("gpu_type", job.gpu_type if job.gpu_type in types else "") for job in jobs]
+        wanted = [self.machines.type_of(job) for job in jobs]
+        given["gpu_type"] = [names.code("gpu_type", kind if kind in types else "") for kind in wanted]
         given["gpus"] = [self.machines.thousandths(job) for job in jobs]
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
@@ -122,7 +123,9 @@ class Replica:
                 table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
         place = self.machines.place
         for node in self.snapshot.nodes:
-            number = place[node.name]
+            number = place.get(node.name, -1)
+            if number < 0:
+                continue  # it is in no partition
             nodes[w.CPU_FREE, number] = max(node.cpus - node.cpus_used, 0) * 1000
             nodes[w.MEM_FREE, number] = max(node.mem_mib - node.mem_used, 0)
             if not node.up:
