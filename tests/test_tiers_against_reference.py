@@ -30,6 +30,7 @@ MODELS = {
 PACKED = ("vgg11", "alexnet", "unheard-of")
 KINDS = [LeaseJob(0, 0, 1, speeds) for speeds in MODELS.values()]
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEWER = settings(SETTINGS, max_examples=40)
 
 
 def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: Rules, *, compiled: bool = True) -> None:
@@ -96,7 +97,7 @@ def test_dally(world: World, timers: Timers, rules: dict[str, Any], compiled: bo
     ("timers", "how"),
     [("auto", "exact"), ("manual", "enough"), ("none", "enough"), ("none", "any"), ("infinite", "any")],
 )
-@SETTINGS
+@FEWER
 @given(data=st.data(), rules=st.fixed_dictionaries(DALLY), compiled=st.booleans())
 def test_dally_with_backfilling(
     data: st.DataObject, timers: Timers, how: str, rules: dict[str, Any], compiled: bool
@@ -180,7 +181,7 @@ def test_tiresias(world: World, lease: int, rules: dict[str, Any], compiled: boo
 
 @pytest.mark.parametrize("lease", [0, 120])
 @pytest.mark.parametrize("how", ["exact", "any"])
-@SETTINGS
+@FEWER
 @given(data=st.data(), rules=st.fixed_dictionaries(TIRESIAS), compiled=st.booleans())
 def test_tiresias_with_backfilling(
     data: st.DataObject, lease: int, how: str, rules: dict[str, Any], compiled: bool

@@ -60,7 +60,7 @@ from shunter.policies._queue import (
     take_in,
     top,
 )
-from shunter.policies._reserving import end_of, lay, leaves_alone, may_stay, no_heads, nothing_laid
+from shunter.policies._reserving import end_of, lay, no_heads, nothing_laid
 from shunter.policies._tiers import list_nodes, reach_of, tier_of
 from shunter.world import Decision, World
 
@@ -121,7 +121,7 @@ def next_taker(world: World, offers: Offers, tools: OfferTools, paper: Paper) ->
             return -1
         if offers.offered[best] < 0:
             look_at(world, offers, tools, paper, best)
-        elif not easy or leaves_alone(world, offers, tools, paper, best):
+        elif tools.leaves_alone(world, offers, tools.terms, paper, best):
             return int(offers.candidate[best])
 
 
@@ -267,7 +267,9 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
             continue
         ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
         end, until = expected_end(world, queue, job), lease_end(world, offers, tools, job, tier)
-        if still_free(world, paper, job, ids) and may_stay(world, offers, tools, paper, job, ids, min(end, until)):
+        if not still_free(world, paper, job, ids):
+            continue
+        if tools.may_stay(world, offers, tools.terms, paper, job, ids, min(end, until)):
             lay(world, offers, paper, job, ids, end, until)
             add_start(plan, job, ids, until)
     for i in range(aside):

@@ -30,6 +30,7 @@ from shunter.policies._building import queue_for, scratch_for
 from shunter.policies._leases import decide
 from shunter.policies._pass import parts_for
 from shunter.policies._queued import BACKFILLS, Estimating, Mask, Queued, QueueMemory, key_pointer
+from shunter.policies._reserving import leaves_alone, may_stay
 from shunter.policies._telling import say, tell_class, tell_everything, tell_pool
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, World
@@ -110,7 +111,8 @@ class Leasing(Queued):
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )
         cls = type(self)
-        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
+        hooks = (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks)
+        tools = tools_for(parts, hooks, view.reasons_wanted, self.backfill != "none")
         offers = self.memory(view, queue)
         if previous is not None and isinstance(previous.memory, o.Offers):
             self.inherit(offers, previous.memory)
@@ -213,15 +215,35 @@ def tell(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None
                 tell_class(world, queue, plan, cls)
 
 
+@kernel
+def never_in_the_way(world: World, offers: o.Offers, terms: o.Terms, paper: q.Paper, cls: int) -> bool:
+    """What a policy uses in place of ``leaves_alone`` that reserves nothing ..."""
+    return True
+
+
+@kernel
+def always_stays(
+    world: World, offers: o.Offers, terms: o.Terms, paper: q.Paper, job: int, gpu_ids: I64, end: int
+) -> bool:
+    """... and in place of ``may_stay``."""
+    return True
+
+
 @functools.cache
-def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bool) -> o.OfferTools:
-    """The pointers that a policy needs, compiled."""
-    world, offers = type_of(World), type_of(o.Offers)
-    number, nothing = (kind(world, offers, types.int64, types.int64) for kind in (types.int64, types.void))
-    telling = types.void(world, offers, typeof(parts), type_of(Decision))
-    signatures = (number, nothing, number, nothing, nothing, telling)
-    functions = (*hooks, tell if reasons else silent)
-    return o.OfferTools(parts, *[_pointer(*each) for each in zip(functions, signatures, strict=True)])
+def tools_for(
+    parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bool, reserves: bool = False
+) -> o.OfferTools:
+    """The pointers that a policy needs, compiled; the rest isn't."""
+    world, offers, number = type_of(World), type_of(o.Offers), types.int64
+    asks, tells = (kind(world, offers, number, number) for kind in (number, types.void))
+    opens, took, lasts, ended, looks = map(_pointer, hooks, (asks, tells, asks, tells, tells))
+    telling = _pointer(tell if reasons else silent, types.void(world, offers, typeof(parts), type_of(Decision)))
+    terms = o.Terms(parts, opens, lasts)
+    window = np.zeros(1, np.int64)
+    seen = (world, offers, typeof(terms), typeof(q.Paper(*[window] * 5)), number)
+    leaves, stays = (leaves_alone, may_stay) if reserves else (never_in_the_way, always_stays)
+    reserving = _pointer(leaves, types.boolean(*seen)), _pointer(stays, types.boolean(*seen, typeof(window), number))
+    return o.OfferTools(parts, opens, took, lasts, ended, looks, telling, terms, *reserving)
 
 
 @functools.cache

@@ -45,6 +45,14 @@ class Offers(Arrays):
     history: I2  # (rows, HISTORY_COLUMNS)
 
 
+class Terms(NamedTuple):
+    """Of the tools below those that are needed to look at an offer, for functions that are themselves tools."""
+
+    parts: Parts
+    opens: Any
+    lasts: Any
+
+
 class OfferTools(NamedTuple):
     """Pointers to what differs between policies that lease GPUs."""
 
@@ -55,13 +63,18 @@ class OfferTools(NamedTuple):
     ended: Any  # called when a lease ends, before anybody knows whether it is renewed
     looks: Any  # called at every new instant, before anything is decided
     tell: Any  # saying why jobs wait
+    terms: Terms
+    leaves_alone: Any  # whether the candidate of a class delays nobody who holds a reservation, see `_reserving` ...
+    may_stay: Any  # ... and whether a job whose lease is over doesn't
 
 
 # ------------------------------------------------------------------------------------------- who takes an offer
 
 
 @kernel
-def first_open(world: World, offers: Offers, tools: OfferTools, cls: int, tier: int, longest: int, speed: float) -> int:
+def first_open(
+    world: World, offers: Offers, tools: Terms | OfferTools, cls: int, tier: int, longest: int, speed: float
+) -> int:
     """The first job of a class that accepts a tier and should end within ``longest`` ms at this speed, -1 if none does.
 
     Notes when the next one will.
@@ -81,7 +94,7 @@ def first_open(world: World, offers: Offers, tools: OfferTools, cls: int, tier: 
 
 
 @kernel
-def room_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int) -> tuple[int, int]:
+def room_at(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
     """The lowest tier with room for a job and where; a share of a GPU is on one machine."""
     if world.jobs[w.SHARE, job] < 1000:
         found = choose_share(world, offers.queue, tools.parts, paper, job)
@@ -100,7 +113,7 @@ def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, plac
 
 
 @kernel
-def gpus_for(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int) -> tuple[int, int]:
+def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
     """Fill ``scratch.gpu_ids`` with GPUs for a job that takes what is free; returns how many, and their tier."""
     scratch = offers.queue.scratch
     tier, place = room_at(world, offers, tools, paper, job)
@@ -112,7 +125,7 @@ def gpus_for(world: World, offers: Offers, tools: OfferTools, paper: Paper, job:
 
 
 @kernel
-def lease_end(world: World, offers: Offers, tools: OfferTools, job: int, tier: int) -> int:
+def lease_end(world: World, offers: Offers, tools: Terms | OfferTools, job: int, tier: int) -> int:
     """When a lease that a job gets now ends."""
     if offers.settings[LEASE] == w.NEVER:
         return int(w.NEVER)

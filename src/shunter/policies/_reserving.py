@@ -11,7 +11,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies._easy import add_end, expected_end, order_ends, room_comes, slowest, still_fits
-from shunter.policies._offers import LAID, PLANNED_FOR, Offers, OfferTools, first_open, gpus_for, lease_end
+from shunter.policies._offers import LAID, PLANNED_FOR, Offers, Terms, first_open, gpus_for, lease_end
 from shunter.policies._placing import copy_paper, in_the_way, on_paper, put_on_paper
 from shunter.policies._queue import (
     B_EASY,
@@ -70,7 +70,7 @@ def lay(world: World, offers: Offers, paper: Paper, job: int, gpu_ids: I64, end:
 
 
 @kernel
-def comes_after(world: World, offers: Offers, tools: OfferTools, head: int, job: int, time: int) -> bool:
+def comes_after(world: World, offers: Offers, tools: Terms, head: int, job: int, time: int) -> bool:
     """Whether a job comes after the head in the order; of one that runs, at a time to come."""
     queue = offers.queue
     key = queue.key[job]
@@ -80,7 +80,7 @@ def comes_after(world: World, offers: Offers, tools: OfferTools, head: int, job:
 
 
 @kernel
-def returns(world: World, offers: Offers, tools: OfferTools, head: int, job: int, end: int, until: int) -> int:
+def returns(world: World, offers: Offers, tools: Terms, head: int, job: int, end: int, until: int) -> int:
     """When a job gives its GPUs back: at its end, or with its lease if the head is before it in the order then."""
     if until < end and comes_after(world, offers, tools, head, job, until):
         return until
@@ -88,7 +88,7 @@ def returns(world: World, offers: Offers, tools: OfferTools, head: int, job: int
 
 
 @kernel
-def heap_of_returns(world: World, offers: Offers, tools: OfferTools, head: int) -> int:
+def heap_of_returns(world: World, offers: Offers, tools: Terms, head: int) -> int:
     """Make a heap of those that are on paper where the head may be, by when they give GPUs back; returns how many."""
     then, laid, count = offers.then, offers.then.laid, 0
     for at in range(world.clock[w.N_RUNNING]):
@@ -107,7 +107,7 @@ def heap_of_returns(world: World, offers: Offers, tools: OfferTools, head: int) 
 
 
 @kernel
-def reserve(world: World, offers: Offers, tools: OfferTools, paper: Paper, head: int) -> int:
+def reserve(world: World, offers: Offers, tools: Terms, paper: Paper, head: int) -> int:
     """When the head should have room, given what is free now; leaves the state of then on paper in ``offers.then``."""
     queue, then = offers.queue, offers.then
     shadow = queue.shadow[:, queue.pool_of[queue.class_of[head]]]
@@ -121,7 +121,7 @@ def reserve(world: World, offers: Offers, tools: OfferTools, paper: Paper, head:
 
 @kernel
 def delays(
-    world: World, offers: Offers, tools: OfferTools, paper: Paper, head: int, job: int, gpu_ids: I64, end: int
+    world: World, offers: Offers, tools: Terms, paper: Paper, head: int, job: int, gpu_ids: I64, end: int
 ) -> bool:
     """Whether the head would have to wait longer for a job that has these GPUs until then."""
     if end <= reserve(world, offers, tools, paper, head):
@@ -130,7 +130,7 @@ def delays(
 
 
 @kernel
-def leaves_alone(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: int) -> bool:
+def leaves_alone(world: World, offers: Offers, tools: Terms, paper: Paper, cls: int) -> bool:
     """Whether the candidate of a class doesn't delay the head of its pool; else the first that ends in time is next."""
     queue, job = offers.queue, offers.candidate[cls]
     head = queue.head[queue.pool_of[cls]]
@@ -150,11 +150,11 @@ def leaves_alone(world: World, offers: Offers, tools: OfferTools, paper: Paper, 
 
 
 @kernel
-def may_stay(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, gpu_ids: I64, end: int) -> bool:
+def may_stay(world: World, offers: Offers, tools: Terms, paper: Paper, job: int, gpu_ids: I64, end: int) -> bool:
     """Whether a job whose lease is over may have its GPUs until then: that delays no head before it in the order."""
     queue = offers.queue
     head = queue.head[queue.pool_of[queue.class_of[job]]]
-    if queue.settings[BACKFILL] != B_EASY or head < 0:
+    if head < 0:
         return True
     queue.exact[head] = queue.key[head]
     return bool(ahead(queue, job, head) or not delays(world, offers, tools, paper, head, job, gpu_ids, end))
