@@ -26,6 +26,8 @@ LEASING = (
     "dally:timers=none,renewal=keep,spread=even",
     "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",
     "dally:timers=infinite,lease=0,spread=scatter",
+    "dally:backfill=easy",
+    "dally:backfill=easy,timers=none,lease=40,renewal=keep,spread=scatter,estimate=oracle",
     "gandiva:lease=60",
     "gandiva:lease=45,draw=list,renewal=keep",
     "gandiva:slicing=true,look_again=7",
@@ -40,6 +42,8 @@ LEASING = (
     "tiresias:order=gittins,limits=none,loose=list",
     "tiresias:order=time,limits=none,lease=60,starve=100",
     "tiresias:lease=30,renewal=keep,skewed=tiers,spread=even",
+    "tiresias:backfill=easy",
+    "tiresias:backfill=easy,lease=30,limits=50/200,estimate=history",
 )
 
 

@@ -16,10 +16,10 @@ from shunter.errors import SlurmError, TraceError
 from shunter.slurm import importing
 from shunter.slurm import site as sites
 from shunter.slurm.importing import Sources, read_site
+from shunter.slurm.machines import machines_of
 from shunter.slurm.nodes import nodes, partitions
-from shunter.slurm.pools import pools
 from shunter.slurm.shows import records, seconds, settings
-from shunter.slurm.topology import racks
+from shunter.slurm.topology import Rack, racks
 from shunter.traces import read
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -154,7 +154,7 @@ def test_nodes_are_the_same_in_every_listing(listing):
     assert [dataclasses.replace(node, state="") for node in nodes((folder / listing).read_text())] == [
         dataclasses.replace(node, state="") for node in nodes((folder / "nodes.txt").read_text())
     ]
-    away = [node.name for node in nodes((folder / listing).read_text()) if node.away]
+    away = [node.name for node in nodes((folder / listing).read_text()) if not node.up]
     assert away == ["gpu04"]
 
 
@@ -190,7 +190,7 @@ def made(parts, kinds=("a", "a", "b", "b")):
         f"PartitionName={name}\n   Nodes={inside}\n   PriorityJobFactor=1 PriorityTier={tier}\n\n"
         for name, (inside, tier) in parts.items()
     )
-    return pools("made", nodes(told), partitions(listed), [])
+    return machines_of(nodes(told), partitions(listed), name="made")
 
 
 def test_partitions_on_the_same_nodes_are_one_pool_and_that_is_told():
@@ -205,6 +205,16 @@ def test_partitions_that_overlap_share_a_virtual_cluster_and_others_keep_theirs(
     assert found.vc == {"a": "a+both", "both": "a+both", "own": "own"}
     assert [(g.count, g.vc) for g in found.cluster.groups] == [(2, "a+both"), (2, "own")]
     assert any("a has 1: here its jobs may use all" in remark for remark in found.remarks)
+
+
+def test_nodes_are_numbered_rack_by_rack():
+    told = "".join(LAB.format(name=f"n{at}", kind=kind) for at, kind in enumerate("abaa", 1))
+    listed = [Rack("left", ("n4", "n2")), Rack("right", ("n1", "n3"))]
+    found = machines_of(nodes(told), racks=listed)
+    assert found.names == ("n4", "n1", "n3", "n2")
+    assert [(group.gpu_type, group.racks) for group in found.cluster.groups] == [("a", (1, 2)), ("b", (1,))]
+    assert [found.node_of(gpu) for gpu in (0, 3, 4, 11, 12)] == ["n4", "n4", "n1", "n3", "n2"]
+    assert found.remarks == ("1 racks hold nodes of several kinds: each kind counts as a rack of its own",)
 
 
 def test_a_partition_of_one_gpu_type_keeps_its_jobs_to_that_type():

@@ -78,7 +78,7 @@ def queue_for(policy: Queued, view: View, cluster: Cluster, previous: Compiled |
 def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     """The queue's settings as numbers."""
     settings = np.zeros(q.SETTINGS_SIZE, np.int64)
-    settings[q.STRICT] = policy.blocking == "strict"
+    settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
     settings[q.PREEMPTIVE] = policy.preemptive
     period, ranks = policy.counting()
@@ -129,6 +129,7 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
         room(gpus),
         room(running),
         room(running),
+        np.full((4, running + 1), -1, np.int64),
     )
 
 

@@ -38,6 +38,8 @@ USER_ROWS = 7
 SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
+# -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
+L_JOB, L_GPU, L_END, L_UNTIL = range(4)
 # of ended jobs, by GPU time: how many, and the sum of their GPU time in seconds; four bins per factor of two
 BINS = 128
 
@@ -70,6 +72,7 @@ class Scratch(Arrays):
     other_ids: I1  # (gpus,)
     jobs: I1  # (gpus * slots,) running jobs, in some order
     ends: I1  # (gpus * slots,)
+    laid: I2  # (4, gpus * slots + 1) jobs that are on paper besides those that run, see L_JOB; job -1: no more
 
 
 class Profile(Arrays):

@@ -17,6 +17,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
 from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
+from shunter.params import param
 from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.learned import Learned
@@ -244,6 +245,24 @@ class Queued:
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
         return decode(memory.plan)
+
+
+@dataclass(frozen=True)
+class Estimating(Queued):
+    """A queue that may have to know how long jobs will run. Subclasses say what for."""
+
+    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
+    refit: float = param(
+        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
+    )
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        unused = {
+            "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
+            "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+        }
+        return [remark for remark, holds in unused.items() if holds]
 
 
 def renumbered(form: Compiled, view: View) -> Compiled:
