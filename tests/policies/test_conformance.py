@@ -14,6 +14,10 @@ from shunter.testing.conformance import BackendConformance, PolicyConformance
 MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conservative")
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
+PERIODS = (
+    "multifactor:period=20,size_by=cpus,bill_cpu=2,max_age=60",
+    "multifactor:period=45,fair_tree=true,decay=60,backfill=conservative",
+)
 LEASING = (
     "marshal",
     "marshal:order=attained,lease=60,probe=10",
@@ -55,7 +59,7 @@ def combinations() -> list[str]:
 
 
 class TestBuiltIn(PolicyConformance):
-    @pytest.fixture(params=[*combinations(), *LEASING])
+    @pytest.fixture(params=[*combinations(), *PERIODS, *LEASING])
     def policy(self, request):
         return request.param
 
