@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shunter import registry
+from shunter.cluster import Cluster, NodeGroup
 from shunter.drive import drive
 from shunter.errors import PolicyError
 from shunter.model import Plan, Trace, View
@@ -84,6 +87,17 @@ def test_who_waits_for_a_better_tier_holds_no_reservation() -> None:
     patient = "dally:lease=0,timers=manual,machine_timer=86400,rack_timer=86400,backfill=easy"
     assert starts(jobs, patient, layout) == [0, 0, 0, 64, 4]
     assert starts(jobs, "dally:lease=0,timers=infinite,backfill=easy", layout) == [0, 0, 0, 30, 30]
+
+
+def test_a_reservation_binds_only_its_own_pool() -> None:
+    """The second and the fourth job wait in their virtual clusters; the third and the fifth would each delay one."""
+    cluster = Cluster("two", (NodeGroup(1, 2, vc="red"), NodeGroup(1, 2, vc="blue"), NodeGroup(1, 1, vc="green")))
+    jobs = minutes((0, 10, 1), (1, 5, 2), (2, 60, 1), (2, 60, 1), (3, 5, 2), (4, 60, 1), (4, 60, 1))
+    trace = replace(trace_of(jobs, MODELS), vc=np.array([0, 0, 0, 1, 1, 1, 2]), vcs=("red", "blue", "green"))
+    simulator = Simulator(trace, cluster)
+    simulator.run(registry.policy("dally:lease=0,timers=none,backfill=easy,estimate=oracle"))
+    found = [runs[0].start // MINUTE for runs in runs_of(simulator.events, len(jobs))]
+    assert found == [0, 10, 15, 2, 62, 67, 4]
 
 
 # ------------------------------------------------------------------------------------------- what must hold
