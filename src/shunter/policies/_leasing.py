@@ -111,18 +111,19 @@ class Leasing(Queued):
         )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
-        offers = self.memory(view.world, queue)
+        offers = self.memory(view, queue)
         if previous is not None and isinstance(previous.memory, o.Offers):
             self.inherit(offers, previous.memory)
         return Compiled(decide_pointer(self.decision(), tools), offers, tools)
 
-    def memory(self, world: World, queue: q.Queue) -> o.Offers:
+    def memory(self, view: View, queue: q.Queue) -> o.Offers:
         """The arrays that it remembers."""
+        world = view.world
         nothing = np.full(len(queue.sample), -1, np.int64)
         sizes, size_of = np.unique(world.jobs[w.GPUS, queue.sample], return_inverse=True)
 
         settings = np.zeros(o.SETTINGS_SIZE, np.int64)
-        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 else w.NEVER
+        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 and view.leases else w.NEVER
         settings[o.RENEWAL] = RENEWALS.index(self.renewal)
         settings[o.GATED] = type(self).opens is not Leasing.opens
         settings[[o.SEEN, o.WAKE, o.NOTED]] = -1
