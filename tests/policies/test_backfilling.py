@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter import registry
+from shunter import placers, registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Plan, Start, Trace
 from shunter.sim.engine import Simulator
@@ -136,3 +136,17 @@ def test_conservative_does_backfill():
     )
     policy = registry.policy(f"fifo:backfill=conservative,{EXACT}")
     assert starts(trace, policy, CLUSTERS[0]).tolist() == [0, 10_000, 2, 15_000]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("placement", placers.TOGETHER)
+@settings(max_examples=40, deadline=None)
+@given(trace=traces())
+def test_looking_only_where_something_ends_finds_the_same_reservations(trace, placement, cluster):
+    policy = registry.policy(f"fifo:backfill=easy,placement={placement},{EXACT}")
+    quick, thorough = Simulator(trace, cluster), Simulator(trace, cluster)
+    quick.run(policy)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placers, "TOGETHER", ())
+        thorough.run(policy)
+    assert quick.digest == thorough.digest

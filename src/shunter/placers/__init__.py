@@ -16,6 +16,8 @@ from typing import Any
 from shunter.compiled import pointer
 from shunter.world import signatures
 
+TOGETHER = ("consolidate", "first-fit")  # rules that put a job on one node if any node could ever hold it
+
 
 def names() -> tuple[str, ...]:
     """Every placement rule."""

@@ -14,10 +14,12 @@ from shunter.policies._placing import (
     find_gpus,
     held,
     in_the_way,
+    may_use,
     on_paper,
     put_on_paper,
+    within_limits,
 )
-from shunter.policies._queue import L_GPU, L_JOB, Paper, Parts, Queue, Scratch, ahead, first_of, top
+from shunter.policies._queue import L_GPU, L_JOB, TOGETHER, Paper, Parts, Queue, Scratch, ahead, first_of, top
 from shunter.world import I64, Decision, World
 
 
@@ -97,8 +99,29 @@ def fits_on(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) ->
 
 
 @kernel
-def take_off(world: World, scratch: Scratch, job: int) -> None:
-    """Take a job off the paper, from the GPUs that it was laid on or else holds."""
+def needs_one_node(world: World, queue: Queue, job: int) -> bool:
+    """Whether a job can start on one node only: such a one has room for it, or nothing has."""
+    if queue.settings[TOGETHER] == 0 or world.jobs[w.SHARE, job] < 1000:
+        return False
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
+
+
+@kernel
+def any_has_room(world: World, paper: Paper, job: int, gpu_ids: I64) -> bool:
+    """Whether a node of one of these GPUs has room for a whole job."""
+    for i in range(len(gpu_ids)):
+        node = world.gpus[w.NODE, gpu_ids[i]]
+        if within_limits(world, paper, job, node) >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
+
+
+@kernel
+def take_off(world: World, scratch: Scratch, job: int) -> int:
+    """Take a job off the paper, from the GPUs that it was laid on or else holds; returns how many."""
     laid, count, at = scratch.laid, 0, 0
     while laid[L_JOB, at] >= 0:
         if laid[L_JOB, at] == job:
@@ -108,20 +131,23 @@ def take_off(world: World, scratch: Scratch, job: int) -> None:
     if count == 0:
         count = held(world, job, scratch.gpu_ids)
     put_on_paper(world, on_paper(scratch), job, scratch.gpu_ids[:count], -1)
+    return count
 
 
 @kernel
 def room_comes(world: World, queue: Queue, parts: Parts, scratch: Scratch, head: int, count: int) -> int:
     """Take those that end off the paper, the first ones first, until ``head`` fits: the time of that, or NEVER."""
     ends, jobs = scratch.ends, scratch.jobs
+    one_node = needs_one_node(world, queue, head)
     while count > 0:
-        time = ends[0]
+        time, room = ends[0], not one_node
         while count > 0 and ends[0] == time:
-            take_off(world, scratch, jobs[0])
+            gpus = take_off(world, scratch, jobs[0])
+            room = room or any_has_room(world, on_paper(scratch), head, scratch.gpu_ids[:gpus])
             count -= 1
             ends[0], jobs[0] = ends[count], jobs[count]
             sink_end(ends, jobs, 0, count)
-        if fits_on(world, queue, parts, on_paper(scratch), head):
+        if room and fits_on(world, queue, parts, on_paper(scratch), head):
             return int(time)
     return int(w.NEVER)
 

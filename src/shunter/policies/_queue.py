@@ -24,9 +24,10 @@ PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
 # (STALE: a policy changed `params`, so that all keys are to be made anew)
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
-# PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only
-PERIOD, RANKS, COUNTED_AT = range(29, 32)
-SETTINGS_SIZE = 32
+# PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
+# TOGETHER: 1: a job that fits on one node is never put on several
+PERIOD, RANKS, COUNTED_AT, TOGETHER = range(29, 33)
+SETTINGS_SIZE = 33
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
 

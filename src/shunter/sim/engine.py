@@ -58,6 +58,7 @@ WHY = {
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
 }
 STEP = 20_000  # decisions between two reports of progress
+NOBODY = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond the request
 
 
@@ -77,6 +78,7 @@ class Simulator:
         self.cluster = cluster
         self.elapsed_s = 0.0
         self._until = w.NEVER - 1
+        self._awaited = NOBODY
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[I64, ...] = ()
         self._told: tuple[I64, ...] = ()
@@ -146,7 +148,7 @@ class Simulator:
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
         view = self._view()
-        while True:
+        while not loop.have_started(self.world, self._awaited):
             status = loop.advance(self._state, self._until)
             if status == loop.LOG_FULL:
                 self._empty_log()
@@ -218,6 +220,7 @@ class Simulator:
         policy: Policy,
         *,
         until: int | None = None,
+        awaited: I64 = NOBODY,
         memory: Memory | None = None,
         compiled: bool = True,
         observers: Sequence[Observer] = (),
@@ -225,10 +228,13 @@ class Simulator:
     ) -> Memory:
         """Run a policy to the end, or up to ``until`` (ms); returns its memory, for a later call to go on with.
 
+        Where jobs are ``awaited``, it stops as soon as all of them have started.
+
         The compiled form is used where the policy has one and nobody watches each decision; ``compiled=False`` takes
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
+        self._awaited = awaited
         if compiled and not observers and hasattr(policy, "compiled"):
             memory = self._run_compiled(policy, memory, progress)
         else:
@@ -236,7 +242,7 @@ class Simulator:
             begun = time.perf_counter()
             memory = drive(self, policy, watchers, memory)
             self.elapsed_s += time.perf_counter() - begun
-        if until is None and not self.over:
+        if until is None and not self.over and not loop.have_started(self.world, awaited):
             raise InvariantError(self._stuck(policy))
         return memory
 
@@ -248,14 +254,15 @@ class Simulator:
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         with compiling():  # before the clock is started
             form: Compiled = policy.compiled(self._view(), memory)
-            loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0)
+            loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
         begun = time.perf_counter()
         while True:
             until = min(self._until, getattr(memory, "due", w.NEVER) - 1)  # then it fits its model anew
-            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, until, STEP)
+            limits = (until, STEP, self._awaited)
+            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             if status == loop.LOG_FULL:
                 self._empty_log()
-            elif status == loop.PAUSED and until < self._until:
+            elif status == loop.PAUSED and until < self._until and not loop.have_started(self.world, self._awaited):
                 paused = time.perf_counter()
                 policy.refresh(self._view(), memory)
                 form = policy.compiled(self._view(), memory)

@@ -460,9 +460,22 @@ def keep_reasons(state: State, plan: Decision) -> None:
 
 
 @kernel
-def run(state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int) -> int:
-    """``drive`` compiled: advance, decide, apply, until the end, ``until`` or ``budget`` decisions."""
+def have_started(world: World, jobs: I64) -> bool:
+    """Whether all of these jobs have started; false if there are none."""
+    for at in range(len(jobs)):
+        if world.jobs[w.STARTED, jobs[at]] < 0:
+            return False
+    return len(jobs) > 0
+
+
+@kernel
+def run(
+    state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int, awaited: I64
+) -> int:
+    """``drive`` compiled: advance, decide, apply, until the end, ``until``, the last awaited start or the budget."""
     for _ in range(budget):
+        if have_started(state.world, awaited):
+            return PAUSED
         status = advance(state, until)
         if status != DECIDE:
             return status

@@ -233,14 +233,10 @@ class Outlook:
 
 def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
-    begun, ahead = simulator.now, HOUR_MS
     simulator.reconsider()
-    while True:
-        simulator.run(policy, until=begun + ahead, memory=memory)
-        started = simulator.world.jobs[w.STARTED, rows]
-        if (started >= 0).all() or simulator.over or ahead >= FARTHEST_MS:
-            return np.where(started >= 0, started, w.NEVER)
-        ahead += ahead // 2
+    simulator.run(policy, until=simulator.now + FARTHEST_MS, awaited=rows, memory=memory)
+    started = simulator.world.jobs[w.STARTED, rows]
+    return np.where(started >= 0, started, w.NEVER)
 
 
 def check(job: Job, machines: Machines) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -29,15 +29,13 @@ SECONDS = (
     0, 8, 30, 74, 281, 663, 911, 1080, 1230, 1410, 1680, 2080, 2660, 3240, 3870, 4780, 6690, 9620, 13800, 17900, 22900,
     36700, 39600, 41000, 43200, 61400, 108000, 1210000,
 )  # fmt: skip
-FINE = (np.arange(1000) + 0.5) / 1000
-LIKE = {"name": 5, "user": 20, "all": 50}  # so many ended jobs make a sample: of the same user and name, user, anybody
-LAST = 100  # so many of them, the last to end: habits change
-LEFT = 3  # a running job that has outlived all but fewer of a sample is not like them
-# Jobs of one user and name tend to run alike, long or short: so often in a hundred they draw the same level.  Without
-# that, forecasts are far too sure of themselves, see docs/reference/slurm-asking.md.
-ALIKE = 70
+GRID = (np.arange(40) + 0.5) / 40
+LAST = 300  # so many ended jobs of a group count, the last to end: habits change
+BROADER = 20.0  # so many jobs of the broader group count beside them
+NONE_LEFT = 1e-9
 DAYS = 30  # of accounting that are read
 ENDS = "CD,F,TO,OOM,NF"
+Group: TypeAlias = tuple[str, ...]
 
 
 class Ended(NamedTuple):
@@ -50,44 +48,63 @@ class Ended(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What like jobs took, sorted."""
+    """What jobs of a group took, or have taken by now."""
 
     times: F64  # ms
     ratios: F64  # over their limits
 
 
-DEFAULT = Sample(1000 * np.interp(FINE, LEVELS, SECONDS), np.interp(FINE, LEVELS, OVER_LIMIT))
+class Curve(NamedTuple):
+    """How long jobs run: times that occur (ms, sorted), and the share of jobs that have ended by then."""
+
+    times: F64
+    ended: F64
+
+    def at(self, levels: F64) -> F64:
+        """The times by which such shares have ended."""
+        found = np.searchsorted(self.ended, levels, side="right")
+        return self.times[np.minimum(found, len(self.times) - 1)]
+
+    def by(self, time: float) -> float:
+        """The share that has ended by a time."""
+        place = int(np.searchsorted(self.times, time, side="right"))
+        return float(self.ended[place - 1]) if place else 0.0
 
 
 @dataclass(frozen=True)
 class RunTimes:
-    """Samples of run times: those of the site where it has a history, else AAIC's."""
+    """How long jobs run: as in the site's history where there is one, else as AAIC's."""
 
     source: str = "run times over limits as in AAIC's trace, since no history of this site was given"
-    groups: dict[tuple[str, ...], Sample] = field(default_factory=dict)
+    groups: dict[Group, Sample] = field(default_factory=dict)
+    running: dict[Group, Sample] = field(default_factory=dict)  # jobs that have not ended
+    curves: dict[tuple[Group, int], Curve] = field(default_factory=dict, repr=False, compare=False)  # by group, limit
 
     @classmethod
     def of(cls, ended: Iterable[Ended], source: str) -> RunTimes:
-        """Samples of a history, the last to end last: by user and name, by user, and of all."""
-        members: dict[tuple[str, ...], list[Ended]] = {}
-        for job in ended:
-            for group in (("name", job.user, job.name), ("user", job.user), ("all",)):
-                members.setdefault(group, []).append(job)
-        groups = {group: _sample(jobs[-LAST:]) for group, jobs in members.items() if len(jobs) >= LIKE[group[0]]}
-        count = len(members.get(("all",), ()))
-        if not groups:
-            return cls(f"{cls().source.partition(',')[0]}, since {source} has only {count} ended jobs")
-        return cls(f"run times as of {count:,} jobs in {source}; AAIC's for whom there is none like", groups)
+        """Run times of a history, the last to end last."""
+        jobs = list(ended)
+        if not jobs:
+            return cls(f"{cls().source.partition(',')[0]}, since {source} has no ended jobs")
+        return cls(f"run times as of {len(jobs):,} jobs in {source}, and AAIC's where these are few", _samples(jobs))
+
+    def beside(self, jobs: Iterable[Job]) -> Self:
+        """The same, given that such jobs run by now and have not ended: without them, long jobs would seem rare."""
+        running = [Ended(job.user, job.name, job.ran, job.limit) for job in jobs if job.runs and self.groups]
+        return replace(self, running=_samples(running, len(running)), curves={})
 
     def draws(self, jobs: Sequence[Job], samples: int, seed: int) -> I64:
-        """Total run times (ms, one row for each job) in so many samples."""
-        draw = rng(seed, "run times")
-        own, alike = draw.random((2, len(jobs), samples))
-        shared = {key: draw.random(samples) for key in dict.fromkeys((job.user, job.name) for job in jobs)}
-        times = [
-            self.draw(job, np.where(alike[row] < ALIKE / 100, shared[job.user, job.name], own[row]))
-            for row, job in enumerate(jobs)
-        ]
+        """Total run times (ms, one row for each job) in so many samples.
+
+        Jobs of one user and name draw the same levels: they are long or short together.  Drawn each by itself,
+        forecasts would be far too sure of themselves, see docs/reference/slurm-asking.md.
+        """
+        draw, known, even = rng(seed, "run times"), self.beside(jobs), np.arange(samples)
+        levels = {
+            key: (draw.permutation(even) + draw.random(samples)) / samples  # a Latin hypercube: few samples do
+            for key in dict.fromkeys((job.user, job.name) for job in jobs)
+        }
+        times = [known.draw(job, levels[job.user, job.name]) for job in jobs]
         return np.maximum(np.ceil(np.array(times).reshape(len(jobs), samples)), 1).astype(np.int64)
 
     def draw(self, job: Job, levels: F64) -> F64:
@@ -96,32 +113,70 @@ class RunTimes:
             return np.full(len(levels), job.ran + 1.0)
         if job.told.run_time_ms > job.ran:
             return np.full(len(levels), float(job.told.run_time_ms))
-        for sample, by_limit in self._samples(job):
-            found = _beyond(sample.ratios * job.limit if by_limit else sample.times, job.ran, levels)
-            if found is not None:
-                return np.minimum(found, job.limit) if job.limit > job.ran else found
-        end = job.limit if job.limit > job.ran else 2 * job.ran  # who has outlived all others may do so for long
-        return job.ran + levels * (end - job.ran)
+        curve = self.curve(_groups(job.user, job.name, job.limit), job.limit)
+        gone = curve.by(job.ran) if job.ran else 0.0
+        if 1 - gone < NONE_LEFT:
+            end = job.limit if job.limit > job.ran else 2 * job.ran  # who has outlived all others may do so for long
+            return job.ran + levels * (end - job.ran)
+        found = np.maximum(curve.at(gone + levels * (1 - gone)), max(job.ran, 1.0))
+        return np.minimum(found, job.limit) if job.limit > job.ran else found
 
-    def _samples(self, job: Job) -> Iterable[tuple[Sample, bool]]:
-        """The samples that a job may be like, nearest first, and whether its limit tells more than their times do."""
-        for group in (("name", job.user, job.name), ("user", job.user), ("all",)):
-            if group in self.groups:
-                yield self.groups[group], group[0] != "name" and job.limit > 0 and len(self.groups[group].ratios) > 0
-        yield DEFAULT, job.limit > 0
+    def curve(self, groups: tuple[Group, ...], limit: int) -> Curve:
+        """How long jobs of the first of these groups run that have this limit; the others are ever broader ones."""
+        if not groups:
+            times = np.interp(GRID, LEVELS, OVER_LIMIT) * limit if limit else 1000 * np.interp(GRID, LEVELS, SECONDS)
+            return Curve(times, GRID + GRID[0])
+        if (groups[0], limit) not in self.curves:
+            broader = self.curve(groups[1:], limit)
+            times, running = (self._times(of, groups[0], limit) for of in (self.groups, self.running))
+            known = len(times) + len(running) > 0
+            self.curves[groups[0], limit] = survival(times, running, broader) if known else broader
+        return self.curves[groups[0], limit]
+
+    def _times(self, of: dict[Group, Sample], group: Group, limit: int) -> F64:
+        """A group's times; of jobs that are less alike, what they would be with this limit."""
+        times, ratios = of.get(group, NOTHING)
+        by_limit = group[0] in ("user", "all") and limit > 0 and len(self.groups.get(group, NOTHING).ratios) > 0
+        return ratios * limit if by_limit else times
+
+
+NOTHING = Sample(np.zeros(0), np.zeros(0))
+
+
+def _groups(user: str, name: str, limit: float) -> tuple[Group, ...]:
+    """The groups of which a job is one, nearest first."""
+    named: tuple[Group, ...] = (("name", user, name),) if name else ()
+    return (("kind", user, name, f"{limit:.0f}"), *named, ("user", user), ("all",))
+
+
+def _samples(jobs: Iterable[Ended], last: int = LAST) -> dict[Group, Sample]:
+    """The last so many jobs of each group."""
+    members: dict[Group, list[Ended]] = {}
+    for job in jobs:
+        for group in _groups(job.user, job.name, job.limit):
+            members.setdefault(group, []).append(job)
+    return {group: _sample(found[-last:]) for group, found in members.items()}
 
 
 def _sample(jobs: Sequence[Ended]) -> Sample:
     ratios = [min(job.ran / job.limit, 1.0) for job in jobs if job.limit > 0]
-    return Sample(np.sort([job.ran for job in jobs]), np.sort(np.array(ratios, np.float64)))
+    return Sample(np.array([job.ran for job in jobs], np.float64), np.array(ratios, np.float64))
 
 
-def _beyond(times: F64, ran: float, levels: F64) -> F64 | None:
-    """The sample's times that are longer than a job has run by now, at these levels; None if there are too few."""
-    left = times[np.searchsorted(times, ran, side="right") :] if ran else times
-    if len(left) < LEFT:
-        return None
-    return np.maximum(left[np.minimum((levels * len(left)).astype(np.int64), len(left) - 1)], 1.0)
+def survival(ended: F64, running: F64, broader: Curve) -> Curve:
+    """Kaplan and Meier's estimate (1958) from jobs that ended after such times and ones that run since such times.
+
+    ``BROADER`` jobs of a broader group count beside them, so that few jobs say little.
+    """
+    times = np.concatenate((ended, broader.at(GRID), running))
+    weights = np.repeat([1.0, BROADER / len(GRID), 1.0], [len(ended), len(GRID), len(running)])
+    over = np.arange(len(times)) < len(ended) + len(GRID)
+    order = np.lexsort((~over, times))
+    times, weights, over = times[order], weights[order], over[order]
+    left = np.cumsum(weights[::-1])[::-1]
+    stays = np.cumprod(np.where(over, np.maximum(1 - weights / left, 0.0), 1.0))
+    share = 1 - stays[over]
+    return Curve(times[over], share / share[-1])  # those who outlive all others end with the last
 
 
 # ------------------------------------------------------------------------------------------- histories

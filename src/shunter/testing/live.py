@@ -47,6 +47,30 @@ def snapshot_of(simulator: Simulator) -> Snapshot:
     return Snapshot(now, tuple(jobs), tuple(_nodes(simulator)))
 
 
+def coming_to(simulator: Simulator, ms: int) -> list[Job]:
+    """The jobs that will be submitted within so long, as if they were there already and waited for that time."""
+    trace, now = simulator.trace, simulator.now
+    users, names = (*trace.users, ""), (*trace.job_names, "")
+    first, last = (int(np.searchsorted(trace.submit, time, side="right")) for time in (now, now + ms))
+    return [
+        Job(
+            id=str(row),
+            handle=str(row),
+            state="PENDING",
+            reason="BeginTime",
+            user=users[trace.user[row]],
+            name=names[trace.job_name[row]],
+            partition=PARTITION,
+            priority=len(trace) - row,
+            submit=int(trace.submit[row]),
+            eligible=int(trace.submit[row]),
+            limit=int(trace.limit[row]),
+            gpus=int(trace.gpus[row]) // 1000,
+        )
+        for row in range(first, last)
+    ]
+
+
 def _nodes_of(simulator: Simulator) -> dict[int, list[int]]:
     """The nodes of every job that runs."""
     world = simulator.world
