@@ -28,7 +28,7 @@ from shunter.slurm.watcher import Watcher
 pytestmark = pytest.mark.xdist_group("slurm")
 FAST = Rhythm(0.3, 0.3)
 POLICIES = ["fifo", "sjf", "multifactor", "wfp3", "f1", "qssf", "tiresias", "dally"]
-EASY = [f"{name}:backfill=easy" for name in POLICIES[:6]]
+EASY = [f"{name}:backfill=easy" for name in POLICIES]
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ shunter reproduce lucid --data venus-apart --repeat 10 --out apart
 """
 SLURM_EXAMPLES = """Examples:
 
-shunter reproduce slurm   # four runs of some five minutes each, into the folder slurm-reproduced
+shunter reproduce slurm   # six live runs of some six minutes each, into the folder slurm-reproduced
 
 shunter reproduce slurm --quick   # a look: 64 jobs, Slurm and one policy
 
@@ -175,7 +175,7 @@ def lucid(
 
 
 @app.command("slurm", epilog=KEPT + SLURM_EXAMPLES)
-def slurm(
+def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="Jobs of the mix; else 256.")] = None,
     policy: Annotated[
         list[str] | None,
@@ -185,6 +185,9 @@ def slurm(
         ),
     ] = None,
     interval: Annotated[float, typer.Option("--interval", metavar="S", help="Of the controller, in seconds.")] = 1.0,
+    repeat: Annotated[
+        int | None, typer.Option("--repeat", metavar="N", help="Live runs of each; else 2, with --quick 1.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 64 jobs, and one policy.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
@@ -202,7 +205,7 @@ def slurm(
     policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
     if jobs is None:
         jobs = design.QUICK_JOBS if quick else design.JOBS
-    part = study.Part(jobs, policies, interval, seed, again=not quick)
+    part = study.Part(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
     study.check(part)
     with progress("playing") as tell:
         found = study.run(part, tell)

@@ -77,6 +77,8 @@ class Round:
 class LiveView(View):
     """A view of a live cluster."""
 
+    leases = False  # Slurm has none
+
     def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
         shown = replica.view
         super().__init__(shown.world, None, shown.names)

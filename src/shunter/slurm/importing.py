@@ -53,10 +53,12 @@ def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
     listed = _parsed(sources.nodes, nodes)
     parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)
     site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()
+    billing = next((part.billing for part in parts if part.billing), "")
+    site = site.model_copy(update={"priority": site.priority.model_copy(update={"billing": billing})})
     racks = _parsed(sources.topology, topology.racks) if sources.topology else []
     found = machines_of(listed, parts, racks, site.name)
     trace = sacct.read(Source(sources.jobs, "sacct", on_bad_row == "skip"), running=True)
-    known = [*found.remarks, *_about(trace, parts)]
+    known = [*found.remarks, *_about(trace, parts), *_billed(site, parts)]
     ranks = _ranks(site, parts, found)
     weight = _rank_weight(site, parts) if ranks else 0.0
     site = site.model_copy(update={"ranks": weight, "partitions": _forms(parts, found)})
@@ -91,6 +93,13 @@ def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
         return found
     why = "several partitions" if several == len(gone) else "partitions that Slurm does not list"
     return [*found, f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
+
+
+def _billed(site: Site, parts: Sequence[Partition]) -> list[str]:
+    several = len({part.billing for part in parts}) > 1
+    if not site.priority.fairshare or not several:
+        return []
+    return [f"not modelled: TRESBillingWeights that differ by partition; {site.priority.billing} counts in all"]
 
 
 # ------------------------------------------------------------------------------------------- ranks of partitions

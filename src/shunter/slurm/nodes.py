@@ -60,6 +60,7 @@ class Partition:
     nodes: tuple[str, ...]
     tier: int = 1
     factor: int = 1
+    billing: str = ""  # TRESBillingWeights
 
 
 # ------------------------------------------------------------------------------------------- nodes
@@ -172,22 +173,21 @@ def partitions(text: str) -> list[Partition]:
     found = records(text, "PartitionName")
     if not found:
         raise SlurmError("there is no partition in it; write it with: scontrol show partition")
-    return [
-        Partition(
-            record["PartitionName"],
-            tuple(expand(record.get("Nodes", ""))),
-            *(_whole(record.get(key, "1"), record["PartitionName"]) for key in ("PriorityTier", "PriorityJobFactor")),
-        )
-        for record in found
-    ]
+    return [_partition_of_record(record) for record in found]
+
+
+def _partition_of_record(record: dict[str, str]) -> Partition:
+    name = record["PartitionName"]
+    tier, factor = (_whole(record.get(key, "1"), name) for key in ("PriorityTier", "PriorityJobFactor"))
+    return Partition(name, tuple(expand(record.get("Nodes", ""))), tier, factor, record.get("TRESBillingWeights", ""))
 
 
 def _partition_of_json(part: Mapping[str, Any]) -> Partition:
     priority = part.get("priority") or {}
     listed = (part.get("nodes") or {}).get("configured") or ""
-    return Partition(
-        str(part["name"]), tuple(expand(listed)), int(priority.get("tier", 1)), int(priority.get("job_factor", 1))
-    )
+    tier, factor = int(priority.get("tier", 1)), int(priority.get("job_factor", 1))
+    billing = str((part.get("tres") or {}).get("billing_weights") or "")
+    return Partition(str(part["name"]), tuple(expand(listed)), tier, factor, billing)
 
 
 def partitions_of(nodes: Iterable[Node]) -> list[Partition]:

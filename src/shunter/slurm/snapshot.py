@@ -78,6 +78,12 @@ class Job:
         """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle
 
+    def with_priority(self, priority: int) -> Job:
+        """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
+        twin = object.__new__(Job)
+        twin.__dict__.update(self.__dict__, priority=priority)
+        return twin
+
     def ended_at(self, time: int) -> Job:
         """The same, ended then: Slurm no longer tells of it."""
         return replace(self, state="COMPLETED", end=max(time, self.start))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -35,6 +35,7 @@ NODE_FIELDS = {  # sinfo's: as a header calls it
 }
 JSON_SINCE = (21, 8)  # releases whose squeue has --json
 NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is about groups of nodes
+PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")
 
@@ -70,7 +71,7 @@ class Watcher:
         records = self._asked(lambda: self._json_jobs(now), self._text_jobs)
         if time.perf_counter() - begun > LONG_S and not self._fixed:
             self._form = Form.TEXT
-        self._known = {key: self._known.get(key) or self._read(key) for key in map(tuple, records)}
+        self._known = {_but_priority(record): self._read(record) for record in records}
         return Snapshot(now, tuple(job for jobs in self._known.values() for job in jobs), tuple(self.nodes()))
 
     def nodes(self) -> list[Node]:
@@ -105,10 +106,14 @@ class Watcher:
         asked = ("--noheader", "--all", "--states=all", "--Format", text_format(JOB_FIELDS, mark))
         return text_records(self.client.run("squeue", *asked), mark)
 
-    def _read(self, values: tuple[str, ...]) -> tuple[Job, ...]:
+    def _read(self, values: Sequence[str]) -> tuple[Job, ...]:
         """The jobs of a record; one that can't be read is left to Slurm, and must not keep us from the others."""
         try:
-            return tuple(jobs_of(values))
+            known = self._known.get(_but_priority(values))
+            if not known:
+                return tuple(jobs_of(values))
+            priority = int(values[PRIORITY])
+            return known if priority == known[0].priority else tuple(job.with_priority(priority) for job in known)
         except (SlurmError, ValueError) as problem:
             self.unread[f"job {values[0].strip()[:40]}"] = str(problem)
             return ()
@@ -158,3 +163,8 @@ class Watcher:
         """When slurmctld was started, in seconds since 1970."""
         found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
         return time_ms(found[1]) / 1000 if found else 0.0
+
+
+def _but_priority(values: Sequence[str]) -> tuple[str, ...]:
+    """What tells records apart; priorities of all change in every round."""
+    return (*values[:PRIORITY], *values[PRIORITY + 1 :])
