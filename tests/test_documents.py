@@ -17,7 +17,7 @@ from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
 from shunter.params import declared
-from shunter.policies._leasing import Leasing
+from shunter.policies._leasing import Backfilled, Leasing
 from shunter.policies._ordering import Ordering
 from shunter.reasons import CODES
 from shunter.traces.checks import REQUIRED
@@ -88,12 +88,18 @@ def leasing_rows() -> list[str]:
     return parameter_rows(Leasing, set())
 
 
+def backfilled_rows() -> list[str]:
+    """What the table of the parameters of those that also backfill must say."""
+    return parameter_rows(Backfilled, set(declared(Leasing)))
+
+
 def own_parameter_rows() -> list[str]:
     """What the table of the other parameters must say; also of those that have another default."""
     rows = []
     for name in ours():
         cls = registry.policy_class(name)
-        base = declared(Leasing if issubclass(cls, Leasing) else Ordering)
+        leases = Backfilled if issubclass(cls, Backfilled) else Leasing
+        base = declared(leases if issubclass(cls, Leasing) else Ordering)
         same = {key for key, about in declared(cls).items() if about[:2] == base.get(key, ())[:2]}
         rows += parameter_rows(cls, same, f"`{name}`")
     return rows
@@ -106,6 +112,7 @@ def own_parameter_rows() -> list[str]:
         ("policies.md", "# Policies", policy_rows),
         ("policies.md", "## What can be set for all that order a queue", ordering_rows),
         ("policies.md", "## What can be set for all that lease GPUs", leasing_rows),
+        ("policies.md", "## What can be set for dally and tiresias", backfilled_rows),
         ("policies.md", "## What can be set besides", own_parameter_rows),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shunter import registry
 from shunter.testing import leases, strategies
-from shunter.testing.leases import LeaseJob, LeaseState, Rules, Timers
+from shunter.testing.offers import LeaseJob, LeaseState, Rules, Timers, tuned
 from shunter.testing.racks import play
 from shunter.testing.reference import RefRun, runs_of
 from shunter.testing.tiers import Layout
@@ -30,6 +30,7 @@ MODELS = {
 PACKED = ("vgg11", "alexnet", "unheard-of")
 KINDS = [LeaseJob(0, 0, 1, speeds) for speeds in MODELS.values()]
 SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEWER = settings(SETTINGS, max_examples=40)
 
 
 def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: Rules, *, compiled: bool = True) -> None:
@@ -49,7 +50,7 @@ def follows(state: LeaseState, rules: Rules, time: int, tier: int, gpus: int, ti
     before = [(at, wait) for at, wait in waits if time - rules.history <= at < time]
     for some in range(len(now) + 1):
         recent = [wait for _, wait in before + now[:some]]
-        if len(recent) == count and abs(leases.tuned(rules, tier, recent) - timer) <= 1:
+        if len(recent) == count and abs(tuned(rules, tier, recent) - timer) <= 1:
             return True
     return False
 
@@ -62,6 +63,14 @@ def settings_text(name: str, **given: object) -> str:
 def worlds(draw: st.DrawFn, kinds: list[LeaseJob] = KINDS) -> tuple[list[LeaseJob], Layout]:
     layout = draw(strategies.layouts())
     return draw(strategies.lease_jobs(layout, kinds, tick=TICK)), layout
+
+
+@st.composite
+def estimated(draw: st.DrawFn, how: str) -> World:
+    """Jobs with estimates: the truth, no less than it, or any."""
+    jobs, layout = draw(worlds())
+    off = {"exact": st.just(0), "enough": st.integers(0, 6), "any": st.integers(-20, 20)}[how]
+    return [replace(job, estimate=max(job.work + draw(off) * TICK // 2, 1)) for job in jobs], layout
 
 
 CHOICES = {
@@ -81,8 +90,27 @@ DALLY = {**CHOICES, "clamps": st.booleans(), "lease": st.sampled_from([120, 120,
 @SETTINGS
 @given(world=worlds(), rules=st.fixed_dictionaries(DALLY), compiled=st.booleans())
 def test_dally(world: World, timers: Timers, rules: dict[str, Any], compiled: bool) -> None:
+    hold_dally_to_it(world, timers, rules, compiled)
+
+
+@pytest.mark.parametrize(
+    ("timers", "how"),
+    [("auto", "exact"), ("manual", "enough"), ("none", "enough"), ("none", "any"), ("infinite", "any")],
+)
+@FEWER
+@given(data=st.data(), rules=st.fixed_dictionaries(DALLY), compiled=st.booleans())
+def test_dally_with_backfilling(
+    data: st.DataObject, timers: Timers, how: str, rules: dict[str, Any], compiled: bool
+) -> None:
+    """With timers no job may be overdue: what is decided then hangs on when one looks, and a timer is a look more."""
+    hold_dally_to_it(data.draw(estimated(how)), timers, rules, compiled, easy=True)
+
+
+def hold_dally_to_it(
+    world: World, timers: Timers, rules: dict[str, Any], compiled: bool, *, easy: bool = False
+) -> None:
     fixed = {"machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
-    text = settings_text("dally", timers=timers, **fixed, **rules)
+    text = settings_text("dally", timers=timers, backfill="easy" if easy else "none", **fixed, **rules)
     expected = Rules(
         "sensitivity",
         rules["lease"] * 1000,
@@ -95,6 +123,7 @@ def test_dally(world: World, timers: Timers, rules: dict[str, Any], compiled: bo
         history=HISTORY,
         deviations=1.5,
         clamps=rules["clamps"],
+        easy=easy,
     )
     both(*world, text, expected, compiled=compiled)
 
@@ -147,6 +176,20 @@ TIRESIAS = {
 @SETTINGS
 @given(world=worlds(), rules=st.fixed_dictionaries(TIRESIAS), compiled=st.booleans())
 def test_tiresias(world: World, lease: int, rules: dict[str, Any], compiled: bool) -> None:
+    hold_tiresias_to_it(world, lease, rules, compiled)
+
+
+@pytest.mark.parametrize("lease", [0, 120])
+@pytest.mark.parametrize("how", ["exact", "any"])
+@FEWER
+@given(data=st.data(), rules=st.fixed_dictionaries(TIRESIAS), compiled=st.booleans())
+def test_tiresias_with_backfilling(
+    data: st.DataObject, lease: int, how: str, rules: dict[str, Any], compiled: bool
+) -> None:
+    hold_tiresias_to_it(data.draw(estimated(how)), lease, rules, compiled, easy=True)
+
+
+def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compiled: bool, *, easy: bool = False) -> None:
     jobs, layout = world
     limits = () if rules["limits"] == "none" else tuple(map(float, rules["limits"].split("/")))
     expected = Rules(
@@ -160,8 +203,9 @@ def test_tiresias(world: World, lease: int, rules: dict[str, Any], compiled: boo
         promote=rules["promote"],
         starve=rules["starve"] * 1000,
         passes=lease == 0,
+        easy=easy,
     )
-    text = settings_text("tiresias", lease=lease, look_again=70, **rules)
+    text = settings_text("tiresias", lease=lease, look_again=70, backfill="easy" if easy else "none", **rules)
     both(as_tiresias_places(jobs, rules["skewed"], rules["loose"]), layout, text, expected, compiled=compiled)
 
 

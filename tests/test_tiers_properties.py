@@ -16,7 +16,7 @@ from shunter.policies._estimates import bin_of
 from shunter.policies._queue import BINS
 from shunter.policies.tiresias import gittins
 from shunter.testing import strategies
-from shunter.testing.leases import LeaseJob
+from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places
 from shunter.testing.racks import Moment, moments, play, simulator_of
 from shunter.testing.tiers import Layout, groups, holding, most_in, tier_of
@@ -224,6 +224,7 @@ def test_gittins_index_by_hand() -> None:
     [
         "dally:lease=120,history=0.1",
         "dally:lease=120,renewal=keep",
+        "dally:lease=120,renewal=keep,timers=none,backfill=easy,estimate=oracle",
         "tiresias:order=gittins,limits=200,promote=1",
         "tiresias:lease=120,limits=none",
         "gandiva:lease=120",

@@ -10,10 +10,13 @@ from pathlib import Path
 from shunter.errors import InputError
 
 
-def data_folder() -> Path | None:
-    """Where real traces and profiles are: what SHUNTER_DATA names, or shared/data beside the sources; None: nowhere."""
+def data_folder(*needed: str) -> Path | None:
+    """Where real traces and profiles are: what SHUNTER_DATA names, or shared/data beside the sources.
+
+    None: it is not there, or one of the ``needed`` files is not in it.
+    """
     folder = Path(os.environ.get("SHUNTER_DATA") or Path(__file__).parents[3] / "shared" / "data")
-    return folder if folder.is_dir() else None
+    return folder if folder.is_dir() and all((folder / file).is_file() for file in needed) else None
 
 
 @contextmanager

@@ -303,6 +303,7 @@ class View:
     generation = 0  # rows stand for the same jobs in all views of one generation ...
     moved: I64 | None = None  # ... and where each row of the one before is now, -1: gone
     past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
+    leases = True  # whether a job is stopped when its lease ends; if not, a lease means nothing
 
     def __init__(
         self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})

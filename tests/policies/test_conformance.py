@@ -14,6 +14,10 @@ from shunter.testing.conformance import BackendConformance, PolicyConformance
 MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conservative")
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
+PERIODS = (
+    "multifactor:period=20,size_by=cpus,bill_cpu=2,max_age=60",
+    "multifactor:period=45,fair_tree=true,decay=60,backfill=conservative",
+)
 LEASING = (
     "marshal",
     "marshal:order=attained,lease=60,probe=10",
@@ -22,6 +26,8 @@ LEASING = (
     "dally:timers=none,renewal=keep,spread=even",
     "dally:timers=manual,machine_timer=50,rack_timer=90,lease=40,fit=best,spread=pack",
     "dally:timers=infinite,lease=0,spread=scatter",
+    "dally:backfill=easy",
+    "dally:backfill=easy,timers=none,lease=40,renewal=keep,spread=scatter,estimate=oracle",
     "gandiva:lease=60",
     "gandiva:lease=45,draw=list,renewal=keep",
     "gandiva:slicing=true,look_again=7",
@@ -36,6 +42,8 @@ LEASING = (
     "tiresias:order=gittins,limits=none,loose=list",
     "tiresias:order=time,limits=none,lease=60,starve=100",
     "tiresias:lease=30,renewal=keep,skewed=tiers,spread=even",
+    "tiresias:backfill=easy",
+    "tiresias:backfill=easy,lease=30,limits=50/200,estimate=history",
 )
 
 
@@ -51,7 +59,7 @@ def combinations() -> list[str]:
 
 
 class TestBuiltIn(PolicyConformance):
-    @pytest.fixture(params=[*combinations(), *LEASING])
+    @pytest.fixture(params=[*combinations(), *PERIODS, *LEASING])
     def policy(self, request):
         return request.param
 

@@ -17,9 +17,10 @@ from shunter.errors import RunError
 from shunter.model import GPU
 from shunter.reproduce.dally import design, paper, study
 from shunter.reproduce.dally.design import DALLY, FILES, GANDIVA, HELD_OUT, SCHEDULERS, TIRESIAS, Design
-from shunter.reproduce.dally.page import dally_page
+from shunter.reproduce.dally.page import page as dally_page
 from shunter.reproduce.dally.standin import COUNTS, SIZES, standin
 from shunter.reproduce.trials import Outcome, Trials, run_cases
+from shunter.reproduce.writing import STAND_IN
 
 TIMERS = pl.DataFrame(
     {"time": np.arange(20) * 10.0, "tier": ["rack", "machine"] * 10, "gpus": 8, "timer": 60.0, "waits": 3}
@@ -71,7 +72,7 @@ def reproduce(*arguments):
 
 @pytest.mark.parametrize("workload", FILES)
 def test_stand_ins_have_as_many_jobs_of_each_model_and_size_as_the_published_ones(workload, data):
-    published, made = traces.read(data / "dally" / FILES[workload], "dally"), standin(workload)
+    published, made = traces.read(data / FILES[workload], "dally"), standin(workload)
     for trace in (published, made):
         size = np.searchsorted(SIZES, trace.gpus // GPU)
         found = {m: np.bincount(size[trace.model == c], minlength=len(SIZES)) for c, m in enumerate(trace.models)}
@@ -183,14 +184,14 @@ def test_the_distance_to_the_tables_is_a_factor():
 def test_the_command_writes_a_folder_and_says_what_stands_in(tmp_path):
     result = reproduce(*SMALL, "--out", "made")
     assert result.exit_code == 0, result.stderr
-    assert "stand-in: The published workloads were not found" in result.stderr
+    assert f"stand-in: {STAND_IN}" in result.stderr
     assert "page: made/page.html (open it in a browser)" in result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "Dally-manual" in result.stdout
     assert sorted(path.name for path in Path("made").iterdir()) == ["page.html", "reproduction.json", "results.parquet"]
     page = (tmp_path / "made" / "page.html").read_text()
     assert "<h1>Dally, reproduced with stand-in workloads</h1>" in page
-    assert study.STAND_IN in page
+    assert STAND_IN in page
     told = json.loads((tmp_path / "made" / "reproduction.json").read_text())
     assert told["workloads"] == "stand-in"
     assert {row["scheduler"] for row in told["results"]} == {s.label for s in SCHEDULERS}
@@ -218,8 +219,8 @@ def test_json_alone_writes_nothing(tmp_path):
         (["--workload", "bathc"], "there is no workload 'bathc'; did you mean 'batch'?"),
         (["-p", "no_such_policy"], "there is no policy 'no_such_policy'"),
         (["-p", "dally", "-p", "Dally"], "scheduler 'Dally' is given more than once"),
-        (["--repeat", "0"], "--repeat must be >= 1, got 0"),
-        (["--workers", "0"], "--workers must be >= 1, got 0"),
+        (["--repeat", "0"], "Invalid value for '--repeat'"),
+        (["--workers", "0"], "Invalid value for '--workers'"),
     ],
 )
 def test_bad_options_are_refused(arguments, says, tmp_path):

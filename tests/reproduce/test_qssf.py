@@ -21,7 +21,8 @@ from shunter.reproduce.qssf.data import scenes_of
 from shunter.reproduce.qssf.design import DATA, FIFO, NOISY, QSSF, SJF, WITH_LUCIDS
 from shunter.reproduce.qssf.experiment import EXPERIMENT
 from shunter.reproduce.qssf.page import page
-from shunter.reproduce.study import STAND_IN, Part
+from shunter.reproduce.study import Part
+from shunter.reproduce.writing import STAND_IN
 
 SMALL = ("--data", "venus", "--data", "aaic", "--repeat", "2", "--workers", "1")
 
@@ -165,8 +166,8 @@ def test_a_quick_look_as_json_writes_nothing_and_fits_once(tmp_path):
     ("arguments", "says"),
     [
         (["--data", "vneus"], "there is no data set 'vneus'; did you mean 'venus'?"),
-        (["--repeat", "0"], "--repeat must be >= 1, got 0"),
-        (["--workers", "0"], "--workers must be >= 1, got 0"),
+        (["--repeat", "0"], "Invalid value for '--repeat'"),
+        (["--workers", "0"], "Invalid value for '--workers'"),
     ],
 )
 @pytest.mark.usefixtures("_few_jobs")

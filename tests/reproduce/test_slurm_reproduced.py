@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.reproduce.slurm import design, page, paper, view
-from shunter.reproduce.slurm.outcome import Outcome, fidelity, predicted
+from shunter.reproduce.slurm.outcome import Outcome, Spread, fidelity, predicted, spreads
 from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Part, Study
 from shunter.slurm.lab import Lab
 
@@ -80,32 +80,46 @@ def test_hand_over_delays_every_job_and_lengthens_none():
 def test_a_simulation_that_is_right_is_not_off():
     found = predicted(design.mix(30, 1), "fifo")
     late = replace(found, start=found.start + 1, end=found.end + 1)
-    assert set(fidelity(found, found)["off"].values()) == {0.0}
+    assert fidelity(found, found)["makespan_s"] == fidelity(found, found)["wait_p95_s"] == 0
     assert fidelity(late, found)["wait_mean_abs_error_s"] == pytest.approx(1)
     assert fidelity(late, found)["wait_rank_correlation"] == pytest.approx(1, abs=0.01)
-    assert fidelity(late, found)["off"]["wait_mean_s"] < 0
+    assert fidelity(late, found)["wait_mean_s"] < 0
+
+
+def test_a_spread_is_the_mean_and_half_of_the_range():
+    found = spreads([{"a": 1.0, "b": 2.0}, {"a": 5.0, "b": 2.0}, {"a": 3.0, "b": 2.0}])
+    assert found == {"a": (3.0, 2.0), "b": (2.0, 0.0)}
+    assert [view.spread(found["a"], "{:.1f}".format), view.spread(found["b"], view.percent)] == [
+        "3.0 ± 2.0",
+        "+200.0 %",
+    ]
+    assert view.spread(Spread(-0.251, 0.02), view.percent, 100) == "−25.1 ± 2.0 %"
 
 
 @pytest.fixture(scope="module")
 def study():
     """As if it had been run: what happened is what was simulated, half a second later."""
     jobs = design.mix(40, 0)
-    outcomes = {}
+    live, simulated = {}, {}
     for scheduler, policy in ((SLURM, SIMULATED_SLURM), ("sjf:backfill=easy", "sjf:backfill=easy")):
-        simulated, longer = predicted(jobs, policy), predicted(jobs, policy, 0.5)
-        outcomes[scheduler] = {LIVE: longer, SIMULATED: simulated, WITH_HANDOVER: longer}
-    outcomes[SLURM][AGAIN] = replace(longer, start=longer.start + 1, end=longer.end + 1)
-    return Study(Part(40, ("sjf:backfill=easy",)), jobs, outcomes, 0.5)
+        plain, longer = predicted(jobs, policy), predicted(jobs, policy, 0.5)
+        live[scheduler] = [longer, replace(longer, start=longer.start + 1, end=longer.end + 1)]
+        simulated[scheduler] = {SIMULATED: plain, WITH_HANDOVER: longer}
+    return Study(Part(40, ("sjf:backfill=easy",)), jobs, live, simulated, 0.5)
 
 
 def test_what_is_told_is_all_there(study):
     told = json.loads(json.dumps(study.summary()))
     assert told["printed"]["makespan_s"] == pytest.approx(-0.248, abs=5e-4)
-    assert told["fidelity"][SLURM][WITH_HANDOVER]["off"]["makespan_s"] == 0
-    assert told["fidelity"][SLURM][SIMULATED]["off"]["makespan_s"] < 0
-    there, base = (told["results"][s][LIVE]["wait_mean_s"] for s in ("sjf:backfill=easy", SLURM))
-    assert told["changes"]["sjf:backfill=easy"][LIVE]["wait_mean_s"] == pytest.approx(there / base - 1)
-    assert study.table.height == 40 * 7
+    near = told["fidelity"][SLURM]
+    assert near[WITH_HANDOVER]["makespan_s"]["mean"] == pytest.approx(-near[WITH_HANDOVER]["makespan_s"]["half"])
+    assert near[SIMULATED]["makespan_s"]["mean"] < near[WITH_HANDOVER]["makespan_s"]["mean"] < 0
+    assert near[AGAIN]["wait_mean_abs_error_s"] == pytest.approx({"mean": 1, "half": 0})
+    there, base = (told["results"][s][SIMULATED]["wait_mean_s"]["mean"] for s in ("sjf:backfill=easy", SLURM))
+    changed = told["changes"]["sjf:backfill=easy"]
+    assert changed[SIMULATED]["wait_mean_s"] == pytest.approx({"mean": there / base - 1, "half": 0})
+    assert changed[LIVE]["wait_mean_s"]["half"] > 0
+    assert study.table.height == 40 * 8
 
 
 def test_tables_fit_and_the_page_has_what_is_printed(study, capsys):
@@ -115,7 +129,8 @@ def test_tables_fit_and_the_page_has_what_is_printed(study, capsys):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 100
     assert "−24.8 %" in shown
-    assert shown.count("live once more") == 2
+    assert shown.count("live again") == shown.count("one live run to another") == 2
+    assert "±" in shown
     made = page.page(study, "shunter reproduce slurm")
     for text in ("−24.8", "−30.5", "+3.9", "controller, ", paper.WHY[0]):
         assert text in made
@@ -126,6 +141,7 @@ def test_tables_fit_and_the_page_has_what_is_printed(study, capsys):
     [
         (["--jobs", "0"], "--jobs must be from 1 to 10000"),
         (["-p", "sjff"], "did you mean 'sjf'"),
+        (["--repeat", "0"], "--repeat must be >= 1"),
         (["--interval", "0.01"], "--interval must be at least 0.2 s"),
         ([], "there is no slurmctld"),
     ],

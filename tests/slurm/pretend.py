@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.snapshot import FIELD, JOB_FIELDS, NODE_FIELDS, RECORD
+from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD
+from shunter.slurm.watcher import NODE_FIELDS
 
 PENDING = {"State": "PENDING", "Reason": "Priority"}
 NODE = ["main", "mixed", "gpu:a100:8", "gpu:a100:0(IDX:N/A)", "0/64/0/64", "1000000", "0"]
@@ -31,6 +32,8 @@ class Played:
 
 class Pretend(Client):
     """Answers and obeys; ``decline`` may say why not."""
+
+    release = (20, 11)  # one that has no JSON
 
     def __init__(self, jobs: dict[str, Played], nodes: int = 2) -> None:
         super().__init__()

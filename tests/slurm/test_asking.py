@@ -14,7 +14,8 @@ from shunter.errors import SlurmError
 from shunter.slurm import asking
 from shunter.slurm.comments import Told
 from shunter.slurm.forecast import Outlook
-from shunter.slurm.snapshot import Job, Node, Snapshot
+from shunter.slurm.nodes import Node
+from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.waiting import Kind, meaning, parents
 from shunter.slurm.why import clock, why
 

@@ -20,9 +20,10 @@ from shunter.sim.engine import Simulator
 from shunter.slurm import run_times
 from shunter.slurm.comments import Told
 from shunter.slurm.forecast import Outlook, Ranked
+from shunter.slurm.nodes import Node
 from shunter.slurm.run_times import Curve, Ended, RunTimes
 from shunter.slurm.site import PartitionForm, SchedulerForm, Site
-from shunter.slurm.snapshot import Job, Node, Snapshot
+from shunter.slurm.snapshot import Job, Snapshot
 from shunter.testing.live import habitual, snapshot_of
 
 sys.path.append(str(Path(__file__).parents[2]))

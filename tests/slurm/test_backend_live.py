@@ -16,7 +16,7 @@ from shunter.registry import policy
 from shunter.slurm.backend import Rhythm, Round, Scope, SlurmBackend
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 from shunter.testing.conformance import BackendConformance
 
 pytestmark = pytest.mark.xdist_group("slurm")

@@ -19,11 +19,13 @@ from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Controller, Mode, Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.guard import Guard, Tolerance, Window, base_of, handed_back
+from shunter.slurm.guard import Duty, Guard, Tolerance, Window, base_of, handed_back
 from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.levers import Order
+from shunter.slurm.nodes import Node
 from shunter.slurm.running import Settings, guarded
-from shunter.slurm.snapshot import Job, Node, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.watcher import Watcher
 
 NOW = 1_700_000_000_000
 SECOND = 1000
@@ -125,7 +127,7 @@ def test_whatever_the_jobs_the_shadow_of_fifo_is_fifo(lengths, gap_s, begin_s):
 def test_longest_first_is_worse_than_fifo_and_shortest_first_is_not():
     worse, _ = window_of(longest_first, 1000)
     better, _ = window_of(shortest_first, 1000)
-    strict, fifo = Tolerance(margin=0.05, slack_s=5), policy("fifo")
+    strict, fifo = Tolerance(margin=0.05, slack=5), policy("fifo")
     assert worse.verdict(fifo).worse(strict)
     assert worse.verdict(fifo).ratio(5) > 1.1
     assert not better.verdict(fifo).worse(strict)
@@ -202,6 +204,46 @@ def test_run_times_are_what_they_were_or_what_limits_promise_for_jobs_like_these
     waits = [job for job in window.jobs.values() if job.state == "PENDING"]
     assert waits
     assert all(durations[job.id] == job.limit // 2 for job in waits)  # all others took half of their limits
+
+
+# ------------------------------------------------------------------------------------------- what it is told
+
+
+def test_its_settings_stand_behind_its_duty():
+    assert Tolerance.of("on") == Tolerance()
+    assert Tolerance.of("off") is None
+    assert Tolerance.of("watch:margin=0,slack=2.5,patience=1") == Tolerance(0, 2.5, 1, duty=Duty.WATCH)
+    assert Tolerance.of("on:base=multifactor:age=1;size=2").base == "multifactor:age=1,size=2"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("onn", "--guard must be on, watch or off, got 'onn'; did you mean 'on'?"),
+        ("on:margn=1", "guard 'on' has no parameter 'margn'; did you mean 'margin'?"),
+        ("on:duty=watch", "guard 'on' has no parameter 'duty'"),
+        ("on:slack=-1", "parameter 'slack' must be 0 .. inf, got '-1'"),
+        ("watch:patience=1.5", "parameter 'patience' must be 1 .. inf, got '1.5' (a whole number)"),
+        ("on:margin", "settings are written key=value,key=value, got 'margin'"),
+        ("off:patience=0", "parameter 'patience' must be 1 .. inf, got '0'"),
+    ],
+)
+def test_what_can_not_be_is_refused(text, says):
+    with pytest.raises(SlurmError) as refused:
+        Tolerance.of(text)
+    assert says in str(refused.value)
+
+
+def test_checks_are_some_intervals_apart(controller, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(guarding.time, "monotonic", lambda: clock[0])
+    guard, jobs = Guard(controller, Tolerance(base="fifo")), jobs_of(LENGTHS)
+    checks = []
+    monkeypatch.setattr(guard, "_check", lambda window: checks.append(clock[0]) or Guard._check(guard, window))
+    snapshot = snapshot_at(NOW, jobs, *reality(jobs, LENGTHS, longest_first))
+    for clock[0] in range(0, 1201, 60):
+        guard.seen(Outcome(Round(1, snapshot, None, snapshot.jobs), []))
+    assert checks == [0, 300, 600, 900, 1200]
 
 
 # ------------------------------------------------------------------------------------------- handing back
@@ -281,7 +323,7 @@ def test_as_good_and_nothing_happens(controller):
 
 
 def test_it_may_be_told_only_to_say_so(controller):
-    watched(controller, longest_first, acts=False)
+    watched(controller, longest_first, duty=Duty.WATCH)
     assert not controller.paused
     assert controller.client.said == []
     assert controller.journal.last_event("guard would") is not None
@@ -324,7 +366,7 @@ def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_
         lab.submit("--gres=gpu:m40:1", "--time=9", script="sleep 3")
     journal = tmp_path / "j.db"
     command = [sys.executable, "-m", "shunter", "slurm", "run", "-p", "ljf:estimate=limit", "--mode", "act"]
-    options = ["--guard-base", "fifo", "--guard-margin", "0", "--guard-slack", "2", "--guard-patience", "2"]
+    options = ["--guard", "on:base=fifo,margin=0,slack=2,patience=2"]
     with (tmp_path / "said").open("w") as said:
         process = subprocess.Popen(
             [*command, *options, "--interval", "1", "--poll", "0.5", "--journal", str(journal)],

@@ -20,7 +20,7 @@ from shunter.slurm.journal import DONE, Journal, JournalError
 from shunter.slurm.levers import Order
 from shunter.slurm.releasing import release
 from shunter.slurm.running import Settings, run
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 RUNNING = {"State": "RUNNING", "Reason": "None", "StartTime": "2026-01-05T08:10:00", "NodeList": "n0"}
 

@@ -13,12 +13,13 @@ from typer.testing import CliRunner
 from shunter import clusters, registry, runs, scenes
 from shunter.cli.main import app
 from shunter.errors import SlurmError, TraceError
+from shunter.slurm import importing
 from shunter.slurm import site as sites
 from shunter.slurm.importing import Sources, read_site
+from shunter.slurm.machines import machines_of
 from shunter.slurm.nodes import nodes, partitions
-from shunter.slurm.pools import pools
 from shunter.slurm.shows import records, seconds, settings
-from shunter.slurm.topology import racks
+from shunter.slurm.topology import Rack, racks
 from shunter.traces import read
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -139,9 +140,10 @@ def test_nodes_partitions_and_factors_become_a_cluster(release):
     assert cluster.vc_priority == {"gpu": 1.0, "old": 0.5}
     assert "1 nodes without GPUs are left out" in found.remarks
     assert "1 nodes are down or drained now; they count as usable" in found.remarks
+    tree = "" if release == "21.08" else "fair_tree=true,"  # that one has PriorityFlags=NO_FAIR_TREE
     assert found.site.policy == (
         "multifactor:age=10000,fairshare=50000,size=5000,partition=1000,qos=0,max_age=604800,decay=1.2096e+06,"
-        "favor_small=true,backfill=conservative,depth=50"
+        f"bill_gpu=0,bill_cpu=1,{tree}size_by=cpus,favor_small=true,period=300,backfill=conservative,depth=50"
     )
     registry.policy(found.site.policy)
 
@@ -152,7 +154,7 @@ def test_nodes_are_the_same_in_every_listing(listing):
     assert [dataclasses.replace(node, state="") for node in nodes((folder / listing).read_text())] == [
         dataclasses.replace(node, state="") for node in nodes((folder / "nodes.txt").read_text())
     ]
-    away = [node.name for node in nodes((folder / listing).read_text()) if node.away]
+    away = [node.name for node in nodes((folder / listing).read_text()) if not node.up]
     assert away == ["gpu04"]
 
 
@@ -188,7 +190,7 @@ def made(parts, kinds=("a", "a", "b", "b")):
         f"PartitionName={name}\n   Nodes={inside}\n   PriorityJobFactor=1 PriorityTier={tier}\n\n"
         for name, (inside, tier) in parts.items()
     )
-    return pools("made", nodes(told), partitions(listed), [])
+    return machines_of(nodes(told), partitions(listed), name="made")
 
 
 def test_partitions_on_the_same_nodes_are_one_pool_and_that_is_told():
@@ -203,6 +205,16 @@ def test_partitions_that_overlap_share_a_virtual_cluster_and_others_keep_theirs(
     assert found.vc == {"a": "a+both", "both": "a+both", "own": "own"}
     assert [(g.count, g.vc) for g in found.cluster.groups] == [(2, "a+both"), (2, "own")]
     assert any("a has 1: here its jobs may use all" in remark for remark in found.remarks)
+
+
+def test_nodes_are_numbered_rack_by_rack():
+    told = "".join(LAB.format(name=f"n{at}", kind=kind) for at, kind in enumerate("abaa", 1))
+    listed = [Rack("left", ("n4", "n2")), Rack("right", ("n1", "n3"))]
+    found = machines_of(nodes(told), racks=listed)
+    assert found.names == ("n4", "n1", "n3", "n2")
+    assert [(group.gpu_type, group.racks) for group in found.cluster.groups] == [("a", (1, 2)), ("b", (1,))]
+    assert [found.node_of(gpu) for gpu in (0, 3, 4, 11, 12)] == ["n4", "n4", "n1", "n3", "n2"]
+    assert found.remarks == ("1 racks hold nodes of several kinds: each kind counts as a rack of its own",)
 
 
 def test_a_partition_of_one_gpu_type_keeps_its_jobs_to_that_type():
@@ -234,15 +246,43 @@ def test_settings_may_come_from_slurm_conf():
     site = sites.of_config(
         settings(text + "PriorityMaxAge=1-0\nSchedulerType=sched/builtin\nPriorityWeightTRES=CPU=10,GRES/gpu=300\n")
     )
-    assert site.policy == "multifactor:age=500,fairshare=0,size=300,partition=0,qos=0,max_age=86400"
+    assert site.policy == "multifactor:age=500,fairshare=0,size=0,gpu=300,partition=0,qos=0,max_age=86400,period=300"
     assert sites.of_config(settings("PriorityType=priority/basic\n")).policy == "fifo:backfill=conservative,depth=50"
 
 
 def test_what_has_no_counterpart_is_told():
-    site = sites.of_config(settings("PriorityWeightQOS=5\nPriorityWeightFairShare=7\nPriorityFlags=MAX_TRES\n"))
-    assert [remark.partition(":")[2].split()[0] for remark in site.remarks] == [
-        "PriorityWeightQOS:", "fair", "PriorityFlags=MAX_TRES",
-    ]  # fmt: skip
+    text = "PriorityWeightQOS=5\nPriorityWeightFairShare=7\nPriorityFlags=MAX_TRES\n"
+    text += "AccountingStorageEnforce=associations\nPriorityUsageResetPeriod=WEEKLY\n"
+    told = ["PriorityWeightQOS:", "fair", "AccountingStorageEnforce", "PriorityUsageResetPeriod=WEEKLY:",
+            "PriorityFlags=MAX_TRES"]  # fmt: skip
+    site = sites.of_config(settings(text))
+    assert [remark.partition(":")[2].split()[0] for remark in site.remarks] == told
+
+
+@pytest.mark.parametrize(
+    ("billing", "expected"),
+    [
+        ("", "bill_gpu=0,bill_cpu=1"),
+        ("CPU=1.0,Mem=0.25G,GRES/gpu=16.0", "bill_gpu=16,bill_cpu=1,bill_mem=0.25"),
+        ("Mem=0.001,GRES/gpu=1", "bill_mem=1.024"),  # without a unit it is for a MiB
+        ("gres/gpu:a100=4,cpu=2", "bill_gpu=0,bill_cpu=2"),
+    ],
+)
+def test_what_counts_as_usage(billing, expected):
+    site = sites.Site(priority=sites.PriorityForm(fairshare=7, billing=billing, flags="NO_FAIR_TREE", period_s=60))
+    assert f"decay=604800,{expected},period=60," in site.policy
+    registry.policy(site.policy)
+
+
+@pytest.mark.parametrize(("second", "told"), [("CPU=1,GRES/gpu=8", False), ("CPU=2", True)])
+def test_partitions_that_bill_differently_are_told(second, told):
+    parts = partitions(
+        "PartitionName=a\n   TRESBillingWeights=CPU=1,GRES/gpu=8\nPartitionName=b\n   TRESBillingWeights=" + second
+    )
+    site = sites.Site(priority=sites.PriorityForm(fairshare=1, billing=parts[0].billing))
+    assert [remark.partition(";")[2] for remark in importing._billed(site, parts)] == [
+        " CPU=1,GRES/gpu=8 counts in all"
+    ] * told
 
 
 def test_a_weight_that_is_no_number_is_refused():

@@ -16,7 +16,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
 JOBS, KILLS = 200, 20

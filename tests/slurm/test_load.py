@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import resource
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,20 +19,24 @@ from shunter.slurm.running import Settings, run
 NO_TIME = Rhythm(0.0, 0.0)
 
 
-def rounds_of(name: str, waiting: int, rounds: int, tmp_path: Path) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=rounds)
-    run(policy(name), Recorded(waiting), tmp_path / "journal.db", settings, told=outcomes.append)
-    return outcomes
-
-
 @pytest.mark.parametrize("name", ["fifo", "sjf:backfill=easy", "wfp3", "multifactor"])
 def test_a_round_with_ten_thousand_waiting(name: str, tmp_path: Path) -> None:
-    """View, decide and plan in less than a second, with every priority new; the first one compiles."""
-    outcomes = rounds_of(name, 10_000, 8, tmp_path)
+    """View, decide and plan in less than a second, with every priority new; the first one compiles.
+
+    What counts is the processor's time, also that for writing the recording: others may be at work on this machine.
+    """
+    outcomes: list[Outcome] = []
+    used: list[float] = []
+
+    def told(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        used.append(time.process_time())
+
+    settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=8)
+    run(policy(name), Recorded(10_000), tmp_path / "journal.db", settings, told=told)
     assert len(outcomes[-1].round.ranking) == 10_000
     assert outcomes[-1].orders
-    assert min(outcome.round.took_s for outcome in outcomes[1:]) < 1.0
+    assert min(after - before for before, after in pairwise(used)) < 1.0
 
 
 def test_memory_stays_flat_over_a_thousand_rounds(tmp_path: Path) -> None:

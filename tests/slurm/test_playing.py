@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shunter.reproduce.slurm import design
-from shunter.reproduce.slurm.live import controlled, fresh_lab, play, warm_up
+from shunter.errors import SlurmError
+from shunter.reproduce.slurm import design, live
+from shunter.reproduce.slurm.live import controlled, fresh_lab, level, play, warm_up
 from shunter.slurm.lab import Lab
 
 LOSS = 0.15
@@ -29,6 +30,13 @@ def test_jobs_run_as_long_as_they_say_and_no_gpu_twice(lab):
 def test_how_long_a_gpu_stands_free_between_two_jobs(lab):
     lab.run("scontrol", "update", "nodename=m40-2", "state=drain", "reason=test")  # one M40, as in the experiment
     assert 0 < warm_up(lab) < 3
+
+
+def test_a_run_begins_with_a_period(lab_with_database, monkeypatch):
+    monkeypatch.setattr(live, "PERIOD_MIN", 0)
+    monkeypatch.setattr(live, "SLACK_S", 0.3)  # its own is 5 minutes
+    with pytest.raises(SlurmError, match="must compute priorities anew"):
+        level(lab_with_database)
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab, Nodes
 from shunter.slurm.levers import levers_from
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
 

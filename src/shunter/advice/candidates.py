@@ -87,10 +87,18 @@ def site_of(base: str) -> Site:
     )
     if not isinstance(policy, Multifactor):
         return Site(priority=PriorityForm(type="priority/basic"), scheduler=scheduler)
-    weights = {name: getattr(policy, name) for name in ("age", "fairshare", "size", "partition", "qos", "favor_small")}
-    return Site(
-        priority=PriorityForm(**weights, max_age_s=policy.max_age, half_life_s=policy.decay), scheduler=scheduler
+    same = ("age", "fairshare", "size", "partition", "qos", "favor_small", "size_by")
+    kept: dict[str, Any] = {name: getattr(policy, name) for name in same}
+    priority = PriorityForm(
+        **kept,
+        tres=f"gres/gpu={policy.gpu:g}" if policy.gpu else "",
+        max_age_s=policy.max_age,
+        half_life_s=policy.decay,
+        period_s=policy.period,
+        billing=f"CPU={policy.bill_cpu:g},Mem={policy.bill_mem:g}G,GRES/gpu={policy.bill_gpu:g}",
+        flags="" if policy.fair_tree else "NO_FAIR_TREE",
     )
+    return Site(priority=priority, scheduler=scheduler)
 
 
 def _one_place(scheduler: SchedulerForm) -> SchedulerForm:

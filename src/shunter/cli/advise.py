@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -14,13 +14,14 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     SeedOption,
+    WorkersOption,
+    answer,
     learn,
     note,
     policy_names,
-    print_json,
     progress,
-    show,
 )
+from shunter.cli.reports import check_page, write_page
 from shunter.errors import InputError, RunError
 
 if TYPE_CHECKING:
@@ -42,53 +43,65 @@ def _goals(incomplete: str) -> list[str]:
     return [goal for goal in ("wait", "users", "tail", "slowdown") if goal.startswith(incomplete)]
 
 
+HistoryArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits, or the folder of 'slurm import'.")
+]
+SiteOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
+]
+BaseOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--base", metavar="P", autocompletion=policy_names,
+        help="What is done now, as a policy; for a history that is not Slurm's.",
+    ),
+]  # fmt: skip
+DaysOption: TypeAlias = Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")]
+WarmupOption: TypeAlias = Annotated[
+    float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
+]
+GoalOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
+        help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
+    ),
+]  # fmt: skip
+PolicyOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
+]
+PreemptionOption: TypeAlias = Annotated[
+    bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
+]
+SlurmConfOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
+]
+OutputOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
+]
+
+
 def advise(  # noqa: PLR0913, PLR0917  one argument per option
-    history: Annotated[
-        str, typer.Argument(metavar="HISTORY", help="A trace with recorded waits, or the folder of 'slurm import'.")
-    ],
+    history: HistoryArgument,
     cluster: ClusterOption = None,
-    site: Annotated[
-        Path | None,
-        typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            "--base", metavar="P", autocompletion=policy_names,
-            help="What is done now, as a policy; for a history that is not Slurm's.",
-        ),
-    ] = None,
-    days: Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")] = 30,
-    warmup: Annotated[
-        float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
-    ] = 7,
-    goal: Annotated[
-        str,
-        typer.Option(
-            "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
-            help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
-        ),
-    ] = "wait",
-    policy: Annotated[
-        list[str] | None,
-        typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
-    ] = None,
-    preemption: Annotated[
-        bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
-    ] = False,
-    slurm_conf: Annotated[
-        Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
-    ] = None,
+    site: SiteOption = None,
+    base: BaseOption = None,
+    days: DaysOption = 30,
+    warmup: WarmupOption = 7,
+    goal: GoalOption = "wait",
+    policy: PolicyOption = None,
+    preemption: PreemptionOption = False,
+    slurm_conf: SlurmConfOption = None,
+    output: OutputOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
     seed: SeedOption = 0,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes; else one per core.")] = None,
+    workers: WorkersOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
-) -> None:  # fmt: skip
+) -> None:
     """Replay a history under what is done now, compare other policies and settings, and print the three best.
 
     First it says how far simulated waits are from recorded ones. Then, on the last days, it compares settings that
@@ -101,8 +114,10 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
 
     from shunter import scenes
     from shunter.advice import advising
+    from shunter.advice.page import advice_page
+    from shunter.advice.view import advice_view
 
-    file = _page_file(output, force)
+    check_page(output, force)
     text = _text(slurm_conf)
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
     advising.check(question)
@@ -111,18 +126,9 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
         note(remark)
     record, waits = _advice(history, scene, question, text)
-    if file is not None:
-        from shunter.advice.page import advice_page
-        from shunter.report.html.files import write_file
-
-        write_file(file, advice_page(record, *waits))
-        note(f"{file} (open it in a browser)", "report")
-    if json:
-        print_json(record)
-        return
-    from shunter.advice.view import advice_view
-
-    show(advice_view(record))
+    if output is not None:
+        write_page(output, advice_page(record, *waits), "report")
+    answer(record, advice_view, json)
 
 
 def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
@@ -131,14 +137,6 @@ def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
     if not jobs.is_file():
         return history, cluster
     return str(jobs), cluster or (str(machines) if machines.is_file() else None)
-
-
-def _page_file(output: Path | None, force: bool) -> Path | None:
-    from shunter.report.html.files import check_file
-
-    if output is not None:
-        check_file(output, force)
-    return output
 
 
 def _text(path: Path | None) -> str | None:
@@ -192,5 +190,5 @@ def _advice(history: str, scene: Scene, question: Question, conf: str | None) ->
     names = [row["policy"] for row in chosen]
     with progress("looking at the days before") as tell:
         before = advising.held_before(scene.trace, scene.cluster, question, window.begin, names, tell)
-    answer = telling.Answer(history, scene, question, found, window, rows, chosen, before)
-    return telling.record(answer, conf), telling.both_waits(scene.trace, simulated)
+    found_out = telling.Answer(history, scene, question, found, window, rows, chosen, before)
+    return telling.record(found_out, conf), telling.both_waits(scene.trace, simulated)

@@ -20,16 +20,15 @@ from shunter.cli.console import (
     SeedOption,
     SinceOption,
     UntilOption,
-    check_decisions,
+    WorkersOption,
+    answer,
     learn,
     note,
     policy_names,
-    print_json,
     progress,
     say_about,
-    show,
 )
-from shunter.cli.reports import ReportOption, write_report
+from shunter.cli.reports import ReportOption, check_places, write_report
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -54,7 +53,9 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
             help="name or name:key=value,...; once per policy. The first is what the others are compared with.",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", help="Runs of each: other seeds and arrivals.")] = 1,
+    repeat: Annotated[
+        int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each: other seeds and arrivals.")
+    ] = 1,
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
     report: ReportOption = None,
@@ -68,7 +69,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
-    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="Processes. [one per core]")] = None,
+    workers: WorkersOption = None,
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
 
@@ -79,21 +80,11 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
-    if repeat < 1:
-        raise RunError(f"--repeat must be >= 1, got {repeat}")
-    if workers is not None and workers < 1:
-        raise RunError(f"--workers must be >= 1, got {workers}")
-    if force and out is None and report is None:
-        raise RunError("--force replaces the folder of --out or the file of --report; give one of these")
-    check_decisions(decisions, out, report)
+    check_places(force, decisions, out, report)
 
     from shunter import comparison, folders, scenes
-    from shunter.report.html.files import check_file
+    from shunter.report.tables import comparison_view
 
-    if out is not None:
-        folders.check_folder(out, force)
-    if report is not None:
-        check_file(report, force)
     must_fit, choices = policy if drop_unfit else (), (network or "", contention, since or "", until or "")
     scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(scene, cluster, policy)
@@ -110,9 +101,4 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
     if report is not None:
         write_report(report, kept, found.policies)
-    if json:
-        print_json(found.as_dict())
-        return
-    from shunter.report.tables import comparison_view
-
-    show(comparison_view(found.policies))
+    answer(found.as_dict(), lambda _: comparison_view(found.policies), json)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from shunter.model import Trace
     from shunter.scenes import Scene
 
+T = TypeVar("T")
 WIDTH = 100  # columns that a table may take
 PATIENCE_S = 2  # what takes longer gets a progress bar
 
@@ -42,6 +43,14 @@ def print_json(what: Any) -> None:
     sys.stdout.write(json.dumps(what, indent=2) + "\n")
 
 
+def answer(found: T, view: Callable[[T], RenderableType], json: bool) -> None:
+    """Print a result: as it is, for scripts, or as it is viewed, for people."""
+    if json:
+        print_json(found)
+    else:
+        show(view(found))
+
+
 def check_free(out: Path, force: bool) -> None:
     """Refuse to write over something, or where there is no folder, before any work is done."""
     if not out.parent.is_dir():
@@ -57,12 +66,6 @@ def check_trace_file(out: Path, force: bool) -> None:
     from shunter.traces.writing import writer_of
 
     writer_of(out)
-
-
-def check_decisions(decisions: bool, out: Path | None, report: Path | None) -> None:
-    """Refuse to keep why jobs waited where nothing is kept."""
-    if decisions and out is None and report is None:
-        raise InputError("--decisions keeps why jobs waited in the folder of --out; give that too")
 
 
 def note(text: str, label: str = "note", style: str = "bold") -> None:
@@ -126,6 +129,9 @@ ClusterOption: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", "-c", metavar="C", help=_CLUSTER, autocompletion=cluster_names)
 ]
 SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
+WorkersOption: TypeAlias = Annotated[
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; else one per core.")
+]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 ZoneOption: TypeAlias = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shunter.cli.console import JsonOption, SeedOption, note, print_json, progress, show
-from shunter.cli.reports import ReportOption, write_report
+from shunter.cli.reports import ReportOption, check_page, write_report
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -32,10 +32,8 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     only if --report names one.
     """
     from shunter import comparison, folders, scenes
-    from shunter.report.html.files import check_file
 
-    if report is not None:
-        check_file(report, force=False)
+    check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
         note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes some seconds", "demo")

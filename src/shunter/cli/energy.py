@@ -16,14 +16,13 @@ from shunter.cli.console import (
     FormatOption,
     JsonOption,
     SeedOption,
+    answer,
     note,
     policy_names,
-    print_json,
     progress,
     say_about,
-    show,
 )
-from shunter.cli.reports import ReportOption, write_report
+from shunter.cli.reports import ReportOption, check_page, write_page, write_report
 from shunter.errors import EnergyError, did_you_mean
 
 if TYPE_CHECKING:
@@ -104,10 +103,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     """Let idle nodes sleep (Helios' CES): nodes asleep, wake-ups, delayed jobs and kWh, before and after."""
     from shunter.energy.series import recognises
 
-    if report is not None:
-        from shunter.report.html.files import check_file
-
-        check_file(report, force)
+    check_page(report, force)
     chosen = _chosen(preset, settings or [], (test_from, test_until))
     kinds = forecast or ["lightgbm"]
     if recognises(Path(source)):
@@ -182,6 +178,7 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | Non
     from shunter.energy import series as node_series
     from shunter.energy.saving import saving
     from shunter.report.energy import of_course
+    from shunter.report.energy_view import series_view
 
     series = node_series.read(path)
     _say_gaps(series)
@@ -200,16 +197,9 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | Non
     record |= {"before": of_course(awake, chosen.power), "after": after}
     if report is not None:
         from shunter.report.html.energy import series_page
-        from shunter.report.html.files import write_file
 
-        write_file(report, series_page(savings, record))
-        note(f"{report} (open it in a browser)", "report")
-    if json:
-        print_json(record)
-        return
-    from shunter.report.energy_view import series_view
-
-    show(series_view(record))
+        write_page(report, series_page(savings, record), "report")
+    answer(record, series_view, json)
 
 
 def _say_gaps(series: NodeSeries) -> None:
@@ -225,6 +215,7 @@ def _trace(
     scene: Scene, policy: str, forecast: str, chosen: Chosen, seed: int, report: Path | None, json: bool
 ) -> None:
     from shunter import runs
+    from shunter.report.energy_view import trace_view
 
     begin = int(scene.trace.submit[0])
     first, last = _times(chosen, f"trace '{scene.trace.name}'", begin)
@@ -247,12 +238,7 @@ def _trace(
     record |= {"after": _numbers(results[1], span, chosen.power)}
     if report is not None:
         write_report(report, [result.kept for result in results])
-    if json:
-        print_json(record)
-        return
-    from shunter.report.energy_view import trace_view
-
-    show(trace_view(record))
+    answer(record, trace_view, json)
 
 
 def _waking(cluster: Cluster, wake: float) -> Cluster:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.console import JsonOption, print_json, show
+from shunter.cli.console import JsonOption, answer
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -39,13 +39,6 @@ def explain(
     kept = folders.load(run)
     if job is not None:
         row = why.find(kept, job)
-        if json:
-            print_json(why.as_dicts(kept, row))
-        else:
-            show(explain_tables.job_view(kept, row))
-        return
-    found = explain_tables.longest(kept, top or 20)
-    if json:
-        print_json(found)
+        answer(why.as_dicts(kept, row), lambda _: explain_tables.job_view(kept, row), json)
     else:
-        show(explain_tables.longest_view(found))
+        answer(explain_tables.longest(kept, top or 20), explain_tables.longest_view, json)

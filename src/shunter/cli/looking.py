@@ -15,11 +15,10 @@ from shunter.cli.console import (
     OnBadRowOption,
     TraceArgument,
     ZoneOption,
-    note,
-    print_json,
+    answer,
     read,
-    show,
 )
+from shunter.cli.reports import check_page, write_page
 from shunter.errors import RunError
 
 DESCRIBE_EXAMPLES = """Examples:
@@ -60,10 +59,9 @@ def describe(
     from shunter import clusters
     from shunter.report.describe import describe as described
     from shunter.report.hours import zone_of
-    from shunter.report.html.files import check_file, write_file
+    from shunter.report.trace_view import describe_view
 
-    if html is not None:
-        check_file(html, force)
+    check_page(html, force)
     zone = zone_of(timezone)
     found = read(trace, format, on_bad_row)
     machines = clusters.load(cluster, found) if cluster else None
@@ -72,14 +70,8 @@ def describe(
         from shunter.report.html.trace_page import trace_page
         from shunter.report.quality import validate as validated
 
-        write_file(html, trace_page(found, about, validated(found, machines)))
-        note(f"{html} (open it in a browser)", "page")
-    if json:
-        print_json(about)
-        return
-    from shunter.report.trace_view import describe_view
-
-    show(describe_view(about))
+        write_page(html, trace_page(found, about, validated(found, machines)))
+    answer(about, describe_view, json)
 
 
 def validate(
@@ -97,15 +89,12 @@ def validate(
     """
     from shunter import clusters
     from shunter.report.quality import validate as validated
+    from shunter.report.quality_view import validate_view
 
     found = read(trace, format, on_bad_row)
     findings = validated(found, clusters.load(cluster, found) if cluster else None)
-    if json:
-        listed = [finding.as_dict() for finding in findings]
-        print_json({"trace": found.name, "digest": found.digest, "jobs": len(found), "findings": listed})
-    else:
-        from shunter.report.quality_view import validate_view
-
-        show(validate_view(found.name, len(found), findings))
+    listed = [finding.as_dict() for finding in findings]
+    record = {"trace": found.name, "digest": found.digest, "jobs": len(found), "findings": listed}
+    answer(record, lambda _: validate_view(found.name, len(found), findings), json)
     if strict and any(finding.severity != "info" for finding in findings):
         raise typer.Exit(1)

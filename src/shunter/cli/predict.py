@@ -13,6 +13,7 @@ from shunter.cli.console import (
     JsonOption,
     OnBadRowOption,
     TraceArgument,
+    answer,
     check_free,
     note,
     print_json,
@@ -20,6 +21,7 @@ from shunter.cli.console import (
     read,
     show,
 )
+from shunter.cli.reports import check_page, write_page
 from shunter.errors import ModelError
 
 if TYPE_CHECKING:
@@ -128,10 +130,7 @@ def evaluate(
         "refit": refit,
         "models": rows,
     }
-    if json:
-        print_json(record)
-    else:
-        show(eval_view(record))
+    answer(record, eval_view, json)
 
 
 @app.command("fit", epilog=FIT_EXAMPLES)
@@ -179,12 +178,10 @@ def explain(
     from shunter.predictors import storing
     from shunter.predictors.explaining import reasons, shapes
     from shunter.predictors.fitted import Fitted as Duration
-    from shunter.report.html.files import check_file, write_file
 
     if (job is None) != (trace is None):
         raise ModelError("JOB and --trace go together: which job, and of which trace")
-    if html is not None:
-        check_file(html, force)
+    check_page(html, force)
     fitted = storing.load(file)
     if not isinstance(fitted, Duration):
         raise ModelError(f"{file}: is a model of submissions, not of run times; give one of 'shunter predict fit'")
@@ -194,8 +191,7 @@ def explain(
     if html is not None:
         from shunter.report.html.model_page import model_page
 
-        write_file(html, model_page(fitted, shapes(fitted), why))
-        note(f"{html} (open it in a browser)", "page")
+        write_page(html, model_page(fitted, shapes(fitted), why))
     _tell(fitted, why, json)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, check_free, note, print_json, show
+from shunter.cli.console import ForceOption, JsonOption, answer, check_free, note, print_json, show
 from shunter.errors import SharingError
 
 if TYPE_CHECKING:
@@ -105,11 +105,7 @@ def show_tables(
     tree = score.of_folder(folder, found) if folder else score.shipped_tree()
     if drawing is not None:
         _draw(tree, drawing)
-    told = record(found, tree)
-    if json:
-        print_json(told)
-    else:
-        show(view(told))
+    answer(record(found, tree), view, json)
 
 
 def _check_drawing(file: Path, force: bool) -> None:

@@ -1,4 +1,4 @@
-"""What ``--report`` does, for every command that has it."""
+"""Where results are kept: checked before any work is done, and told when they are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from shunter.cli.console import note, progress
+from shunter.cli.console import check_free, note, progress
+from shunter.errors import RunError
 
 if TYPE_CHECKING:
     from shunter.folders import Run
@@ -18,12 +19,42 @@ ReportOption: TypeAlias = Annotated[
 ]
 
 
+def check_page(file: Path | None, force: bool) -> None:
+    """Refuse a place where a page can't be written."""
+    if file is not None:
+        from shunter.report.html.files import check_file
+
+        check_file(file, force)
+
+
+def check_places(force: bool, decisions: bool, out: Path | None, report: Path | None, *files: Path | None) -> None:
+    """Refuse places where nothing can be kept, and options that are about none."""
+    given = [file for file in files if file is not None]
+    if force and out is None and report is None and not given:
+        raise RunError("--force replaces what --out, --report and the like name; give one of these")
+    if decisions and out is None and report is None:
+        raise RunError("--decisions keeps why jobs waited in the folder of --out; give that too")
+    if out is not None:
+        from shunter.folders import check_folder
+
+        check_folder(out, force)
+    check_page(report, force)
+    for file in given:
+        check_free(file, force)
+
+
+def write_page(file: Path, page: str, label: str = "page") -> None:
+    """Write a page, and say where it is."""
+    from shunter.report.html.files import write_file
+
+    write_file(file, page)
+    note(f"{file} (open it in a browser)", label)
+
+
 def write_report(file: Path, runs: Sequence[Run], rows: Sequence[dict[str, Any]] = ()) -> None:
     """Make the report of runs, and say where it is."""
-    from shunter.report.html.files import write_file
     from shunter.report.html.report import report
 
     with progress("making the report") as tell:
         page = report(runs, rows, tell)
-    write_file(file, page)
-    note(f"{file} (open it in a browser)", "report")
+    write_page(file, page, "report")

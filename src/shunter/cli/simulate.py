@@ -20,20 +20,18 @@ from shunter.cli.console import (
     OnBadRowOption,
     SinceOption,
     UntilOption,
-    check_decisions,
-    check_free,
+    answer,
     learn,
     policy_names,
-    print_json,
     progress,
     say_about,
-    show,
 )
-from shunter.cli.reports import ReportOption, write_report
+from shunter.cli.reports import ReportOption, check_places, write_report
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
     from shunter.experiment import Experiment
+    from shunter.runs import Result
 
 EXAMPLES = """Examples:
 
@@ -87,30 +85,17 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
 ) -> None:
     """Run one policy on one trace and show what came out."""
-    if policies and len(policies) > 1:
-        raise RunError(f"simulate runs one policy, got {', '.join(policies)}; use shunter compare for several")
-    policy = policies[0] if policies else None
-    given = {"policy": policy, "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
+    given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
     given |= {"contention": contention or None, "since": since, "until": until}
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
-    files = [file for file in (batsim_csv, swf) if file is not None]
-    if force and out is None and report is None and not files:
-        raise RunError("--force replaces what --out, --report and the like name; give one of these")
-    check_decisions(decisions, out, report)
+    check_places(force, decisions, out, report, batsim_csv, swf)
 
-    from shunter import folders, runs, scenes, traces
-    from shunter.report import batsim
-    from shunter.report.html.files import check_file
+    from shunter import runs, scenes
+    from shunter.report.tables import summary_view
 
-    if out is not None:
-        folders.check_folder(out, force)
-    if report is not None:
-        check_file(report, force)
-    for file in files:
-        check_free(file, force)
     scene = scenes.recorded_scene(record)
     say_about(scene, record.cluster.text, [record.policy])
     learn(scene, [record.policy])
@@ -122,16 +107,25 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         result.save(out, force)
     if report is not None:
         write_report(report, [result.kept])
+    _export(result, batsim_csv, swf)
+    answer(result.summary, summary_view, json)
+
+
+def _only(policies: list[str] | None) -> str | None:
+    if policies and len(policies) > 1:
+        raise RunError(f"simulate runs one policy, got {', '.join(policies)}; use shunter compare for several")
+    return policies[0] if policies else None
+
+
+def _export(result: Result, batsim_csv: Path | None, swf: Path | None) -> None:
+    """The jobs as others write them."""
+    from shunter import traces
+    from shunter.report import batsim
+
     if batsim_csv is not None:
         batsim.write(result.kept, batsim_csv)
     if swf is not None:
         traces.write(result.recorded, swf)
-    if json:
-        print_json(result.summary)
-        return
-    from shunter.report.tables import summary_view
-
-    show(summary_view(result.summary))
 
 
 def _experiment(trace: str, given: dict[str, object], settings: list[str]) -> Experiment:

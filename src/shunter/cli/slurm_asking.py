@@ -133,7 +133,7 @@ def record(
     check_free(out, force)
 
     from shunter.slurm.client import Client
-    from shunter.slurm.snapshot import Watcher
+    from shunter.slurm.watcher import Watcher
 
     present = Watcher(Client()).snapshot()
     present.save(out)

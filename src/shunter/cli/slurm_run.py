@@ -9,20 +9,22 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from shunter.cli.console import JsonOption, note, policy_names, print_json
+from shunter.cli import slurm_options as given
+from shunter.cli.console import JsonOption, note, print_json
 from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
     from shunter.errors import SlurmError
-    from shunter.slurm.controller import Outcome
+    from shunter.slurm.client import Client
+    from shunter.slurm.controller import Mode, Outcome
+    from shunter.slurm.metrics import Metrics
 
 T = TypeVar("T")
 MOST_TOLD = 10  # of what can't be read, in one round
-GUARDS = ("on", "watch", "off")
 EXAMPLES = """Examples:
 
 shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
@@ -31,55 +33,31 @@ shunter slurm run --policy sjf:backfill=easy --mode dry-run --rounds 1   # the e
 
 shunter slurm run --policy wfp3 --mode act --exclude-partition urgent --max-changes 20
 
+shunter slurm run --policy sjf --mode act --guard watch:margin=0.1,patience=3   # it only notes that jobs wait longer
+
 shunter slurm release                               # undo everything, and give the jobs back to Slurm
 """
 
 
 def run(  # noqa: PLR0913, PLR0917  one argument per option
-    policy: Annotated[
-        str, typer.Option("--policy", "-p", metavar="P", help="Who orders the queue.", autocompletion=policy_names)
-    ],
-    mode: Annotated[
-        str, typer.Option(metavar="watch|dry-run|act", help="Say it, print the commands, or run them.")
-    ] = "watch",
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two rounds.")] = 60.0,
-    poll: Annotated[float, typer.Option(min=0.2, help="Least seconds between two questions to Slurm.")] = 5.0,
-    levers: Annotated[
-        str, typer.Option(metavar="L,L", help="nice, or priority; pin, requeue and shard when added.")
-    ] = "nice",
-    max_changes: Annotated[int, typer.Option(min=1, help="Jobs changed in one round, at most.")] = 100,
-    lift: Annotated[
-        int, typer.Option(min=1, help="So far above the highest priority of the queue a job may be put.")
-    ] = 10_000,
-    exclude_user: Annotated[
-        list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")
-    ] = None,
-    exclude_partition: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave this partition to Slurm.")
-    ] = None,
-    exclude_qos: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Leave jobs of this QOS to Slurm.")
-    ] = None,
-    history: Annotated[Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")] = None,
+    policy: given.PolicyOption,
+    mode: given.ModeOption = "watch",
+    interval: given.IntervalOption = 60.0,
+    poll: given.PollOption = 5.0,
+    levers: given.LeversOption = "nice",
+    max_changes: given.MaxChangesOption = 100,
+    lift: given.LiftOption = 10_000,
+    exclude_user: given.ExcludeUserOption = None,
+    exclude_partition: given.ExcludePartitionOption = None,
+    exclude_qos: given.ExcludeQosOption = None,
+    history: given.HistoryOption = None,
     journal: JournalOption = JOURNAL,
-    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many rounds; 0: never.")] = 0,
-    metrics_port: Annotated[
-        int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics for Prometheus there.")
-    ] = None,
-    metrics_host: Annotated[str, typer.Option(metavar="HOST", help="On this address.")] = "127.0.0.1",
-    audit_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
-    ] = None,
-    guard: Annotated[
-        str, typer.Option(metavar="on|watch|off", help="Hand the jobs back if they wait longer than without us.")
-    ] = "on",
-    guard_base: Annotated[
-        str, typer.Option(metavar="P", help="What they would have without us; else what Slurm's configuration says.")
-    ] = "",
-    guard_margin: Annotated[float, typer.Option(min=0, help="So much longer, as a share, they may wait.")] = 0.2,
-    guard_slack: Annotated[float, typer.Option(min=0, help="And so many seconds.")] = 60.0,
-    guard_patience: Annotated[int, typer.Option(min=1, help="Checks in a row; one every five intervals.")] = 6,
-    resume: Annotated[bool, typer.Option("--resume", help="Act again after the guard has handed jobs back.")] = False,
+    rounds: given.RoundsOption = 0,
+    metrics_port: given.MetricsPortOption = None,
+    metrics_host: given.MetricsHostOption = "127.0.0.1",
+    audit_log: given.AuditLogOption = None,
+    guard: given.GuardOption = "on",
+    resume: given.ResumeOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
@@ -87,58 +65,70 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     It begins in mode [bold]watch[/bold] and changes nothing until told to [bold]act[/bold]. It never cancels a job;
     when it stops, Slurm goes on by its own rules. See docs/operating.md.
     """
-    from shunter.errors import SlurmError, did_you_mean
+    from shunter import traces
     from shunter.registry import policy as policy_named
-    from shunter.slurm.audit import AuditLog
+    from shunter.slurm import running
     from shunter.slurm.backend import Rhythm, Scope
     from shunter.slurm.client import Client
-    from shunter.slurm.controller import Bounds, Mode
-    from shunter.slurm.exposition import Server
+    from shunter.slurm.controller import Bounds
     from shunter.slurm.guard import Tolerance
     from shunter.slurm.levers import levers_from
-    from shunter.slurm.metrics import Metrics
-    from shunter.slurm.running import Settings
-    from shunter.slurm.running import run as control
 
-    if mode not in tuple(Mode):
-        raise SlurmError(f"there is no mode '{mode}'; {did_you_mean(mode, Mode)}")
-    if guard not in GUARDS:
-        raise SlurmError(f"--guard must be {', '.join(GUARDS)}, got '{guard}'; {did_you_mean(guard, GUARDS)}")
-    settings = Settings(
-        Mode(mode),
+    settings = running.Settings(
+        _mode(mode),
         Rhythm(interval, min(poll, interval)),
-        Scope(frozenset(exclude_user or ()), frozenset(exclude_partition or ()), frozenset(exclude_qos or ())),
+        Scope(*(frozenset(names or ()) for names in (exclude_user, exclude_partition, exclude_qos))),
         levers_from(levers),
         Bounds(max_changes, lift=lift),
         rounds,
-        None
-        if guard == "off"
-        else Tolerance(guard_margin, guard_slack, 5 * interval, guard_patience, guard == "on", guard_base),
+        Tolerance.of(guard),
         resume,
     )
-    from shunter import traces
-
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     past = traces.read(history) if history is not None else None
-    client, followers, aways = Client(), [_tell_json if json else _teller(mode)], [_tell_away]
+    client, tell = Client(), [_tell_json if json else _teller(mode)]
     with ExitStack() as stack:
+        aways = [_tell_away]
         if metrics_port is not None:
-            numbers = Metrics(client)
-            server = Server(metrics_host, metrics_port, numbers.text)
-            stack.callback(server.close)
-            note(f"http://{metrics_host}:{server.port}/metrics", "metrics")
-            followers.append(numbers.seen)
+            numbers = _served(stack, client, metrics_host, metrics_port)
+            tell.append(numbers.seen)
             aways.append(numbers.away)
         if audit_log is not None:
-            log = AuditLog(audit_log, journal)
-            stack.callback(log.close)
-            followers.append(log.seen)
-        control(
-            policy_named(policy), client, journal, settings, stop=stop, history=past,
-            told=_each(followers), away=_each(aways),
-        )  # fmt: skip
+            tell.append(_audited(stack, audit_log, journal))
+        told, away = _each(tell), _each(aways)
+        running.run(policy_named(policy), client, journal, settings, stop=stop, history=past, told=told, away=away)
+
+
+def _mode(text: str) -> Mode:
+    from shunter.errors import SlurmError, did_you_mean
+    from shunter.slurm.controller import Mode
+
+    if text not in tuple(Mode):
+        raise SlurmError(f"there is no mode '{text}'; {did_you_mean(text, Mode)}")
+    return Mode(text)
+
+
+def _served(stack: ExitStack, client: Client, host: str, port: int) -> Metrics:
+    """Numbers for Prometheus, served as long as the stack stands."""
+    from shunter.slurm.exposition import Server
+    from shunter.slurm.metrics import Metrics
+
+    numbers = Metrics(client)
+    server = Server(host, port, numbers.text)
+    stack.callback(server.close)
+    note(f"http://{host}:{server.port}/metrics", "metrics")
+    return numbers
+
+
+def _audited(stack: ExitStack, file: Path, journal: Path) -> Callable[[Outcome], None]:
+    """Every change in a file, kept open as long as the stack stands."""
+    from shunter.slurm.audit import AuditLog
+
+    log = AuditLog(file, journal)
+    stack.callback(log.close)
+    return log.seen
 
 
 def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
@@ -211,7 +201,7 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     from shunter.slurm.client import Client
     from shunter.slurm.journal import Journal
     from shunter.slurm.releasing import release as give_back
-    from shunter.slurm.snapshot import Watcher
+    from shunter.slurm.watcher import Watcher
 
     check_journal(journal)
     book, client = Journal(journal), Client()

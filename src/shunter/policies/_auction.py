@@ -22,19 +22,8 @@ from shunter.policies._fairness import (
     meet,
     rho_of_waiting,
 )
-from shunter.policies._offers import (
-    AGAIN,
-    BETTER,
-    LEASE,
-    RENEWAL,
-    SEEN,
-    Offers,
-    OfferTools,
-    collect_ended,
-    room_at,
-    should_go,
-    still_free,
-)
+from shunter.policies._leases import collect_ended, should_go, still_free
+from shunter.policies._offers import AGAIN, BETTER, LEASE, RENEWAL, SEEN, Offers, OfferTools, room_at
 from shunter.policies._placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
 from shunter.policies._preempting import lift
 from shunter.policies._queue import FRESH, SHARES, Queue, any_gpu_free, remove, take_in

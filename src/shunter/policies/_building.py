@@ -28,6 +28,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
     pools = pools_of(world, first_member)
     counts = np.bincount(class_of, minlength=classes)
     users = max(int(world.jobs[w.USER].max(initial=0)) + 1, 1)
+    _, ranks = policy.counting()
     estimate = np.zeros(n, np.int64)
     if view.truth is not None:
         estimate[:] = np.maximum(view.truth, 1) if policy.estimate == "oracle" else noisy(view)
@@ -42,6 +43,8 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         estimate=estimate,
         due=np.zeros(n, np.int64),
         class_of=class_of,
+        part=policy.sizes(view, cluster, first_member),
+        cost=policy.costs(view, first_member),
         members=np.zeros(n, np.int64),
         at=np.full(n, -1, np.int64),
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
@@ -52,8 +55,9 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         head=np.full(int(pools.max(initial=0)) + 1, -1, np.int64),
         shadow=np.full((2, int(pools.max(initial=0)) + 1), -1, np.int64),
         upset=np.zeros(int(pools.max(initial=0)) + 1, np.int64),
-        users=np.zeros((6, users)),
+        users=np.zeros((q.USER_ROWS, users)),
         total=np.zeros(1),
+        standing=np.arange(users if ranks else 0),
         sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
@@ -76,11 +80,13 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     """The queue's settings as numbers."""
     settings = np.zeros(q.SETTINGS_SIZE, np.int64)
     settings[q.TOGETHER] = getattr(policy, "placement", "") in placers.TOGETHER
-    settings[q.STRICT] = policy.blocking == "strict"
+    settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
     settings[q.PREEMPTIVE] = policy.preemptive
-    settings[q.VARYING] = policy.varying
-    settings[q.AGEING] = policy.ageing
+    period, ranks = policy.counting()
+    settings[q.PERIOD], settings[q.RANKS], settings[q.COUNTED_AT] = round(period * 1000), ranks, -w.NEVER
+    settings[q.VARYING] = policy.varying and not period
+    settings[q.AGEING] = policy.ageing and not period
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
@@ -125,6 +131,7 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
         room(gpus),
         room(running),
         room(running),
+        np.full((4, running + 1), -1, np.int64),
     )
 
 

@@ -9,6 +9,7 @@ from shunter.compiled import copy_into, kernel
 from shunter.policies._placing import (
     add_start,
     as_it_is,
+    choose_share,
     copy_to_paper,
     find_gpus,
     held,
@@ -18,7 +19,7 @@ from shunter.policies._placing import (
     put_on_paper,
     within_limits,
 )
-from shunter.policies._queue import TOGETHER, Paper, Parts, Queue, ahead, first_of, top
+from shunter.policies._queue import L_GPU, L_JOB, TOGETHER, Paper, Parts, Queue, Scratch, ahead, first_of, top
 from shunter.world import I64, Decision, World
 
 
@@ -64,26 +65,37 @@ def sink_end(ends: I64, jobs: I64, at: int, count: int) -> None:
 
 
 @kernel
+def add_end(scratch: Scratch, count: int, end: int, job: int) -> int:
+    """Note when a job ends, one more than ``count``; returns how many."""
+    scratch.ends[count], scratch.jobs[count] = end, job
+    return count + 1
+
+
+@kernel
+def order_ends(scratch: Scratch, count: int) -> None:
+    """Make a heap of the ends that are noted."""
+    for at in range(count // 2 - 1, -1, -1):
+        sink_end(scratch.ends, scratch.jobs, at, count)
+
+
+@kernel
 def heap_of_ends(world: World, queue: Queue, job: int) -> int:
     """Make a heap of the jobs that run where ``job`` may, by expected end; returns how many."""
     scratch, count = queue.scratch, 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
         if in_the_way(world, job, other):
-            scratch.ends[count] = expected_end(world, queue, other)
-            scratch.jobs[count] = other
-            count += 1
-    for at in range(count // 2 - 1, -1, -1):
-        sink_end(scratch.ends, scratch.jobs, at, count)
+            count = add_end(scratch, count, expected_end(world, queue, other), other)
+    order_ends(scratch, count)
     return count
 
 
 @kernel
-def fits_on_paper(world: World, queue: Queue, parts: Parts, job: int) -> bool:
-    """Whether the job has a place in the paper state."""
+def fits_on(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) -> bool:
+    """Whether the job has a place if this is free."""
     if world.jobs[w.SHARE, job] < 1000:
-        return find_gpus(world, queue, parts, on_paper(queue.scratch), job) > 0
-    return bool(parts.choose(world, queue, parts.place, on_paper(queue.scratch), job) > 0)
+        return choose_share(world, queue, parts, paper, job) > 0
+    return bool(parts.choose(world, queue, parts.place, paper, job) > 0)
 
 
 @kernel
@@ -108,25 +120,52 @@ def any_has_room(world: World, paper: Paper, job: int, gpu_ids: I64) -> bool:
 
 
 @kernel
-def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
-    """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
-    scratch = queue.scratch
+def take_off(world: World, scratch: Scratch, job: int) -> int:
+    """Take a job off the paper, from the GPUs that it was laid on or else holds; returns how many."""
+    laid, count, at = scratch.laid, 0, 0
+    while laid[L_JOB, at] >= 0:
+        if laid[L_JOB, at] == job:
+            scratch.gpu_ids[count] = laid[L_GPU, at]
+            count += 1
+        at += 1
+    if count == 0:
+        count = held(world, job, scratch.gpu_ids)
+    put_on_paper(world, on_paper(scratch), job, scratch.gpu_ids[:count], -1)
+    return count
+
+
+@kernel
+def room_comes(world: World, queue: Queue, parts: Parts, scratch: Scratch, head: int, count: int) -> int:
+    """Take those that end off the paper, the first ones first, until ``head`` fits: the time of that, or NEVER."""
     ends, jobs = scratch.ends, scratch.jobs
-    count = heap_of_ends(world, queue, head)
-    copy_to_paper(world, on_paper(scratch))
     one_node = needs_one_node(world, queue, head)
     while count > 0:
         time, room = ends[0], not one_node
         while count > 0 and ends[0] == time:
-            gpus = held(world, jobs[0], scratch.gpu_ids)
-            put_on_paper(world, on_paper(scratch), jobs[0], scratch.gpu_ids[:gpus], -1)
+            gpus = take_off(world, scratch, jobs[0])
             room = room or any_has_room(world, on_paper(scratch), head, scratch.gpu_ids[:gpus])
             count -= 1
             ends[0], jobs[0] = ends[count], jobs[count]
             sink_end(ends, jobs, 0, count)
-        if room and fits_on_paper(world, queue, parts, head):
+        if room and fits_on(world, queue, parts, on_paper(scratch), head):
             return int(time)
-    return w.NEVER
+    return int(w.NEVER)
+
+
+@kernel
+def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
+    """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
+    copy_to_paper(world, on_paper(queue.scratch))
+    return room_comes(world, queue, parts, queue.scratch, head, heap_of_ends(world, queue, head))
+
+
+@kernel
+def still_fits(world: World, queue: Queue, parts: Parts, paper: Paper, head: int, job: int, gpu_ids: I64) -> bool:
+    """Whether ``head`` fits on paper with another job on these GPUs."""
+    put_on_paper(world, paper, job, gpu_ids, +1)
+    fits = fits_on(world, queue, parts, paper, head)
+    put_on_paper(world, paper, job, gpu_ids, -1)
+    return fits
 
 
 @kernel
@@ -151,11 +190,8 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         chosen = scratch.other_ids[:gpus]
         copy_into(chosen, scratch.gpu_ids)
         longest = w.NEVER
-        if shadow != w.NEVER:
-            put_on_paper(world, on_paper(scratch), job, chosen, +1)
-            if not fits_on_paper(world, queue, parts, head):
-                longest = shadow - world.clock[w.NOW]
-            put_on_paper(world, on_paper(scratch), job, chosen, -1)
+        if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
+            longest = shadow - world.clock[w.NOW]
         found = first_of(world, queue, parts, cls, head, longest, slowest(world, chosen))
         if found >= 0 and (best < 0 or ahead(queue, found, best)):
             best = found

@@ -15,7 +15,8 @@ from shunter.policies._gandiva_moves import (
     partner_of,
 )
 from shunter.policies._gandiva_turns import line_up, pair_up, part_bad_pairs, take_turns
-from shunter.policies._offers import WAKE, Offers, OfferTools, catch_up, leases_end, start_waiting
+from shunter.policies._leases import catch_up, leases_end, start_waiting
+from shunter.policies._offers import WAKE, Offers, OfferTools
 from shunter.policies._placing import (
     add_other,
     add_placed,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies._offers import SETTINGS_SIZE, Offers, OfferTools, next_taker
+from shunter.policies._leases import next_taker
+from shunter.policies._offers import SETTINGS_SIZE, Offers, OfferTools
 from shunter.policies._placing import add_placed, as_it_is, collect
 from shunter.policies._queue import Paper, ahead, any_gpu_free, key_at
 from shunter.policies._tiers import lay_out, room_below, tier_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies._gandiva_moves import JUDGED, PAIRED, TURNED, as_asked, may_gain, partner_of
-from shunter.policies._offers import Offers, OfferTools, first_class, gpus_for, lease_end, room_at
+from shunter.policies._leases import first_class
+from shunter.policies._offers import Offers, OfferTools, gpus_for, lease_end, room_at
 from shunter.policies._placing import (
     add_other,
     add_shared_start,

@@ -26,10 +26,12 @@ from shunter.network.models import find
 from shunter.params import param
 from shunter.policies import _offers as o
 from shunter.policies import _queue as q
-from shunter.policies._building import queue_for
+from shunter.policies._building import queue_for, scratch_for
+from shunter.policies._leases import decide
 from shunter.policies._pass import parts_for
-from shunter.policies._queued import Mask, Queued, QueueMemory, key_pointer
-from shunter.policies._telling import say, tell_class, tell_everything
+from shunter.policies._queued import BACKFILLS, Estimating, Mask, Queued, QueueMemory, key_pointer
+from shunter.policies._reserving import leaves_alone, may_stay
+from shunter.policies._telling import say, tell_class, tell_everything, tell_pool
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Decision, World
 
@@ -91,7 +93,7 @@ class Leasing(Queued):
 
     def decision(self) -> Any:
         """The kernel that decides; one serves every policy that does nothing but lease."""
-        return o.decide
+        return decide
 
     def timer_changes(self, memory: QueueMemory) -> I64:
         """How the policy's timers changed: rows of time (ms), tier, GPUs, timer (ms), from how many waits it comes."""
@@ -104,27 +106,30 @@ class Leasing(Queued):
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form."""
         queue = queue_for(self, view, cluster, previous)
-        queue.settings[q.PREEMPTIVE] = 0  # leases end, nobody is stopped
+        queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, nobody is stopped; who finds no room stops nobody
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )
         cls = type(self)
-        tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
-        offers = self.memory(view.world, queue)
+        hooks = (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks)
+        tools = tools_for(parts, hooks, view.reasons_wanted, self.backfill != "none")
+        offers = self.memory(view, queue)
         if previous is not None and isinstance(previous.memory, o.Offers):
             self.inherit(offers, previous.memory)
         return Compiled(decide_pointer(self.decision(), tools), offers, tools)
 
-    def memory(self, world: World, queue: q.Queue) -> o.Offers:
+    def memory(self, view: View, queue: q.Queue) -> o.Offers:
         """The arrays that it remembers."""
+        world = view.world
         nothing = np.full(len(queue.sample), -1, np.int64)
         sizes, size_of = np.unique(world.jobs[w.GPUS, queue.sample], return_inverse=True)
 
         settings = np.zeros(o.SETTINGS_SIZE, np.int64)
-        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 else w.NEVER
+        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 and view.leases else w.NEVER
         settings[o.RENEWAL] = RENEWALS.index(self.renewal)
         settings[o.GATED] = type(self).opens is not Leasing.opens
         settings[[o.SEEN, o.WAKE, o.NOTED]] = -1
+        nodes, gpus = (world.nodes.shape[1], world.gpus.shape[1]) if self.backfill != "none" else (0, 0)
         own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes), world.jobs.shape[1])
         return o.Offers(
             queue=queue,
@@ -134,12 +139,33 @@ class Leasing(Queued):
             gate=np.zeros((3, len(nothing)), np.int64),
             wakes=np.full(o.MOST_WAKES, -1, np.int64),
             aside=np.zeros(world.jobs.shape[1], np.int64),
+            then=scratch_for(nodes, gpus, int(world.clock[w.SLOTS_PER_GPU])),
             size_of=size_of,
             gpus_of=sizes,
             own=own,
             kept=kept,
             history=np.zeros((rows, o.HISTORY_COLUMNS), np.int64),
         )
+
+
+@dataclass(frozen=True)
+class Backfilled(Estimating, Leasing):
+    """The same with backfilling as a choice."""
+
+    backfill: str = param(
+        "none",
+        "where a job finds no room, later ones take what is free (none), or only if that can't delay the first such "
+        "job: room is reserved for it at the earliest time at which there should be some (easy)",
+        choices=BACKFILLS[:2],
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.backfill == "easy" and self.renewal == "better":
+            raise PolicyError(
+                "renewal=better contradicts backfill=easy: the better place that a job leaves its GPUs for may be "
+                "reserved; use keep or again"
+            )
 
 
 def first_only(holds: Mask) -> Mask:
@@ -178,6 +204,9 @@ def tell(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None
     queue = offers.queue
     if world.clock[w.N_PENDING] == 0 or tell_everything(world, queue, plan) != r.NONE:
         return
+    if queue.settings[q.BACKFILL] == q.B_EASY:
+        for pool in range(len(queue.head)):
+            tell_pool(world, queue, plan, pool)
     for cls in range(len(queue.size)):
         if queue.size[cls] > 0:
             if queue.blocked[cls] == 0 and offers.offered[cls] > 0 and offers.candidate[cls] < 0:
@@ -186,15 +215,35 @@ def tell(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None
                 tell_class(world, queue, plan, cls)
 
 
+@kernel
+def never_in_the_way(world: World, offers: o.Offers, terms: o.Terms, paper: q.Paper, cls: int) -> bool:
+    """What a policy uses in place of ``leaves_alone`` that reserves nothing ..."""
+    return True
+
+
+@kernel
+def always_stays(
+    world: World, offers: o.Offers, terms: o.Terms, paper: q.Paper, job: int, gpu_ids: I64, end: int
+) -> bool:
+    """... and in place of ``may_stay``."""
+    return True
+
+
 @functools.cache
-def tools_for(parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bool) -> o.OfferTools:
-    """The pointers that a policy needs, compiled."""
-    world, offers = type_of(World), type_of(o.Offers)
-    number, nothing = (kind(world, offers, types.int64, types.int64) for kind in (types.int64, types.void))
-    telling = types.void(world, offers, typeof(parts), type_of(Decision))
-    signatures = (number, nothing, number, nothing, nothing, telling)
-    functions = (*hooks, tell if reasons else silent)
-    return o.OfferTools(parts, *[_pointer(*each) for each in zip(functions, signatures, strict=True)])
+def tools_for(
+    parts: q.Parts, hooks: tuple[Callable[..., Any], ...], reasons: bool, reserves: bool = False
+) -> o.OfferTools:
+    """The pointers that a policy needs, compiled; the rest isn't."""
+    world, offers, number = type_of(World), type_of(o.Offers), types.int64
+    asks, tells = (kind(world, offers, number, number) for kind in (number, types.void))
+    opens, took, lasts, ended, looks = map(_pointer, hooks, (asks, tells, asks, tells, tells))
+    telling = _pointer(tell if reasons else silent, types.void(world, offers, typeof(parts), type_of(Decision)))
+    terms = o.Terms(parts, opens, lasts)
+    window = np.zeros(1, np.int64)
+    seen = (world, offers, typeof(terms), typeof(q.Paper(*[window] * 5)), number)
+    leaves, stays = (leaves_alone, may_stay) if reserves else (never_in_the_way, always_stays)
+    reserving = _pointer(leaves, types.boolean(*seen)), _pointer(stays, types.boolean(*seen, typeof(window), number))
+    return o.OfferTools(parts, opens, took, lasts, ended, looks, telling, terms, *reserving)
 
 
 @functools.cache

@@ -26,15 +26,14 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies._building import queue_for
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
-from shunter.policies._queued import BACKFILLS, ESTIMATES, ESTIMATES_DOC, Queued, key_pointer
+from shunter.policies._queued import BACKFILLS, Estimating, key_pointer
 from shunter.protocols import Compiled
 
 
 @dataclass(frozen=True)
-class Ordering(Queued):
+class Ordering(Estimating):
     """A queue in some order. Subclasses say which."""
 
-    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
     backfill: str = param(
         "none", "whether later jobs may start before an earlier one that doesn't fit", choices=BACKFILLS
     )
@@ -43,9 +42,6 @@ class Ordering(Queued):
     )
     placement: str = param("consolidate", "which nodes a job gets", choices=placers.names())
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
-    refit: float = param(
-        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
-    )
 
     def __post_init__(self) -> None:
         if self.backfill != "none" and self.blocking == "skip":
@@ -59,9 +55,8 @@ class Ordering(Queued):
 
     def remarks(self, trace: Trace) -> list[str]:
         """Settings that do nothing for this trace, in words."""
-        if self.backfill != "conservative" and self.depth != 100:
-            return ["depth does nothing without backfill=conservative"]
-        return []
+        useless = self.backfill != "conservative" and self.depth != 100
+        return super().remarks(trace) + ["depth does nothing without backfill=conservative"] * useless
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled queue, which serves every order."""

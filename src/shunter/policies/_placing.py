@@ -24,13 +24,19 @@ def on_paper(scratch: Scratch) -> Paper:
 
 
 @kernel
+def copy_paper(paper: Paper, other: Paper) -> None:
+    """Write on a paper what is on the other."""
+    copy_into(paper.free, other.free)
+    copy_into(paper.cpu, other.cpu)
+    copy_into(paper.mem, other.mem)
+    copy_into(paper.tenants, other.tenants)
+    copy_into(paper.used, other.used)
+
+
+@kernel
 def copy_to_paper(world: World, paper: Paper) -> None:
     """Begin a calculation from what is free now."""
-    copy_into(paper.free, world.nodes[w.FREE])
-    copy_into(paper.cpu, world.nodes[w.CPU_FREE])
-    copy_into(paper.mem, world.nodes[w.MEM_FREE])
-    copy_into(paper.tenants, world.gpus[w.TENANTS])
-    copy_into(paper.used, world.gpus[w.USED])
+    copy_paper(paper, as_it_is(world))
 
 
 @kernel

@@ -24,17 +24,23 @@ PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
 # (STALE: a policy changed `params`, so that all keys are to be made anew)
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
-TOGETHER = 29  # 1: a job that fits on one node is never put on several
-SETTINGS_SIZE = 30
+# PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
+# TOGETHER: 1: a job that fits on one node is never put on several
+PERIOD, RANKS, COUNTED_AT, TOGETHER = range(29, 33)
+SETTINGS_SIZE = 33
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
 
-# -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed GPU time, whether ever seen
-LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN = range(6)
+# -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed usage, whether ever seen, and
+# usage over the fair share as it was when a PERIOD began
+LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN, COUNTED = range(7)
+USER_ROWS = 7
 # -- rows of `sizes` (by size class; the last column is all jobs)
 SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
+# -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
+L_JOB, L_GPU, L_END, L_UNTIL = range(4)
 # of ended jobs, by GPU time: how many, and the sum of their GPU time in seconds; four bins per factor of two
 BINS = 128
 
@@ -67,6 +73,7 @@ class Scratch(Arrays):
     other_ids: I1  # (gpus,)
     jobs: I1  # (gpus * slots,) running jobs, in some order
     ends: I1  # (gpus * slots,)
+    laid: I2  # (4, gpus * slots + 1) jobs that are on paper besides those that run, see L_JOB; job -1: no more
 
 
 class Profile(Arrays):
@@ -113,6 +120,8 @@ class Queue(Arrays):
     estimate: I1  # (jobs,) ms, 0: not made yet
     due: I1  # (jobs,) when a running job should end, as conservative backfilling last planned with
     class_of: I1  # (jobs,)
+    part: F1  # (classes,) size of a job, as the order sees it
+    cost: F1  # (classes,) what a job uses in every ms, as fair share counts it
     members: I1  # (jobs,) the classes' heaps, one after another
     at: I1  # (jobs,) position of a job in its heap, -1: not there
     first: I1  # (classes,) where a class' heap begins in `members`
@@ -123,8 +132,9 @@ class Queue(Arrays):
     head: I1  # (pools,) the job that stopped a pool, -1: none
     shadow: I2  # (2, pools) when EASY's reservation is, and for whom
     upset: I1  # (pools,) 1: reservations must be made anew
-    users: F2  # (6, users)
-    total: F1  # (1,) the sum of their decayed GPU time
+    users: F2  # (USER_ROWS, users)
+    total: F1  # (1,) the sum of their decayed usage
+    standing: I1  # (users,) users by usage, least first; or nothing
     sizes: F2  # (2, SIZE_CLASSES + 1)
     scratch: Scratch
     profile: Profile
@@ -238,13 +248,12 @@ def top(world: World, queue: Queue, cls: int) -> int:
 
 
 @kernel
-def charge(world: World, queue: Queue) -> None:
-    """Bring every user's decayed GPU time up to now: it halves once per half-life and grows with what ran."""
-    now = world.clock[w.NOW]
-    elapsed = now - queue.settings[USAGE_AT]
+def charge(world: World, queue: Queue, until: int) -> None:
+    """Bring every user's decayed usage up to a time, now at most: it halves once per half-life, what ran adds to it."""
+    elapsed = until - queue.settings[USAGE_AT]
     if elapsed <= 0:
         return
-    queue.settings[USAGE_AT] = now
+    queue.settings[USAGE_AT] = until
     kept, total = 2.0 ** (-elapsed / queue.settings[FAIR]), 0.0
     gain = queue.settings[FAIR] / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
     for user in range(queue.users.shape[1]):
@@ -256,10 +265,52 @@ def charge(world: World, queue: Queue) -> None:
             user = world.jobs[w.USER, job]
             ran = row == w.L_RUNNING or world.jobs[w.EXECUTED, job] > 0  # since before: starts are decisions too
             if user >= 0 and ran:
-                gpus = world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
-                queue.users[USAGE, user] += gpus * gain
-                total += gpus * gain
+                cost = queue.cost[queue.class_of[job]]
+                queue.users[USAGE, user] += cost * gain
+                total += cost * gain
     queue.total[0] = total
+
+
+@kernel
+def recount(world: World, queue: Queue) -> None:
+    """When a period has begun, see what users had used by then; keys are made anew then, and stay until the next."""
+    settings, users = queue.settings, queue.users
+    begun = world.clock[w.NOW] // settings[PERIOD] * settings[PERIOD]
+    if settings[COUNTED_AT] == begun:
+        return
+    settings[COUNTED_AT], settings[STALE] = begun, 1
+    queue.head[:] = -1
+    if settings[FAIR] == 0:
+        return
+    charge(world, queue, begun)
+    if settings[RANKS] == 1:
+        rank_users(queue)
+    elif queue.total[0] > 0:
+        for user in range(users.shape[1]):
+            users[COUNTED, user] = users[USAGE, user] / queue.total[0] * settings[USERS_SEEN]
+
+
+@kernel
+def rank_users(queue: Queue) -> None:
+    """Fair Tree without accounts: of n users who used least has factor 1, who used most 1/n, who used alike the same.
+
+    What is kept is minus the binary logarithm of the factor, so that 2^-usage is the factor here too.
+    """
+    users, standing, seen = queue.users, queue.standing, queue.settings[USERS_SEEN]
+    for begin in range(1, len(standing)):  # hardly anything has moved since the last time
+        user, at = standing[begin], begin
+        while at > 0 and users[USAGE, standing[at - 1]] > users[USAGE, user]:
+            standing[at] = standing[at - 1]
+            at -= 1
+        standing[at] = user
+    rank, left, before = seen, seen, -1.0
+    for at in range(len(standing)):
+        user = standing[at]
+        if users[SEEN, user] == 1:
+            if users[USAGE, user] != before:
+                rank, before = left, users[USAGE, user]
+            users[COUNTED, user] = math.log2(seen / rank)
+            left -= 1
 
 
 # ------------------------------------------------------------------------------------------- keys
@@ -275,7 +326,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         attained -= queue.forgiven[1, job]
     work, queued = world.progress[w.WORK, job], now
     if jobs[w.STATE, job] == w.PENDING:
-        waited += now - jobs[w.WAITING_SINCE, job]
+        waited += max(now - jobs[w.WAITING_SINCE, job], 0)  # a period may have begun before it came
         queued = jobs[w.WAITING_SINCE, job]
     else:
         work += max(now - jobs[w.SINCE, job], 0) * world.progress[w.RATE, job]
@@ -283,7 +334,9 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
     gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
     usage, user = 0.0, jobs[w.USER, job]
-    if user >= 0 and total > 0:
+    if user >= 0 and queue.settings[PERIOD] > 0:
+        usage = queue.users[COUNTED, user]
+    elif user >= 0 and total > 0:
         usage = queue.users[USAGE, user] / total * queue.settings[USERS_SEEN]
     return Job(
         (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
@@ -297,7 +350,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         work / 1000.0,
         (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
         (queued - jobs[w.SUBMIT, 0]) / 1000.0,
-        gpus / world.gpus.shape[1],
+        queue.part[queue.class_of[job]],
         usage,
         queue.factors[jobs[w.VC, job]],
         jobs[w.QOS, job] / 1000.0,
@@ -308,6 +361,8 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
 def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
     """The key of a job now; for a later time the least that it can be until then."""
     total = queue.total[0]
+    if queue.settings[PERIOD] > 0:
+        now = queue.settings[COUNTED_AT]
     ahead = now - world.clock[w.NOW]
     if ahead > 0 and queue.settings[FAIR] > 0:  # the user may use nothing meanwhile, and the others every GPU
         total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.settings[FAIR])
@@ -325,6 +380,9 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
     settings[KEYED_AT] = now
     if settings[LEARNS] > 0 and settings[ENDED_JOBS_SEEN] * 10 > settings[ENDED_JOBS_KEYED] * 11:
         settings[ENDED_JOBS_KEYED] = settings[ENDED_JOBS_SEEN]  # a tenth more is known than when keys were made
+        key_all(world, queue, parts, now)
+    if settings[STALE] == 1:
+        settings[STALE] = 0
         key_all(world, queue, parts, now)
     if settings[VARYING] == 0:
         return
@@ -478,8 +536,10 @@ def reconsider(queue: Queue, job: int) -> None:
 def take_in(world: World, queue: Queue, parts: Parts) -> None:
     """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
     settings, now = queue.settings, world.clock[w.NOW]
+    if settings[PERIOD] > 0:
+        recount(world, queue)
     if settings[FAIR] > 0:
-        charge(world, queue)
+        charge(world, queue, now)
     for at in range(world.clock[w.N_ENDED]):
         parts.learn(world, queue, world.lists[w.L_ENDED, at])
     row, length = w.L_ARRIVED, w.N_ARRIVED

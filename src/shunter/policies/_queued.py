@@ -17,6 +17,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
 from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
+from shunter.params import param
 from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.learned import Learned
@@ -97,6 +98,19 @@ class Queued:
     def half_life(self) -> float:
         """Seconds in which a user's past usage counts half; 0: ``key`` does not read ``job.usage``."""
         return 0.0
+
+    def counting(self) -> tuple[float, bool]:
+        """Seconds after which age and usage are looked at again (0: always); whether only ranks of usage count then."""
+        return 0.0, False
+
+    def sizes(self, view: View, cluster: Cluster, sample: I64) -> F64:
+        """``job.size`` of these jobs, one of each demand class."""
+        gpus = view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000
+        return np.asarray(gpus / view.world.gpus.shape[1])
+
+    def costs(self, view: View, sample: I64) -> F64:
+        """What these jobs, one of each demand class, use at any time, as ``job.usage`` counts it."""
+        return np.asarray(view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000)
 
     def promotion(self) -> tuple[float, float]:
         """A job counts as new once it has waited so many times as long as it ran, or so many seconds; 0: never."""
@@ -231,6 +245,24 @@ class Queued:
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
         return decode(memory.plan)
+
+
+@dataclass(frozen=True)
+class Estimating(Queued):
+    """A queue that may have to know how long jobs will run. Subclasses say what for."""
+
+    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
+    refit: float = param(
+        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
+    )
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        unused = {
+            "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
+            "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+        }
+        return [remark for remark, holds in unused.items() if holds]
 
 
 def renumbered(form: Compiled, view: View) -> Compiled:

@@ -11,7 +11,7 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.policies._leasing import HOUR, RENEWALS, Leasing, first_only
+from shunter.policies._leasing import HOUR, RENEWALS, Backfilled, first_only
 from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
@@ -29,7 +29,7 @@ MOST_CHANGES = 200_000  # of timers that are kept to be looked at
 
 
 @dataclass(frozen=True)
-class Dally(Leasing):
+class Dally(Backfilled):
     """Waits for GPUs that are close together as long as such waits lately took; slowed-down jobs come first."""
 
     timers: str = param(

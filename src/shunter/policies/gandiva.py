@@ -74,9 +74,9 @@ class Gandiva(Leasing):
         """Its own."""
         return decide
 
-    def memory(self, world: World, queue: Queue) -> Offers:
+    def memory(self, view: View, queue: Queue) -> Offers:
         """Besides, settings of its own, who does badly beside whom, by model, and who may gain by moving."""
-        offers = super().memory(world, queue)
+        offers, world = super().memory(view, queue), view.world
         settings = np.zeros(g.ALL_SETTINGS, np.int64)
         settings[: len(offers.settings)] = offers.settings
         settings[g.QUANTUM], settings[g.GROWTH] = round(self.look_again * 1000), int(self.growth * 1000)

@@ -69,10 +69,10 @@ class Marshal(Leasing):
         own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000, 0)
         return own, np.full((tiers + 1, jobs), UNKNOWN), 0
 
-    def memory(self, world: World, queue: Queue) -> Offers:
+    def memory(self, view: View, queue: Queue) -> Offers:
         """The last row of ``kept`` is the least reach that each job could have."""
-        offers = super().memory(world, queue)
-        offers.kept[-1] = least_reach(world, queue)[queue.class_of]
+        offers = super().memory(view, queue)
+        offers.kept[-1] = least_reach(view.world, queue)[queue.class_of]
         return offers
 
     @staticmethod

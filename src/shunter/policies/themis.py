@@ -144,7 +144,7 @@ class Themis(Leasing):
         if isinstance(old, a.Auctions) and old.fair.known.shape == fair.known.shape:
             fair.known[:, : f.RHO] = old.fair.known[:, : f.RHO]
             fair.settings[f.JOB_TIME :] = old.fair.settings[f.JOB_TIME :]
-        return Compiled(_decide_pointer(tools), self._auctions(view.world, queue, fair), tools)
+        return Compiled(_decide_pointer(tools), self._auctions(view, queue, fair), tools)
 
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
         settings = np.zeros(f.SETTINGS_SIZE)
@@ -159,17 +159,17 @@ class Themis(Leasing):
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)
         return f.Fairness(settings, known, speeds, values)
 
-    def _auctions(self, world: World, queue: q.Queue, fair: f.Fairness) -> a.Auctions:
-        settings, jobs = np.zeros(a.SETTINGS_SIZE), world.jobs.shape[1]
+    def _auctions(self, view: View, queue: q.Queue, fair: f.Fairness) -> a.Auctions:
+        settings, jobs = np.zeros(a.SETTINGS_SIZE), view.world.jobs.shape[1]
         settings[a.OFFERED] = 1 - self.fraction
         settings[a.MODE] = a.AUCTIONS.index(self.auction)
         settings[a.BY_SERVICE] = self.lease_by == "service"
         counts = np.zeros(a.COUNTS_SIZE, np.int64)
         counts[a.STEPS] = a.MOST_STEPS["exact" if self.auction == "exact" else "auto"]
         return a.Auctions(
-            offers=self.memory(world, queue),
+            offers=self.memory(view, queue),
             fair=fair,
-            search=_search(world, len(queue.tiers.takes)),
+            search=_search(view.world, len(queue.tiers.takes)),
             settings=settings,
             counts=counts,
             ranked=np.zeros(jobs, np.int64),

@@ -15,7 +15,7 @@ from shunter.model import View
 from shunter.params import param
 from shunter.policies._building import queue_for
 from shunter.policies._estimates import bin_of
-from shunter.policies._leasing import Leasing, first_only, skew_of
+from shunter.policies._leasing import Backfilled, first_only, skew_of
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
 from shunter.policies._queue import BINS
 from shunter.policies._queued import Mask, Placing, key_pointer
@@ -30,7 +30,7 @@ MOST_LIMITS = 16
 
 
 @dataclass(frozen=True)
-class Tiresias(Leasing):
+class Tiresias(Backfilled):
     """Who got the least GPU time comes first, in a few queues; models with one dominant layer stay on few machines."""
 
     order: str = param(

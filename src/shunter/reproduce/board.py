@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -37,11 +37,11 @@ def case_of(data: str, scheduler: Scheduler) -> Case:
     return Case(data + scheduler.variant, data, scheduler.policy)
 
 
-def check_data(names: Sequence[str], known: Mapping[str, DataSet]) -> tuple[str, ...]:
+def check_data(names: Sequence[str], known: Collection[str], what: str = "data set") -> tuple[str, ...]:
     """The data sets, in their order; all if none is given."""
     for name in names:
         if name not in known:
-            raise RunError(f"there is no data set '{name}'; {did_you_mean(name, known)}")
+            raise RunError(f"there is no {what} '{name}'; {did_you_mean(name, known)}")
     return tuple(name for name in known if name in names) or tuple(known)
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from shunter.folders import versions
 from shunter.report.html.charts import Axis, cdf, intervals
-from shunter.report.html.page import Cell, Section, choice, code, facts, figure, note, paragraph, points, table
+from shunter.report.html.page import Cell, Section, choice, code, facts, figure, note, paragraph, points, render, table
 from shunter.report.html.words import counted
 from shunter.report.tables import ORACLE, duration, number, share
 from shunter.reproduce.board import Board, case_of, marked
 from shunter.reproduce.claims import Finding
-from shunter.reproduce.study import STAND_IN, Study
+from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler, Trials
-from shunter.reproduce.writing import cell, percent
+from shunter.reproduce.writing import STAND_IN, cell, interval, percent
 
 Write: TypeAlias = Callable[[float], str]
 Measure: TypeAlias = tuple[str, str, Write]  # heading, name of the number, how it is written
@@ -61,6 +62,11 @@ def nothing_printed(scheduler: Scheduler, measure: str) -> float | None:
 def optional(title: str, body: Sequence[str]) -> list[Section]:
     """A section, if anything is in it."""
     return [Section(title, [part for part in body if part])] if any(body) else []
+
+
+def whole(name: str, lead: str, sections: Sequence[Section], stands_in: bool) -> str:
+    """The page of a reproduction."""
+    return render(f"{name}, reproduced" + (" with stand-in workloads" if stands_in else ""), lead, sections)
 
 
 # ------------------------------------------------------------------------------------------- a data set
@@ -165,6 +171,45 @@ def curves_chart(board: Board, data: str, other: Scheduler) -> str:
 
 
 # ------------------------------------------------------------------------------------------- all of them
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the page of one experiment of data sets x schedulers has of its own."""
+
+    name: str
+    lead: str
+    compared: tuple[Scheduler, ...]  # with the base, in the summary
+    data: Callable[[Board, str], list[str]]  # the parts of a data set's section
+    departures: tuple[str, ...]  # how it was run
+    more: Callable[[], list[Section]] = list
+
+
+def study_page(study: Study, own: Own, command: str) -> str:
+    """The whole page of such an experiment; ``command`` leads there again."""
+    board = study.board
+    titles = {name: about.title for name, about in board.sets.items()}
+    sections = [
+        Section("Summary", overview(study, [_gains(board, name, own.compared) for name in titles])),
+        *(Section(title, own.data(board, name)) for name, title in titles.items()),
+        Section("What is printed", claims_section(study.findings(), titles)),
+        *own.more(),
+        *optional("Fitting anew", anew_section(study)),
+        Section("How it was run", [points(own.departures)]),
+        Section("What was run", study_provenance(study, command)),
+    ]
+    return whole(own.name, f"{study.experiment.paper}: {own.lead}", sections, board.stands_in)
+
+
+def _gains(board: Board, data: str, compared: Sequence[Scheduler]) -> str:
+    """By what these are better than the base."""
+    parts = []
+    for scheduler in compared:
+        factor = board.factor(data, scheduler, "jct_mean_s")
+        ends = interval(factor, times)
+        parts.append(f"{marked(scheduler)} {times(factor.value)}" + (f" ({ends})" if ends else ""))
+    mean = duration(board.of(data, board.base, "jct_mean_s").value)
+    return f"{board.sets[data].title}: mean JCT of {board.base.label} ({mean}) over that of {', '.join(parts)}."
 
 
 def overview(study: Study, told: Sequence[str]) -> list[str]:

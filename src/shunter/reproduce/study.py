@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.board import Board, DataSet, Facts, case_of
 from shunter.reproduce.claims import Claim, Finding
-from shunter.reproduce.trials import Case, Learn, More, Scheduler, Trials, fit, run_cases, teach
+from shunter.reproduce.numbers import PREDICTED
+from shunter.reproduce.trials import POINTS, Case, Learn, More, Scheduler, Trials, fit, run_cases, teach
 from shunter.scenes import Scene
 
+if TYPE_CHECKING:
+    import polars as pl
+
 REPEATS = 5
-STAND_IN = (
-    "The public traces were not found: these are made-up stand-ins. What comes out is not to be compared with what is"
-    " printed."
-)
+MEASURES = (
+    *(f"{name}_{point}_s" for name in ("jct", "wait") for point in POINTS), "makespan_s", "utilization", "preemptions",
+    *(f"predicted {name}" for name in PREDICTED),
+)  # fmt: skip
 Scenes: TypeAlias = tuple[dict[str, Scene], bool]  # what is simulated, by workload; whether it is made up
 
 
@@ -33,7 +37,7 @@ class Experiment:
     once: Scheduler  # the one with a model that is fitted once, before the window ...
     anew: Scheduler  # ... and the same with a model that is fitted anew on the way
     claims: Sequence[Claim]
-    measures: tuple[str, ...]  # for scripts
+    measures: tuple[str, ...]  # for scripts: MEASURES, and what ``more`` finds
     more: More  # numbers that the runs of others don't need
     scenes: Callable[[Sequence[str], int], Scenes]  # of data sets, by a seed
 
@@ -56,6 +60,11 @@ class Study:
     part: Part
     board: Board
     anew: Trials | None  # one run of each data set, with a model that is fitted anew
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per run."""
+        return self.board.trials.table
 
     def findings(self) -> list[Finding]:
         """What becomes of what is printed."""

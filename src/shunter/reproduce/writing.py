@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shunter.folders import new_folder
 from shunter.report.bootstrap import Estimate
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     import polars as pl
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+STAND_IN = (
+    "The public traces were not found: these are made-up stand-ins. What comes out is not to be compared with what is"
+    " printed."
+)
+
+
+class Reproduction(Protocol):
+    """What came of a published experiment, ready to be kept."""
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per run."""
+
+    def summary(self) -> dict[str, Any]:
+        """All of it for scripts."""
 
 
 def percent(part: float) -> str:

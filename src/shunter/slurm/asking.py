@@ -14,8 +14,9 @@ from shunter.slurm.client import Client
 from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import PartitionForm, Site
-from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.tres import memory_mib
+from shunter.slurm.watcher import Watcher
 
 NEW = "new"  # what a job is called that is not submitted yet
 LISTED = 10  # jobs that a message names at most

@@ -21,7 +21,8 @@ from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.past import Past
 from shunter.slurm.replica import Names, Replica
-from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.watcher import Watcher
 from shunter.world import I64
 
 ROUNDING_S = 0.01  # a wait may end so much too early
@@ -76,6 +77,8 @@ class Round:
 class LiveView(View):
     """A view of a live cluster."""
 
+    leases = False  # Slurm has none
+
     def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
         shown = replica.view
         super().__init__(shown.world, None, shown.names)
@@ -111,7 +114,8 @@ class SlurmBackend:
         self.away: Callable[[SlurmError], None] = lambda _: None  # told when Slurm does not answer, or a round failed
         self.names = Names.of(history)
         self._past = Past(self.names, history)
-        self._machines: Machines = machines_of(watcher.nodes())
+        self._racks = watcher.racks()
+        self._machines: Machines = machines_of(watcher.nodes(), racks=self._racks)
         self._round: Round | None = None
         self._replica: Replica | None = None
         self._number = self._generation = 0
@@ -221,7 +225,7 @@ class SlurmBackend:
 
     def _other_machines(self, snapshot: Snapshot) -> bool:
         """Whether nodes came, went or changed; a policy must be started anew for these."""
-        present = machines_of(snapshot.nodes)
+        present = machines_of(snapshot.nodes, racks=self._racks)
         if (present.names, present.cluster) == (self._machines.names, self._machines.cluster):
             return False
         self._machines, self.renewed = present, True

@@ -22,7 +22,8 @@ from shunter.slurm.levers import MOST_NICE, STRANDING, Order, pull
 from shunter.slurm.ordering import merged, moves
 from shunter.slurm.releasing import was_done
 from shunter.slurm.replica import number_of
-from shunter.slurm.snapshot import Job, Snapshot, Watcher
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.watcher import Watcher
 
 SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
 MOST_PRIORITY = 2**32 - 100  # Slurm's largest numbers mean something else

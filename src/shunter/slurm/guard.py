@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from statistics import median
 
 import numpy as np
 
 from shunter import world as w
-from shunter.errors import ShunterError
+from shunter.errors import ShunterError, SlurmError, did_you_mean
+from shunter.params import build, named, param
 from shunter.protocols import Policy
 from shunter.registry import policy, text
 from shunter.slurm.client import Client, UnreachableError
@@ -34,18 +36,36 @@ LEAST_JOBS = 20  # without which nothing is said
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
 COST = 20  # a check that takes so long is not made again for so many times as long
+INTERVALS = 5  # from one check to the next
+OFF = "off"
+
+
+class Duty(StrEnum):
+    """What the guard does about longer waits."""
+
+    ON = "on"  # hands the jobs back
+    WATCH = "watch"  # only notes that it would
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """When realised waits are worse than the shadow's, and for how long they may be."""
+    """When realised waits are worse than the shadow's, for how long they may be, and what happens then."""
 
-    margin: float = 0.2  # of the shadow's mean wait
-    slack_s: float = 60.0  # Slurm looks at its queue now and then, the simulation at once
-    every_s: float = 300.0  # between two checks
-    patience: int = 6  # checks in a row
-    acts: bool = True  # else it only says so
-    base: str = ""  # the policy of the shadow; "": the one that is nearest to what Slurm's configuration says
+    margin: float = param(0.2, "the share of the shadow's mean wait by which the real one may be longer", low=0)
+    slack: float = param(60.0, "and the seconds: Slurm looks at its queue now and then, a simulation at once", low=0)
+    patience: int = param(6, "checks in a row that must be worse", low=1)
+    base: str = param("", "the policy of the shadow; none: the nearest to Slurm's configuration", policy=True)
+    duty: Duty = Duty.ON
+    every_s: float | None = None  # between two checks; None: so many of the controller's intervals
+
+    @classmethod
+    def of(cls, text: str) -> Tolerance | None:
+        """What ``on``, ``watch`` or ``off`` says, with settings behind it, as in ``on:margin=0.3,base=fifo``."""
+        duty, values = named(text, "guard", SlurmError)
+        if duty not in (*Duty, OFF):
+            raise SlurmError(f"--guard must be on, watch or off, got '{duty}'; {did_you_mean(duty, (*Duty, OFF))}")
+        found = build(cls, duty, values, "guard", SlurmError)
+        return None if duty == OFF else replace(found, duty=Duty(duty), base=found.base.replace(";", ","))
 
 
 @dataclass(frozen=True)
@@ -60,7 +80,7 @@ class Verdict:
 
     def worse(self, tolerance: Tolerance) -> bool:
         """Whether the real ones are longer than may be."""
-        return self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack_s
+        return self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
 
     def ratio(self, slack_s: float) -> float:
         """Real over simulated, both with the slack, so that seconds don't look like factors."""
@@ -237,7 +257,7 @@ class Guard:
             if self.worse >= self.tolerance.patience:
                 self._hand_back(snapshot)
         outcome.paused = self.controller.paused
-        outcome.ratio = self.verdict.ratio(self.tolerance.slack_s) if self.verdict is not None else None
+        outcome.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
     def _check(self, window: Window) -> None:
         begun = time.monotonic()
@@ -247,7 +267,9 @@ class Guard:
             found = None
             self.controller.journal.tell("guard can't", str(problem))
         now = time.monotonic()
-        self._due = now + max(self.tolerance.every_s, COST * (now - begun) if self._due >= 0 else 0.0)
+        every_s = self.tolerance.every_s
+        rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
+        self._due = now + max(rest_s, COST * (now - begun) if self._due >= 0 else 0.0)
         if found is not None:
             self.verdict = found
             self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
@@ -255,7 +277,7 @@ class Guard:
     def _hand_back(self, snapshot: Snapshot) -> None:
         told = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
         self.worse = 0
-        if not self.tolerance.acts:
+        if self.tolerance.duty is Duty.WATCH:
             self.controller.journal.tell("guard would", told)
             return
         self.controller.paused = f"the guard has handed the jobs back: {told}"

@@ -16,8 +16,8 @@ from shunter.errors import SlurmError
 from shunter.files import whole
 from shunter.model import Trace
 from shunter.slurm import shows, topology
+from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.nodes import Partition, nodes, partitions, partitions_of
-from shunter.slurm.pools import Pools, pools
 from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -50,13 +50,15 @@ class Imported:
 
 def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
     """Everything that the files tell."""
-    machines = _parsed(sources.nodes, nodes)
-    parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(machines)
+    listed = _parsed(sources.nodes, nodes)
+    parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)
     site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()
+    billing = next((part.billing for part in parts if part.billing), "")
+    site = site.model_copy(update={"priority": site.priority.model_copy(update={"billing": billing})})
     racks = _parsed(sources.topology, topology.racks) if sources.topology else []
-    found = pools(site.name, machines, parts, racks)
+    found = machines_of(listed, parts, racks, site.name)
     trace = sacct.read(Source(sources.jobs, "sacct", on_bad_row == "skip"), running=True)
-    known = [*found.remarks, *_about(trace, parts)]
+    known = [*found.remarks, *_about(trace, parts), *_billed(site, parts)]
     ranks = _ranks(site, parts, found)
     weight = _rank_weight(site, parts) if ranks else 0.0
     site = site.model_copy(update={"ranks": weight, "partitions": _forms(parts, found)})
@@ -73,7 +75,7 @@ def _parsed(path: Path, parse: Callable[[str], T]) -> T:
         raise SlurmError(f"{path}: {error}") from None
 
 
-def _forms(parts: Sequence[Partition], found: Pools) -> list[PartitionForm]:
+def _forms(parts: Sequence[Partition], found: Machines) -> list[PartitionForm]:
     return [
         PartitionForm(name=part.name, vc=found.vc[part.name], tier=part.tier, factor=part.factor)
         for part in parts
@@ -93,10 +95,17 @@ def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
     return [*found, f"{jobs:,} jobs are of {why} ({', '.join(gone[:3])}{' ...' if len(gone) > 3 else ''})"]
 
 
+def _billed(site: Site, parts: Sequence[Partition]) -> list[str]:
+    several = len({part.billing for part in parts}) > 1
+    if not site.priority.fairshare or not several:
+        return []
+    return [f"not modelled: TRESBillingWeights that differ by partition; {site.priority.billing} counts in all"]
+
+
 # ------------------------------------------------------------------------------------------- ranks of partitions
 
 
-def _ranks(site: Site, parts: Sequence[Partition], found: Pools) -> dict[str, float]:
+def _ranks(site: Site, parts: Sequence[Partition], found: Machines) -> dict[str, float]:
     """How jobs of each partition rank, 0 to 1, where partitions that share nodes rank differently; else nothing.
 
     Slurm looks at tiers first, at priorities then: a tier outweighs all weights together.
@@ -128,7 +137,7 @@ def _all_weights(site: Site) -> float:
     return of.age + of.fairshare + of.size + of.partition + of.gpu + 1.0
 
 
-def _placed(trace: Trace, found: Pools, ranks: Mapping[str, float]) -> Trace:
+def _placed(trace: Trace, found: Machines, ranks: Mapping[str, float]) -> Trace:
     """The jobs in the virtual clusters of their partitions, kept to a GPU type where that tells nodes apart."""
     vcs = [found.vc.get(name, name) for name in trace.vcs]
     qos = np.array([round(1000 * ranks.get(name, 0.0)) for name in trace.vcs] + [0], np.int64)[trace.vc]

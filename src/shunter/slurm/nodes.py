@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
-from shunter.slurm.tres import gres, resources
+from shunter.slurm.tres import Gres, gres, resources
 
-SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which sinfo is read, with its header
+SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, with its header
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")
-AWAY = ("DOWN", "DRAIN", "FAIL", "MAINT", "INVAL", "NO_RESPOND", "NOT_RESPONDING")
-NOT_THERE = ("FUTURE",)
+CPUS_STATE = "CPUS(A/I/O/T)"  # allocated, idle, other, total
+UP = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "dynamic_norm"})
+MARKS = "-+^@$"  # behind a state: to be rebooted, planned and the like; others mean that the node does not answer
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine."""
+    """One machine; what is in use is known where Slurm was asked for it."""
 
     name: str
-    gpus: dict[str, int]  # by type; "": no type named
-    cpus: int
-    mem_mib: int
-    partitions: tuple[str, ...]
-    state: str = ""  # words in capitals, joined by +
+    state: str = ""  # words in small letters, joined by +
+    partitions: tuple[str, ...] = ()
+    gpus: int = 0
+    gpu_type: str = ""  # that of most of them
+    shards: int = 0
+    used: tuple[int, ...] = ()  # which GPUs are in use
+    cpus: int = 0
+    cpus_used: int = 0
+    mem_mib: int = 0
+    mem_used: int = 0
+    other_gpus: int = 0  # how many of its GPUs are of other types
 
     @property
-    def away(self) -> bool:
-        """Whether nothing can be started there now."""
-        return any(word in self.state for word in AWAY)
+    def up(self) -> bool:
+        """Whether jobs can be started there."""
+        return all(word.rstrip(MARKS) in UP for word in self.state.split("+") if word)
+
+    @property
+    def there(self) -> bool:
+        """Whether it is more than a plan."""
+        return "future" not in self.state
+
+    def in_use(self, uses: str) -> Node:
+        """The same, with the GPUs in use that Slurm names: ``gpu:a100:2(IDX:0-1)``."""
+        return replace(self, used=tuple(index for each in gres(uses) if each.name == "gpu" for index in each.index))
 
 
 @dataclass(frozen=True)
@@ -43,87 +60,134 @@ class Partition:
     nodes: tuple[str, ...]
     tier: int = 1
     factor: int = 1
+    billing: str = ""  # TRESBillingWeights
+
+
+# ------------------------------------------------------------------------------------------- nodes
 
 
 def nodes(text: str) -> list[Node]:
     """The nodes in what ``scontrol show node``, ``sinfo -N -o`` or their ``--json`` printed."""
     if text.lstrip().startswith("{"):
-        found = [_of_json(node) for node in _json_list(text, "nodes")]
+        found = [of_json(node) for node in json_list(text, "nodes")]
     elif text.lstrip().startswith("NODELIST|"):
-        found = _of_sinfo(text)
+        found = of_sinfo(_rows(text))
     else:
         found = [_of_record(record) for record in records(text, "NodeName")]
     if not found:
         raise SlurmError(f"there is no node in it; write it with: scontrol show node, or sinfo -N -o '{SINFO}'")
-    return [node for node in found if not any(word in node.state for word in NOT_THERE)]
+    return [node for node in found if node.there]
 
 
-def _of_record(record: dict[str, str]) -> Node:
+def _with_gpus(node: Node, has: str, tres: str = "") -> Node:
+    """A node with its GPUs, from its generic resources or else its TRES; most of several types are its type."""
+    listed = gres(has)
+    found = [each for each in listed if each.name == "gpu" and each.count]
+    found = found or [Gres("gpu", kind, count) for kind, count in resources(tres).gpus.items()]
+    counts: dict[str, int] = {}
+    for each in found:
+        counts[each.kind] = counts.get(each.kind, 0) + each.count
+    most = max(counts, key=lambda kind: (counts[kind], kind), default="")
+    gpus, shards = sum(counts.values()), sum(each.count for each in listed if each.name == "shard")
+    return replace(node, gpus=gpus, gpu_type=most, shards=shards, other_gpus=gpus - counts.get(most, 0))
+
+
+def _of_record(record: Mapping[str, str]) -> Node:
     name = record["NodeName"]
-    gpus = _gpus(record.get("Gres", "")) or resources(record.get("CfgTRES", "")).gpus
-    cpus = record.get("CPUEfctv") or record.get("CPUTot") or "0"
+    cpus, memory = record.get("CPUEfctv") or record.get("CPUTot") or "0", record.get("RealMemory", "0")
     partitions = tuple(filter(None, record.get("Partitions", "").split(",")))
-    return Node(name, gpus, _whole(cpus, name), _whole(record.get("RealMemory", "0"), name), partitions, _state(record))
+    state = record.get("State", "").lower()
+    node = Node(name, state, partitions, cpus=_whole(cpus, name), mem_mib=_whole(memory, name))
+    return _with_gpus(node, record.get("Gres", ""), record.get("CfgTRES", ""))
 
 
-def _state(record: dict[str, str]) -> str:
-    return record.get("State", "").upper()
-
-
-def _of_sinfo(text: str) -> list[Node]:
-    """One line per node and partition."""
+def _rows(text: str) -> list[dict[str, str]]:
     header, *lines = [line for line in text.splitlines() if line.strip()]
     names = [name.strip() for name in header.split("|")]
     if missing := [name for name in SINFO_HEADER if name not in names]:
         raise SlurmError(f"sinfo's columns lack {', '.join(missing)}; write it with: sinfo -N -o '{SINFO}'")
-    found: dict[str, Node] = {}
-    for line in lines:
-        row = dict(zip(names, (field.strip() for field in line.split("|")), strict=False))
-        name, partition = row["NODELIST"], row.get("PARTITION", "").rstrip("*")
-        cpus, memory = (_whole(row.get(key, "").rstrip("+"), name) for key in ("CPUS", "MEMORY"))
-        others = found[name].partitions if name in found else ()
-        found[name] = Node(
-            name, _gpus(row.get("GRES", "")), cpus, memory, (*others, partition), row.get("STATE", "").upper()
-        )
-    return list(found.values())
+    return [dict(zip(names, (field.strip() for field in line.split("|")), strict=False)) for line in lines]
 
 
-def _of_json(node: dict[str, Any]) -> Node:
-    """As scontrol and sinfo of 21.08 to 25.11 write it; states and features may be words or lists."""
-    name = str(node.get("name") or node.get("hostname"))
+def of_sinfo(rows: Iterable[Mapping[str, str]], unread: dict[str, str] | None = None) -> list[Node]:
+    """Nodes from sinfo's rows, of which there is one for each partition of a node, by the names of its columns."""
+    partitions: dict[str, list[str]] = {}
+    first: dict[str, Mapping[str, str]] = {}
+    for row in rows:
+        first.setdefault(row["NODELIST"], row)
+        partitions.setdefault(row["NODELIST"], []).append(row["PARTITION"].rstrip("*"))
+    found = each_read(first.items(), lambda named: _of_row(named[1]), lambda named: named[0], unread)
+    return [replace(node, partitions=tuple(dict.fromkeys(partitions[node.name]))) for node in found]
+
+
+def _of_row(row: Mapping[str, str]) -> Node:
+    name = row["NODELIST"]
+    taken, _, _, total = row.get(CPUS_STATE, f"0/0/0/{row.get('CPUS', '0')}").split("/")
+    cpus, cpus_used, memory, held = (
+        _whole(text.rstrip("+"), name) for text in (total, taken, row["MEMORY"], row.get("ALLOCMEM", "0"))
+    )
+    node = Node(name, row["STATE"].lower(), cpus=cpus, cpus_used=cpus_used, mem_mib=memory, mem_used=held)
+    return _with_gpus(node, row["GRES"]).in_use(row.get("GRES_USED", ""))
+
+
+def of_json(node: Mapping[str, Any]) -> Node:
+    """As scontrol and sinfo of 21.08 to 25.11 write it; states and partitions may be words or lists."""
     state = node.get("state", "")
     words = [*(state if isinstance(state, list) else [state]), *node.get("state_flags", ())]
-    cpus = node.get("effective_cpus") or node.get("cpus") or 0
-    partitions = node.get("partitions") or ()
-    gpus = _gpus(str(node.get("gres") or "")) or resources(str(node.get("tres") or "")).gpus
-    return Node(
-        name, gpus, int(cpus), int(node.get("real_memory") or 0), tuple(partitions), "+".join(map(str, words)).upper()
+    told = Node(
+        str(node.get("name") or node.get("hostname")),
+        "+".join(map(str, words)).lower(),
+        tuple(node.get("partitions") or ()),
+        cpus=int(node.get("effective_cpus") or node.get("cpus") or 0),
+        cpus_used=int(node.get("alloc_cpus") or 0),
+        mem_mib=int(node.get("real_memory") or 0),
+        mem_used=int(node.get("alloc_memory") or 0),
     )
+    return _with_gpus(told, str(node.get("gres") or ""), str(node.get("tres") or "")).in_use(
+        str(node.get("gres_used") or "")
+    )
+
+
+def each_read(
+    told: Iterable[T], read: Callable[[T], Node], name: Callable[[T], str], unread: dict[str, str] | None
+) -> list[Node]:
+    """Nodes one by one; those that can't be read are left out and noted in ``unread``, where there is one."""
+    found = []
+    for each in told:
+        try:
+            found.append(read(each))
+        except (SlurmError, ValueError, TypeError) as problem:
+            if unread is None:
+                raise SlurmError(f"node {name(each)}: {problem}") from None
+            unread[f"node {name(each)}"] = str(problem)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- partitions
 
 
 def partitions(text: str) -> list[Partition]:
     """The partitions in what ``scontrol show partition`` printed, as text or JSON."""
     if text.lstrip().startswith("{"):
-        return [_partition_of_json(part) for part in _json_list(text, "partitions")]
+        return [_partition_of_json(part) for part in json_list(text, "partitions")]
     found = records(text, "PartitionName")
     if not found:
         raise SlurmError("there is no partition in it; write it with: scontrol show partition")
-    return [
-        Partition(
-            record["PartitionName"],
-            tuple(expand(record.get("Nodes", ""))),
-            *(_whole(record.get(key, "1"), record["PartitionName"]) for key in ("PriorityTier", "PriorityJobFactor")),
-        )
-        for record in found
-    ]
+    return [_partition_of_record(record) for record in found]
 
 
-def _partition_of_json(part: dict[str, Any]) -> Partition:
+def _partition_of_record(record: dict[str, str]) -> Partition:
+    name = record["PartitionName"]
+    tier, factor = (_whole(record.get(key, "1"), name) for key in ("PriorityTier", "PriorityJobFactor"))
+    return Partition(name, tuple(expand(record.get("Nodes", ""))), tier, factor, record.get("TRESBillingWeights", ""))
+
+
+def _partition_of_json(part: Mapping[str, Any]) -> Partition:
     priority = part.get("priority") or {}
     listed = (part.get("nodes") or {}).get("configured") or ""
-    return Partition(
-        str(part["name"]), tuple(expand(listed)), int(priority.get("tier", 1)), int(priority.get("job_factor", 1))
-    )
+    tier, factor = int(priority.get("tier", 1)), int(priority.get("job_factor", 1))
+    billing = str((part.get("tres") or {}).get("billing_weights") or "")
+    return Partition(str(part["name"]), tuple(expand(listed)), tier, factor, billing)
 
 
 def partitions_of(nodes: Iterable[Node]) -> list[Partition]:
@@ -135,23 +199,19 @@ def partitions_of(nodes: Iterable[Node]) -> list[Partition]:
     return [Partition(name, tuple(members)) for name, members in found.items()]
 
 
-def _json_list(text: str, key: str) -> list[dict[str, Any]]:
+# ------------------------------------------------------------------------------------------- words and numbers
+
+
+def json_list(text: str, key: str) -> list[dict[str, Any]]:
+    """What stands under a key of what a command's ``--json`` printed."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SlurmError(f"begins like JSON but is none ({error}); write it anew") from None
     listed = found.get(key) if isinstance(found, dict) else None
     if not isinstance(listed, list):
-        raise SlurmError(f"must have a list under '{key}', as scontrol show {key} --json writes it")
+        raise SlurmError(f"must have a list under '{key}', as Slurm's commands write it with --json")
     return [item for item in listed if isinstance(item, dict)]
-
-
-def _gpus(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for item in gres(text):
-        if item.name == "gpu" and item.count:
-            found[item.kind] = found.get(item.kind, 0) + item.count
-    return found
 
 
 def _whole(text: str, name: str) -> int:

@@ -13,6 +13,7 @@ from shunter.slurm.replica import NAMED, Names
 from shunter.slurm.snapshot import Job, Snapshot
 
 MOST = 50_000  # ended jobs that are kept, the last ones
+FEW = 1000  # names of jobs that are not worth looking through
 
 
 class Past:
@@ -22,6 +23,7 @@ class Past:
         self._names, self._history = names, history
         self._ended: deque[tuple[Job, dict[str, int]]] = deque(maxlen=MOST)  # with the codes of their names
         self._known: set[str] = set()  # of those that Slurm still tells of
+        self._many = names.count("job_name") + FEW  # names of jobs, at which some are forgotten
 
     def note(self, snapshot: Snapshot, ended: Sequence[Job]) -> None:
         """Keep what has ended, each once; also what came and went between two looks."""
@@ -33,6 +35,13 @@ class Past:
                 codes = {column: code(column, getattr(job, of)) for column, of in NAMED.items()}
                 self._ended.append((job, codes))
         self._known = set(told)
+        if self._names.count("job_name") > self._many:
+            self._forget_names(snapshot)
+
+    def _forget_names(self, snapshot: Snapshot) -> None:
+        """Keep the names that a job has or a remembered one had: some sites call every job differently."""
+        self._names.keep("job_name", {job.name for job in (*snapshot.jobs, *(job for job, _ in self._ended))})
+        self._many = 2 * self._names.count("job_name") + FEW
 
     def trace(self, vcs: tuple[str, ...]) -> Trace | None:
         """All of it, in the virtual clusters that there are now; None if there is nothing."""

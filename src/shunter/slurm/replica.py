@@ -6,8 +6,7 @@ may come, which is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -21,31 +20,52 @@ from shunter.world import World
 
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
-NAMED = {"user": "user", "account": "account", "job_name": "name", "gpu_type": "gpu_type"}  # our column: Slurm's field
+NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: Slurm's field
 
 
-@dataclass
 class Names:
-    """The codes of names; a name keeps its code for good, so that what is learned of it can be kept too."""
+    """The codes of names: a name has one as long as anybody has the name, so that what is learned of it can be kept."""
 
-    codes: dict[str, dict[str, int]] = field(default_factory=dict)
+    def __init__(self, given: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": nobody's
+        self._codes = {column: {name: code for code, name in enumerate(of)} for column, of in self._texts.items()}
+        self._given = {column: len(of) for column, of in self._texts.items()}
+        self._free: dict[str, list[int]] = {column: [] for column in COLUMNS}
 
     @classmethod
     def of(cls, history: Trace | None) -> Names:
         """The codes that a history has given out, or none."""
         if history is None:
             return cls()
-        texts = {column: getattr(history, Trace.names_of(column)) for column in COLUMNS}
-        return cls({column: {name: code for code, name in enumerate(known)} for column, known in texts.items()})
+        return cls({column: getattr(history, Trace.names_of(column)) for column in COLUMNS})
 
     def code(self, column: str, name: str) -> int:
         """The code of a name; -1 for none."""
-        known = self.codes.setdefault(column, {})
-        return known.setdefault(name, len(known)) if name else -1
+        known = self._codes[column]
+        if not name or name in known:
+            return known.get(name, -1)
+        texts, free = self._texts[column], self._free[column]
+        code = free.pop() if free else len(texts)
+        texts[code : code + 1] = [name]
+        known[name] = code
+        return code
+
+    def keep(self, column: str, names: Collection[str]) -> None:
+        """Forget all names but these and those of the history; their codes go to names to come."""
+        known, texts = self._codes[column], self._texts[column]
+        gone = [name for name, code in known.items() if code >= self._given[column] and name not in names]
+        for name in gone:
+            code = known.pop(name)
+            texts[code] = ""
+            self._free[column].append(code)
+
+    def count(self, column: str) -> int:
+        """How many names are known."""
+        return len(self._codes[column])
 
     def table(self) -> dict[str, tuple[str, ...]]:
         """All names, in the order of their codes, as a trace takes them."""
-        return {Trace.names_of(column): tuple(self.codes.get(column, ())) for column in COLUMNS}
+        return {Trace.names_of(column): tuple(self._texts[column]) for column in COLUMNS}
 
 
 class Replica:
@@ -94,7 +114,8 @@ class Replica:
         }
         given["model"] = [names.code("model", job.told.model) for job in jobs]
         given["vc"] = [names.code("vc", self.machines.vc_of(job) or "") for job in jobs]
-        given["gpu_type"] = [names.code("gpu_type", job.gpu_type if job.gpu_type in types else "") for job in jobs]
+        wanted = [self.machines.type_of(job) for job in jobs]
+        given["gpu_type"] = [names.code("gpu_type", kind if kind in types else "") for kind in wanted]
         given["gpus"] = [self.machines.thousandths(job) for job in jobs]
         given["limit"] = [job.limit for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
@@ -122,7 +143,9 @@ class Replica:
                 table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
         place = self.machines.place
         for node in self.snapshot.nodes:
-            number = place[node.name]
+            number = place.get(node.name, -1)
+            if number < 0:
+                continue  # it is in no partition
             nodes[w.CPU_FREE, number] = max(node.cpus - node.cpus_used, 0) * 1000
             nodes[w.MEM_FREE, number] = max(node.mem_mib - node.mem_used, 0)
             if not node.up:

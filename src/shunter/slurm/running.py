@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,9 +20,10 @@ from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.guard import Guard, Tolerance, handed_back
 from shunter.slurm.journal import Journal
 from shunter.slurm.levers import STRANDING
+from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
 from shunter.slurm.watchdog import ensure
+from shunter.slurm.watcher import Watcher
 
 FOREVER = float("inf")
 
@@ -54,8 +54,12 @@ def run(
     away: Callable[[SlurmError], None] = lambda _: None,
 ) -> None:
     """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
-    book = Journal(journal)
-    try:
+    with ExitStack() as stack:
+        if settings.mode is Mode.ACT:
+            stack.enter_context(only_controller(journal))
+        book = Journal(journal)
+        stack.callback(book.close)
+        stack.enter_context(_crash_told(book))
         watcher = Watcher(client)
         controller = Controller(
             watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
@@ -67,7 +71,6 @@ def run(
             history=history, rounds=settings.rounds,
         )  # fmt: skip
         if settings.mode is Mode.ACT:
-            refuse_a_second(book)
             book.live(os.getpid(), settings.rhythm.interval_s)
             controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
@@ -75,34 +78,34 @@ def run(
         backend.prepare(policy.needs)
         if controller.paused:  # whoever handed the jobs back may have been killed before it was done
             release(client, book, watcher.snapshot())
-        book.tell("begin", f"{text(policy)} in mode {settings.mode}")
-        memory = policy.start(backend.cluster)
-        ranking = getattr(policy, "ranking", None)
-        if ranking is not None:
-            backend.rank = lambda view: ranking(view, memory)
-        drive(backend, policy, memory=memory, patience=FOREVER)
-        while backend.renewed:
-            backend.renewed = False
-            book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
-            memory = policy.start(backend.cluster, memory)
-            drive(backend, policy, memory=memory, patience=FOREVER)
-        book.tell("end", "stopped")
+        acts = settings.mode is Mode.ACT  # the watchdog goes by when that one begins and ends
+        book.tell("begin" if acts else "watch", f"{text(policy)} in mode {settings.mode}")
+        _go_on(policy, backend, book)
+        book.tell("end" if acts else "watched", "stopped")
+
+
+@contextmanager
+def _crash_told(book: Journal) -> Iterator[None]:
+    try:
+        yield
     except Exception as problem:
         with suppress(SlurmError):
             book.tell("crash", f"{type(problem).__name__}: {problem}")
         raise
-    finally:
-        book.close()
 
 
-def refuse_a_second(book: Journal) -> None:
-    """One controller acts at a time."""
-    life = book.life()
-    if life is None or life[0] == os.getpid():
-        return
-    pid, at, interval = life
-    if time.time() - at < 3 * interval and Path(f"/proc/{pid}").exists():
-        raise SlurmError(f"{book.path}: another controller acts, process {pid}; stop it first, or only watch")
+def _go_on(policy: Policy, backend: SlurmBackend, book: Journal) -> None:
+    """Round after round, also when the cluster becomes another one."""
+    memory = policy.start(backend.cluster)
+    ranking = getattr(policy, "ranking", None)
+    if ranking is not None:
+        backend.rank = lambda view: ranking(view, memory)
+    drive(backend, policy, memory=memory, patience=FOREVER)
+    while backend.renewed:
+        backend.renewed = False
+        book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
+        memory = policy.start(backend.cluster, memory)
+        drive(backend, policy, memory=memory, patience=FOREVER)
 
 
 def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:

@@ -26,7 +26,11 @@ SETTINGS = {  # the form's field: the setting of slurm.conf
     "qos": "PriorityWeightQOS",
     "assoc": "PriorityWeightAssoc",
 }
+PERIOD = 300.0  # seconds; what Slurm takes where PriorityCalcPeriod is not set
 GPU_WEIGHT = re.compile(r"((?:^|,)\s*gres/gpu=)([0-9.]+)", re.IGNORECASE)
+BILLED = re.compile(r"(?:^|,)\s*(cpu|mem|gres/gpu)=([0-9.]+)([KMGTP]?)", re.IGNORECASE)
+PER_GIB = {"K": 2.0**20, "": 1024.0, "M": 1024.0, "G": 1.0, "T": 2.0**-10, "P": 2.0**-20}
+CLASSIC = ("NO_FAIR_TREE", "DEPTH_OBLIVIOUS")  # flags under which fair share is not Fair Tree's
 UNMODELLED_FLAGS = ("SMALL_RELATIVE_TO_TIME", "MAX_TRES", "DEPTH_OBLIVIOUS", "ACCRUE_ALWAYS")
 
 
@@ -43,7 +47,12 @@ class PriorityForm(Form):
     tres: str = ""  # PriorityWeightTRES as it is
     max_age_s: Amount = 7 * DAY
     half_life_s: Amount = 7 * DAY
+    period_s: Amount = PERIOD
     favor_small: bool = False
+    size_by: str = "cpus"
+    billing: str = ""  # TRESBillingWeights as they are, which Slurm has for each partition; "": CPUs
+    reset: str = ""  # PriorityUsageResetPeriod
+    enforce: str = "limits"  # AccountingStorageEnforce
     flags: str = ""
 
     @property
@@ -55,6 +64,20 @@ class PriorityForm(Form):
     def without_gpu(self) -> str:
         """The weights of the resources if GPUs had none."""
         return GPU_WEIGHT.sub(r"\g<1>0", self.tres)
+
+    @property
+    def fair_tree(self) -> bool:
+        """Whether fair share goes by rank."""
+        return self.period_s > 0 and not set(CLASSIC) & set(self.flags.upper().split(","))
+
+    @property
+    def billed(self) -> dict[str, float]:
+        """What counts as usage, in multifactor's words."""
+        found = {"gpu": 0.0, "cpu": 0.0 if self.billing else 1.0, "mem": 0.0}
+        for what, amount, unit in BILLED.findall(self.billing):
+            per = PER_GIB[unit.upper()] if what.lower() == "mem" else 1.0
+            found[what.lower().removeprefix("gres/")] = float(amount) * per
+        return {f"bill_{name}": amount for name, amount in found.items() if amount != (name == "gpu")}
 
 
 class SchedulerForm(Form):
@@ -90,17 +113,27 @@ class Site(Form):
         weights = self._weights()
         if self.priority.type != "priority/multifactor" or not any(weights.values()):
             return _text("fifo", backfill)
-        scales = {"max_age": min(max(self.priority.max_age_s, 1.0), LONGEST)} if weights["age"] else {}
-        if weights["fairshare"]:
-            scales["decay"] = min(max(self.priority.half_life_s or LONGEST, 60.0), LONGEST)
-        small = {"favor_small": "true"} if self.priority.favor_small and weights["size"] else {}
-        return _text("multifactor", weights | scales | small | backfill)
+        return _text("multifactor", weights | self._scales(weights) | backfill)
 
     def _weights(self) -> dict[str, float]:
-        """Multifactor's weights; GPUs of PriorityWeightTRES count as size, which here is GPUs over the cluster's."""
-        of, weights = self.priority, {"age": self.priority.age, "fairshare": self.priority.fairshare}
-        size = of.size if of.favor_small else of.size + of.gpu
-        return weights | {"size": size, "partition": of.partition if not self.ranks else 0.0, "qos": self.ranks}
+        """Multifactor's weights."""
+        of = self.priority
+        weights = {"age": of.age, "fairshare": of.fairshare, "size": of.size}
+        weights |= {"gpu": of.gpu} if of.gpu else {}
+        return weights | {"partition": of.partition if not self.ranks else 0.0, "qos": self.ranks}
+
+    def _scales(self, weights: Mapping[str, float]) -> dict[str, Any]:
+        """What the weights are of."""
+        of = self.priority
+        found: dict[str, Any] = {"max_age": min(max(of.max_age_s, 1.0), LONGEST)} if weights["age"] else {}
+        if weights["fairshare"]:
+            found |= {"decay": min(max(of.half_life_s or LONGEST, 60.0), LONGEST), **of.billed}
+            found |= {"fair_tree": "true"} if of.fair_tree else {}
+        if weights["size"]:
+            found |= {"size_by": of.size_by} | ({"favor_small": "true"} if of.favor_small else {})
+        if weights["age"] or weights["fairshare"]:
+            found["period"] = min(of.period_s, DAY)
+        return found
 
     def _backfill(self) -> dict[str, Any]:
         """Slurm keeps a place for every job that it tests, unless it is told to keep one per partition only."""
@@ -129,9 +162,11 @@ class Site(Form):
             (of.assoc > 0, "PriorityWeightAssoc: priorities of associations are not known; all count alike"),
             (of.fairshare > 0, "fair share is by user with equal shares, not by the accounts' tree"),
             (
-                of.gpu > 0 and of.favor_small,
-                "PriorityWeightTRES: left out, because PriorityFavorSmall turns size around",
+                of.fairshare > 0 and not {"limits", "safe", "all"} & set(of.enforce.lower().split(",")),
+                "AccountingStorageEnforce without limits: Slurm then never counts what a job used after the last"
+                " PriorityCalcPeriod before its end",
             ),
+            (of.fairshare > 0 and bool(of.reset), f"PriorityUsageResetPeriod={of.reset}: past usage only decays"),
             *((flag in of.flags.upper().split(","), f"PriorityFlags={flag}") for flag in UNMODELLED_FLAGS),
         ]
         return [f"not modelled: {why}" for holds, why in found if holds]
@@ -139,9 +174,17 @@ class Site(Form):
 
 def of_config(config: Mapping[str, str]) -> Site:
     """The site that ``scontrol show config`` tells of (see ``shows.settings``)."""
-    priority = {field: _number(config, setting) for field, setting in SETTINGS.items()}
-    times = {"max_age_s": "prioritymaxage", "half_life_s": "prioritydecayhalflife"}
-    spans = {field: seconds(config[key]) for field, key in times.items() if config.get(key)}
+    priority: dict[str, Any] = {field: _number(config, setting) for field, setting in SETTINGS.items()}
+    times = {
+        "max_age_s": "prioritymaxage",
+        "half_life_s": "prioritydecayhalflife",
+        "period_s": "prioritycalcperiod",
+    }
+    reset = config.get("priorityusageresetperiod", "")
+    for field, key in times.items():
+        if config.get(key):
+            span = seconds(config[key])
+            priority[field] = LONGEST if span is None else span
     return Site(
         name=config.get("clustername", ""),
         release=config.get("slurm_version", ""),
@@ -149,9 +192,10 @@ def of_config(config: Mapping[str, str]) -> Site:
             type=config.get("prioritytype", "priority/multifactor"),
             tres=config.get("priorityweighttres", ""),
             favor_small=config.get("priorityfavorsmall", "no").lower() in ("yes", "1", "true"),
+            reset="" if reset.upper() in ("NONE", "NOW") else reset,
             flags=config.get("priorityflags", ""),
+            enforce=config.get("accountingstorageenforce", "limits"),
             **priority,
-            **{field: LONGEST if value is None else value for field, value in spans.items()},
         ),
         scheduler=SchedulerForm(
             type=config.get("schedulertype", "sched/backfill"), parameters=config.get("schedulerparameters", "")

@@ -1,65 +1,19 @@
-"""What Slurm says at one instant: its jobs and its nodes, asked for in explicit text formats.
-
-Names and comments are hostile input: fields are divided by a mark drawn anew for every call, so that no job can
-pretend to be two.
-"""
+"""What Slurm says at one instant: its jobs and its nodes."""
 
 from __future__ import annotations
 
 import json
 import re
-import secrets
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.files import whole
-from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.comments import Told, told_in
-from shunter.slurm.hostlist import expand, task_numbers
-from shunter.slurm.tres import REMEMBERED, asked_for, gres, resources
+from shunter.slurm.comments import Told
+from shunter.slurm.nodes import Node
 
-JOB_FIELDS = [
-    "JobID",
-    "JobArrayID",
-    "HetJobID",
-    "State",
-    "Reason",
-    "UserName",
-    "Account",
-    "Partition",
-    "QOS",
-    "PriorityLong",
-    "Nice",
-    "SubmitTime",
-    "EligibleTime",
-    "StartTime",
-    "EndTime",
-    "TimeLimit",
-    "TimeUsed",
-    "NumNodes",
-    "NodeList",
-    "NumCPUs",
-    "NumTasks",
-    "RestartCnt",
-    "ReqNodes",
-    "Reservation",
-    "Dependency",
-    "tres-alloc",
-    "tres-per-job",
-    "tres-per-node",
-    "tres-per-task",
-    "tres-per-socket",
-    "Requeue",
-    "Name",
-    "Comment",
-]
-NODE_FIELDS = ["NodeList", "PartitionName", "StateLong", "Gres", "GresUsed", "CPUsState", "Memory", "AllocMem"]
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 OVER = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
@@ -67,8 +21,6 @@ OVER = frozenset(
 )  # in a state that is in neither, of a release to come, a job is left alone
 TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
 # why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
-FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
-DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True)
@@ -126,6 +78,12 @@ class Job:
         """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle
 
+    def with_priority(self, priority: int) -> Job:
+        """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
+        twin = object.__new__(Job)
+        twin.__dict__.update(self.__dict__, priority=priority)
+        return twin
+
     def ended_at(self, time: int) -> Job:
         """The same, ended then: Slurm no longer tells of it."""
         return replace(self, state="COMPLETED", end=max(time, self.start))
@@ -134,28 +92,6 @@ class Job:
     def done_ms(self) -> int:
         """How much of its work is done, as far as anybody knows."""
         return self.told.done_ms or self.ran
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node as Slurm tells it."""
-
-    name: str
-    state: str
-    partitions: tuple[str, ...] = ()
-    gpus: int = 0
-    gpu_type: str = ""
-    shards: int = 0
-    used: tuple[int, ...] = ()  # which GPUs are in use
-    cpus: int = 0
-    cpus_used: int = 0
-    mem_mib: int = 0
-    mem_used: int = 0
-
-    @property
-    def up(self) -> bool:
-        """Whether jobs can be started there."""
-        return self.state.rstrip("-+^@$") in ("idle", "mixed", "allocated", "completing", "planned")
 
 
 @dataclass(frozen=True)
@@ -186,203 +122,3 @@ class Snapshot:
 
 def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
-
-
-class Watcher:
-    """Takes snapshots; what has not changed since the last one is not read again."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self._known: dict[str, tuple[Job, ...]] = {}
-        self.unread: dict[str, str] = {}  # jobs and nodes of the last snapshot that could not be read, and why
-
-    def snapshot(self) -> Snapshot:
-        """What Slurm says now."""
-        mark = _mark()
-        now = time.time_ns() // 1_000_000
-        text = self.client.run("squeue", "--noheader", "--all", "--states=all", "--Format", _format(JOB_FIELDS, mark))
-        records = text.split(f"{mark}{RECORD}\n")[:-1]
-        fresh: dict[str, tuple[Job, ...]] = {}
-        self.unread = {}
-        for record in records:
-            key = record.replace(mark, "\0")
-            fresh[key] = self._known.get(key) or self._read(record.split(mark + FIELD))
-        self._known = fresh
-        return Snapshot(now, tuple(job for jobs in fresh.values() for job in jobs), tuple(self.nodes()))
-
-    def _read(self, values: list[str]) -> tuple[Job, ...]:
-        """The jobs of a record; one that can't be read is left to Slurm, and must not keep us from the others."""
-        try:
-            return tuple(_jobs(values))
-        except (SlurmError, ValueError) as problem:
-            self.unread[f"job {values[0].strip()[:40]}"] = str(problem)
-            return ()
-
-    def counters(self) -> str:
-        """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
-        return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
-
-    def set_by_hand(self) -> dict[str, int]:
-        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
-
-        Where it has factors of none, just after its start, nothing can be said.
-        """
-        try:
-            text = self.client.run("sprio", "--noheader", "--format", "%i|%Y|%A|%B|%F|%J|%P|%Q|%S|%T")
-        except DeclinedError:
-            return {}  # priority/basic has no factors at all
-        rows = [line.strip().split("|") for line in text.splitlines()]
-        rows = [row for row in rows if len(row) > 1 and row[1].isdigit()]
-        bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
-        return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
-
-    def boot_time(self) -> float:
-        """When slurmctld was started, in seconds since 1970."""
-        found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
-        return _time(found[1]) / 1000 if found else 0.0
-
-    def nodes(self) -> list[Node]:
-        """The nodes that have GPUs, in the order of their names as Slurm gives them."""
-        mark = _mark()
-        text = self.client.run("sinfo", "--noheader", "--Node", "--all", "--Format", _format(NODE_FIELDS, mark))
-        rows = [record.split(mark + FIELD) for record in text.split(f"{mark}{RECORD}\n")[:-1]]
-        return nodes_from(rows, self.unread)
-
-
-def _mark() -> str:
-    """What no job can have guessed; not a digit first, which would be the width of a field."""
-    return f";{secrets.token_hex(6)}"
-
-
-def _format(fields: Iterable[str], mark: str) -> str:
-    """Every field of its full length, each followed by the mark."""
-    *others, last = fields
-    return ",".join([*(f"{name}:{mark}{FIELD}" for name in others), f"{last}:{mark}{RECORD}"])
-
-
-def nodes_from(rows: Iterable[list[str]], unread: dict[str, str] | None = None) -> list[Node]:
-    """Nodes from sinfo's rows, of which there is one for each partition of a node.
-
-    Those that can't be read are left out and noted in ``unread``, where there is one.
-    """
-    partitions: dict[str, list[str]] = {}
-    first: dict[str, list[str]] = {}
-    for row in rows:
-        name, partition = row[0].strip(), row[1].strip().rstrip("*")
-        first.setdefault(name, row)
-        partitions.setdefault(name, []).append(partition)
-    found = []
-    for name, row in first.items():
-        try:
-            found.append(_node(row, tuple(dict.fromkeys(partitions[name]))))
-        except (SlurmError, ValueError) as problem:
-            if unread is None:
-                raise SlurmError(f"node {name}: sinfo's answer can't be read: {problem}") from None
-            unread[f"node {name}"] = str(problem)
-    return [node for node in found if node.gpus]
-
-
-def _node(row: list[str], partitions: tuple[str, ...]) -> Node:
-    name, _, state, has, uses, cpus, memory, allocated = (value.strip() for value in row)
-    gpus = [each for each in gres(has) if each.name == "gpu" and each.count]
-    most = max(gpus, key=lambda each: sum(other.count for other in gpus if other.kind == each.kind), default=None)
-    count = sum(each.count for each in gpus if most and each.kind == most.kind)
-    used = [each for each in gres(uses) if each.name == "gpu" and (not most or each.kind == most.kind)]
-    indices = tuple(index for each in used for index in each.index)
-    if any(index >= count for index in indices):  # other types come first: ours are numbered from 0
-        indices = tuple(range(min(len(indices), count)))
-    taken, _, _, total = (int(value) for value in cpus.split("/"))
-    return Node(
-        name,
-        state.lower(),
-        partitions,
-        gpus=count,
-        gpu_type=most.kind if most else "",
-        shards=sum(each.count for each in gres(has) if each.name == "shard"),
-        used=indices,
-        cpus=total,
-        cpus_used=taken,
-        mem_mib=int(memory),
-        mem_used=int(allocated),
-    )
-
-
-def _jobs(values: list[str]) -> Iterable[Job]:
-    """The jobs of one record: a waiting array is one record and many jobs."""
-    if len(values) != len(JOB_FIELDS):
-        raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
-    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
-    job = _job(said)
-    tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
-    if tasks is None:
-        return (job,)
-    numbers = task_numbers(tasks[2])
-    return tuple(Job(**{**vars(job), "id": f"{tasks[1]}_{number}", "handle": tasks[1]}) for number in numbers)
-
-
-def _job(said: Mapping[str, str]) -> Job:
-    has = resources(said["tres-alloc"])
-    asked = asked_for(
-        said["State"],
-        said["tres-alloc"],
-        *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
-    )
-    task = re.fullmatch(r"(\d+)_\d+", said["JobArrayID"]) if said["State"] == "PENDING" else None
-    parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
-    return Job(
-        id=said["JobArrayID"] if not parts else said["JobID"],
-        handle=parts or (task[1] if task else said["JobID"]),  # a task that was queued again goes with its array
-        state=said["State"],
-        reason=said["Reason"] if said["Reason"] != "(null)" else "",
-        user=said["UserName"],
-        account=_said(said["Account"]),
-        partition=said["Partition"],
-        qos=_said(said["QOS"]),
-        name=said["Name"],
-        priority=int(said["PriorityLong"]),
-        nice=int(said["Nice"]),
-        submit=_time(said["SubmitTime"]),
-        eligible=_time(said["EligibleTime"]),
-        start=_time(said["StartTime"]),
-        end=_time(said["EndTime"]),
-        limit=length_ms(said["TimeLimit"]),
-        ran=length_ms(said["TimeUsed"]),
-        nodes=tuple(expand(said["NodeList"])),
-        cpus=has.cpus or int(said["NumCPUs"].partition("-")[0] or 0),
-        mem_mib=has.mem_mib,
-        gpus=asked.gpus,
-        shards=asked.shards,
-        per_node=_said(said["tres-per-node"]),
-        gpu_type=asked.kind,
-        restarts=int(said["RestartCnt"] or 0),
-        requeues=said["Requeue"] == "1",
-        wanted_nodes=_said(said["ReqNodes"]),
-        reservation=_said(said["Reservation"]),
-        dependency=_said(said["Dependency"]),
-        told=told_in(said["Comment"]),
-    )
-
-
-def _said(text: str) -> str:
-    return "" if text in ("(null)", "N/A") else text
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _time(text: str) -> int:
-    """A time in UTC as ms since 1970; -1 where there is none."""
-    if text in ("N/A", "NONE", "Unknown", "(null)", ""):
-        return -1
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
-
-
-@lru_cache(maxsize=REMEMBERED)
-def length_ms(text: str) -> int:
-    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
-    if found is None:
-        return 0
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000

@@ -9,22 +9,21 @@ not break the other:
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import alive
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.levers import STRANDING
+from shunter.slurm.locks import held
 from shunter.slurm.releasing import release
-from shunter.slurm.snapshot import Watcher
+from shunter.slurm.watcher import Watcher
 
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
@@ -114,28 +113,9 @@ def _is_there(pid: int, at: float) -> bool:
 # -- one for each journal
 
 
-def lock_of(journal: Path) -> Path:
-    """The file that a watchdog holds as long as it lives."""
-    return journal.with_name(f"{journal.name}.watchdog")
-
-
-def held(journal: Path) -> IO[bytes] | None:
-    """Take the lock of a journal: it is held until the file is closed; None: somebody else has it."""
-    try:
-        file = lock_of(journal).open("ab")
-    except OSError as error:
-        raise SlurmError(f"{journal}: the watchdog must write beside the journal: {error.strerror}") from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return None
-    return file
-
-
 def ensure(journal: Path, client: Client) -> None:
     """See to it that a watchdog watches this journal; it survives the process that asks for it."""
-    lock = held(journal)
+    lock = held(journal, "watchdog")
     if lock is None:
         return
     lock.close()
@@ -155,7 +135,7 @@ def ensure(journal: Path, client: Client) -> None:
 
 def watch(journal: Path, client: Client, say: Say = lambda _: None) -> None:
     """Be the watchdog of a journal until its controller has ended."""
-    lock = held(journal)
+    lock = held(journal, "watchdog")
     if lock is None:
         raise SlurmError(f"{journal}: a watchdog watches it already; there must be one")
     with lock:
@@ -184,7 +164,7 @@ def _write(text: str) -> None:
 
 
 def _detached(journal: Path) -> int:
-    lock = held(journal)
+    lock = held(journal, "watchdog")
     if lock is None or os.fork():
         return 0  # somebody watches: another, or the child, which has the lock from here
     os.setsid()

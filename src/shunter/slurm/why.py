@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.slurm.forecast import Outlook
-from shunter.slurm.snapshot import Job, Node
+from shunter.slurm.nodes import Node
+from shunter.slurm.snapshot import Job
 from shunter.slurm.waiting import Kind, Meaning, meaning, parents
 
 SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go

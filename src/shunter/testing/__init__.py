@@ -2,6 +2,6 @@
 
 ``conformance`` holds the suites to inherit (``PolicyConformance``, ``BackendConformance``), ``invariants.check``
 replays an event log and finds what no schedule may do, ``cases`` are little clusters full of jobs, ``reference`` is a
-slow and obvious simulator and ``leases`` one of policies that place by network tiers, ``strategies`` draw random inputs
-for hypothesis.
+slow and obvious simulator and ``leases`` one of policies that place by network tiers (``offers`` and ``reserving`` are
+parts of it), ``strategies`` draw random inputs for hypothesis.
 """

@@ -8,8 +8,9 @@ from shunter import world as w
 from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
+from shunter.slurm.nodes import Node
 from shunter.slurm.run_times import Ended
-from shunter.slurm.snapshot import Job, Node, Snapshot
+from shunter.slurm.snapshot import Job, Snapshot
 
 PARTITION = "main"
 

@@ -13,7 +13,7 @@ from shunter.model import GPU, Trace
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Scenario
-from shunter.testing.leases import LeaseJob
+from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places
 from shunter.testing.tiers import Layout
 
@@ -37,6 +37,7 @@ def trace_of(jobs: Sequence[LeaseJob], models: Models) -> Trace:
         submit=[job.submit for job in jobs],
         duration=[job.work for job in jobs],
         gpus=[job.gpus * GPU for job in jobs],
+        limit=[job.estimate for job in jobs],
         model=[speeds.index(job.speeds) for job in jobs],
         models=tuple(models),
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from shunter.testing.leases import LeaseJob
+from shunter.testing.offers import LeaseJob
 from shunter.testing.reference import RefJob, RefNode
 from shunter.testing.tiers import Layout
 

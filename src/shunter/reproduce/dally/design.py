@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import registry, traces
-from shunter.errors import RunError, did_you_mean
+from shunter.errors import RunError
 from shunter.files import data_folder
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
 from shunter.reproduce.trials import Case, Scheduler, with_settings
 
 FILES = {
-    "batch": "sense_500jobs_0start0arrival-withBert.json.gz",
-    "poisson": "sense_500jobs_poisson_1proc-week.json.gz",
+    "batch": "dally/sense_500jobs_0start0arrival-withBert.json.gz",
+    "poisson": "dally/sense_500jobs_poisson_1proc-week.json.gz",
 }
 RACKS = (2, 4, 8, 16)
 REPEATS = 10
@@ -214,21 +214,9 @@ def check_racks(racks: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(set(racks))) or RACKS
 
 
-def check_workloads(names: Sequence[str]) -> tuple[str, ...]:
-    """The workloads, in the paper's order."""
-    for name in names:
-        if name not in FILES:
-            raise RunError(f"there is no workload '{name}'; {did_you_mean(name, FILES)}")
-    return tuple(name for name in FILES if name in names) or tuple(FILES)
-
-
 def workloads(names: Sequence[str]) -> tuple[dict[str, Trace], bool]:
     """The published workloads, whole and their held-out half; or, where files are missing, stand-ins, and True."""
-    folder = data_folder()
-    missing = folder is None or not all((folder / "dally" / FILES[name]).is_file() for name in names)
-    found = {
-        name: standin(name) if missing or folder is None else traces.read(folder / "dally" / FILES[name], "dally")
-        for name in names
-    }
+    folder = data_folder(*(FILES[name] for name in names))
+    found = {name: traces.read(folder / FILES[name], "dally") if folder else standin(name) for name in names}
     halves = {name + HELD_OUT: trace.select(np.arange(len(trace)) % 2 == 1) for name, trace in found.items()}
-    return found | halves, missing
+    return found | halves, folder is None

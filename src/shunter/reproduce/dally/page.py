@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, render, table
+from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, table
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 from shunter.reproduce.dally import figures, ours, paper
 from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World
-from shunter.reproduce.dally.study import STAND_IN, TITLE, Study
-from shunter.reproduce.sheets import optional, provenance
+from shunter.reproduce.dally.study import TITLE, Study
+from shunter.reproduce.sheets import optional, provenance, whole
 from shunter.reproduce.trials import Case, Scheduler
-from shunter.reproduce.writing import cell, interval, percent
+from shunter.reproduce.writing import STAND_IN, cell, interval, percent
 
 JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
 REST: tuple[tuple[str, str, Callable[[float], str]], ...] = (
@@ -30,7 +30,7 @@ CHANGES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communicati
 DEFAULT = "as above"
 
 
-def dally_page(study: Study, command: str) -> str:
+def page(study: Study, command: str) -> str:
     """The whole page; ``command`` leads there again."""
     design = study.design
     sections = [
@@ -47,7 +47,7 @@ def dally_page(study: Study, command: str) -> str:
         Section("What was run", _provenance(study, command)),
     ]
     lead = f"{TITLE}: its evaluation, run again, beside what is printed."
-    return render("Dally, reproduced" + (" with stand-in workloads" if study.stands_in else ""), lead, sections)
+    return whole("Dally", lead, sections, study.stands_in)
 
 
 # ------------------------------------------------------------------------------------------- summary

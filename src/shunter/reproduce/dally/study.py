@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,10 @@ from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design
 from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
 from shunter.reproduce.writing import record
 
+if TYPE_CHECKING:
+    import polars as pl
+
 TITLE = "Dally: A network-placement sensitive cluster scheduler for deep learning"
-STAND_IN = (
-    "The published workloads were not found: these are made-up stand-ins with as many jobs of each model and size."
-    " What comes out is not to be compared with the paper."
-)
 MEASURES = (
     "makespan_s", "jct_mean_s", "jct_p50_s", "jct_p95_s", "jct_p99_s", "wait_mean_s", "wait_p95_s", "wait_p99_s",
     "communication_mean_s", "utilization", "preemptions",
@@ -35,6 +34,11 @@ class Study:
     trials: Trials
     jobs: dict[str, int]  # by workload
     stands_in: bool
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row per run."""
+        return self.trials.table
 
     def case(self, workload: str, scheduler: Scheduler, racks: int = 0, world: World = TABLE_I) -> Case:
         """A cell of the experiment; 0 racks: the shown size."""
@@ -60,6 +64,30 @@ class Study:
         """A cell under a reading, or as it is."""
         return self.design.read(reading, workload, scheduler) if reading else self.case(workload, scheduler)
 
+    def summary(self) -> dict[str, Any]:
+        """All of it for scripts."""
+        design = self.design
+        return {
+            "experiment": "dally",
+            "paper": TITLE,
+            "workloads": "stand-in" if self.stands_in else "published",
+            "jobs": self.jobs,
+            "seed": design.seed,
+            "repeats": design.repeats,
+            "racks": list(design.racks),
+            "schedulers": {scheduler.label: scheduler.policy for scheduler in design.schedulers},
+            "results": [
+                _row(self, world, workload, racks, scheduler)
+                for world in (TABLE_I, *WORLDS)
+                for workload in design.workloads
+                for racks in design.racks
+                for scheduler in design.schedulers
+            ],
+            "claims": [_claim(found) for found in paper.findings(design, self.trials)],
+            "readings": [_reading(self, reading) for reading in (None, *design.readings())],
+            "versions": versions(),
+        }
+
 
 def run(design: Design, workers: int | None = None, progress: Progress = lambda done, total: None) -> Study:
     """Run the whole experiment."""
@@ -67,31 +95,6 @@ def run(design: Design, workers: int | None = None, progress: Progress = lambda 
     cases = list(design.cases())
     trials = run_cases(traces, cases, design.repeats, design.seed, design.keeps_course, workers, progress)
     return Study(design, trials, {name: len(traces[name]) for name in design.workloads}, stands_in)
-
-
-def summary(study: Study) -> dict[str, Any]:
-    """All of it for scripts."""
-    design = study.design
-    return {
-        "experiment": "dally",
-        "paper": TITLE,
-        "workloads": "stand-in" if study.stands_in else "published",
-        "jobs": study.jobs,
-        "seed": design.seed,
-        "repeats": design.repeats,
-        "racks": list(design.racks),
-        "schedulers": {scheduler.label: scheduler.policy for scheduler in design.schedulers},
-        "results": [
-            _row(study, world, workload, racks, scheduler)
-            for world in (TABLE_I, *WORLDS)
-            for workload in design.workloads
-            for racks in design.racks
-            for scheduler in design.schedulers
-        ],
-        "claims": [_claim(found) for found in paper.findings(design, study.trials)],
-        "readings": [_reading(study, reading) for reading in (None, *design.readings())],
-        "versions": versions(),
-    }
 
 
 def _row(study: Study, world: World, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:

@@ -16,17 +16,16 @@ from shunter.scenes import Scene, scene
 
 def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
     """What is simulated, by workload; or, where files are missing, made-up stand-ins, and True."""
-    folder = data_folder()
-    missing = folder is None or not all((folder / file).is_file() for file in (venus.JOBS, venus.NODES))
-    if missing or folder is None:
+    folder = data_folder(venus.JOBS, venus.NODES)
+    if folder is None:
         jobs, nodes = stand_in(seed), NODES
     else:
         jobs, nodes = traces.read(folder / venus.JOBS, "helios"), nodes_in(folder / venus.NODES)
     found: dict[str, Scene] = {}
     for name in names:
-        since, until = (begin_of(jobs), "") if missing else (DATA[name].since, DATA[name].until)
+        since, until = (begin_of(jobs), "") if folder is None else (DATA[name].since, DATA[name].until)
         found |= _scenes(name, assigned(jobs, nodes, seed, apart=name == "venus-apart"), nodes, since, until)
-    return found, missing
+    return found, folder is None
 
 
 def _scenes(name: str, trace: Trace, nodes: dict[str, int], since: str, until: str) -> dict[str, Scene]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from shunter import extras
 from shunter.files import data_folder
-from shunter.report.html.page import Section, code, grid, note, points, render, table
+from shunter.report.html.page import Section, code, grid, note, table
 from shunter.report.tables import duration, share
 from shunter.reproduce import sheets
-from shunter.reproduce.board import Board, marked
+from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import paper
-from shunter.reproduce.lucid.design import FIFO, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, TIRESIAS, TOLD
+from shunter.reproduce.lucid.design import FIFO, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, TOLD
 from shunter.reproduce.study import Study
-from shunter.reproduce.writing import interval
 from shunter.sharing import published
 from shunter.sharing.profiles import measured
 from shunter.sharing.score import THRESHOLDS, accuracy, agreement, labels, shipped_tree
@@ -41,34 +40,6 @@ DEPARTURES = (
     "The order of Lucid and QSSF goes by models fitted to the months before the window; that of SJF, and the"
     " backfilling of EASY, by true run times.",
 )
-
-
-def page(study: Study, command: str) -> str:
-    """The whole page; ``command`` leads there again."""
-    board = study.board
-    titles = {name: about.title for name, about in board.sets.items()}
-    sections = [
-        Section("Summary", sheets.overview(study, [_gains(board, data) for data in board.sets])),
-        *(Section(title, _data(board, name)) for name, title in titles.items()),
-        Section("What is printed", sheets.claims_section(study.findings(), titles)),
-        Section("Sharing scores", _scores()),
-        *sheets.optional("Fitting anew", sheets.anew_section(study)),
-        Section("How it was run", [points(DEPARTURES)]),
-        Section("What was run", sheets.study_provenance(study, command)),
-    ]
-    lead = f"{paper.TITLE}: its evaluation on Venus, run again, beside what is printed."
-    return render("Lucid, reproduced" + (" with stand-in workloads" if board.stands_in else ""), lead, sections)
-
-
-def _gains(board: Board, data: str) -> str:
-    """By what Lucid and its parts are better than Tiresias and FIFO."""
-    parts = []
-    for scheduler in (FIFO, LUCID, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TOLD):
-        factor = board.factor(data, scheduler, "jct_mean_s")
-        ends = interval(factor, sheets.times)
-        parts.append(f"{marked(scheduler)} {sheets.times(factor.value)}" + (f" ({ends})" if ends else ""))
-    base = duration(board.of(data, TIRESIAS, "jct_mean_s").value)
-    return f"{board.sets[data].title}: mean JCT of Tiresias ({base}) over that of {', '.join(parts)}."
 
 
 def _data(board: Board, data: str) -> list[str]:
@@ -104,7 +75,7 @@ def accuracies() -> dict[str, float]:
     return found
 
 
-def _scores() -> list[str]:
+def _scores() -> list[Section]:
     profiles = measured()
     rows = [[name, share(value)] for name, value in accuracies().items()]
     told = (
@@ -113,4 +84,19 @@ def _scores() -> list[str]:
         " in the authors' tables, of 66 workloads on an RTX 3090, the one that they gave it by hand."
     )
     scores = table("How often the sharing score is right", ["", "accuracy"], rows)
-    return [scores, note(told), code(shipped_tree().as_text())]
+    return [Section("Sharing scores", [scores, note(told), code(shipped_tree().as_text())])]
+
+
+OWN = sheets.Own(
+    "Lucid",
+    "its evaluation on Venus, run again, beside what is printed.",
+    (FIFO, LUCID, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TOLD),
+    _data,
+    DEPARTURES,
+    _scores,
+)
+
+
+def page(study: Study, command: str) -> str:
+    """The whole page; ``command`` leads there again."""
+    return sheets.study_page(study, OWN, command)

@@ -30,12 +30,11 @@ FILES = {
 
 def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
     """What is simulated, by workload; or, where files are missing, made-up stand-ins, and True."""
-    folder = data_folder()
-    missing = folder is None or not all((folder / file).is_file() for name in names for file in FILES[name])
+    folder = data_folder(*(file for name in names for file in FILES[name]))
     found: dict[str, Scene] = {}
     for name in names:
-        found |= _stand_in(name, seed) if missing or folder is None else _published(folder, name, seed)
-    return found, missing
+        found |= _stand_in(name, seed) if folder is None else _published(folder, name, seed)
+    return found, folder is None
 
 
 def _published(folder: Path, name: str, seed: int) -> dict[str, Scene]:

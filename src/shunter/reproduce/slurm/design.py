@@ -23,14 +23,18 @@ GPUS = sum(group.count * group.gpus for group in NODES)
 USERS = ("nobody", "daemon", "games", "mail")  # every Debian has them
 ACCOUNTS = {f"lab{number}": (user,) for number, user in enumerate(USERS, 1)}
 CPUS_PER_GPU = 4  # Slurm counts a job's size by its CPUs and nodes
-WEIGHT, MAX_AGE_S = 1000, 600
+WEIGHT, MAX_AGE_S, PERIOD_MIN = 1000, 600, 1
 FACTORS = ("Age", "FairShare", "JobSize", "Partition", "QOS")
 SETTINGS = {f"PriorityWeight{factor}": str(WEIGHT) for factor in FACTORS} | {
     "PriorityMaxAge": "0-00:10:00",
-    "PriorityFlags": "NO_FAIR_TREE",  # the formula of the manual, which the simulator has
-    "PriorityCalcPeriod": "1",
+    "PriorityFlags": "NO_FAIR_TREE",  # with four users their ranks would say little
+    "PriorityCalcPeriod": str(PERIOD_MIN),
+    "AccountingStorageEnforce": "associations,limits",  # else what a job used since the last period never counts
 }
-BASE = f"multifactor:age={WEIGHT},fairshare={WEIGHT},size={WEIGHT},max_age={MAX_AGE_S},estimate=limit"
+BASE = (
+    f"multifactor:age={WEIGHT},fairshare={WEIGHT},size={WEIGHT},max_age={MAX_AGE_S},size_by=cpus,"
+    f"period={60 * PERIOD_MIN},estimate=limit"
+)
 
 JOBS, QUICK_JOBS, LONGEST_S = 256, 64, 20.0
 MEDIAN_S, SPREAD = 4.0, 0.8  # of log-normal run times

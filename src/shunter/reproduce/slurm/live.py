@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from shunter.errors import SlurmError
-from shunter.reproduce.slurm.design import ACCOUNTS, GPUS, NODES, SETTINGS, USERS, Job
+from shunter.reproduce.slurm.design import ACCOUNTS, GPUS, NODES, PERIOD_MIN, SETTINGS, USERS, Job
 from shunter.reproduce.slurm.outcome import Outcome
 from shunter.slurm.daemons import last_lines, wait
 from shunter.slurm.lab import Lab
@@ -37,6 +37,7 @@ def fresh_lab() -> Iterator[Lab]:
     lab = Lab(folder, NODES, database=True, settings=SETTINGS, accounts=ACCOUNTS)
     try:
         with lab:
+            lab.run("sacctmgr", "-i", "modify", "user", "where", "name=root", "account=root", "set", "fairshare=0")
             yield lab
     finally:
         lab.remove()
@@ -95,6 +96,15 @@ def warm_up(lab: Lab) -> float:
             found = play(lab, WARM_UP)
     order = np.argsort(found.start)
     return float(np.median(found.start[order[1:]] - found.end[order[:-1]]))
+
+
+def level(lab: Lab) -> None:
+    """Let nobody have used anything, at the beginning of a period after which Slurm computes priorities anew."""
+    lab.run("sacctmgr", "-i", "modify", "account", "where", "name=root", "set", "RawUsage=0")
+    computed = lab.folder / "state" / "priority_last_decay_ran"
+    before = computed.stat().st_mtime_ns
+    if not wait(lambda: computed.stat().st_mtime_ns != before, 60 * PERIOD_MIN + SLACK_S):
+        raise SlurmError(f"slurmctld must compute priorities anew every {PERIOD_MIN} min, but it does not")
 
 
 @contextmanager

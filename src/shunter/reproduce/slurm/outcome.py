@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,14 +51,30 @@ def predicted(jobs: Sequence[Job], policy: str, handover_s: float = 0.0) -> Outc
     return Outcome(submit, start + handover_s, end, np.array([job.gpus for job in jobs], np.float64))
 
 
-def fidelity(live: Outcome, simulated: Outcome) -> dict[str, Any]:
-    """How near the simulator is to what happened."""
+class Spread(NamedTuple):
+    """A number of several runs: the mean, and half of the way from the least to the most."""
+
+    mean: float
+    half: float
+
+
+def spreads(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """Each number over runs, or over pairs of runs."""
+    found = {name: [run[name] for run in runs] for name in runs[0]}
+    return {name: Spread(sum(x) / len(x), (max(x) - min(x)) / 2) for name, x in found.items()}
+
+
+def relative(run: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
+    """By how much a run's numbers differ from another's."""
+    return {name: run[name] / base[name] - 1 if base[name] else 0.0 for name in run}
+
+
+def fidelity(live: Outcome, simulated: Outcome) -> dict[str, float]:
+    """How near the simulator is to what happened: how far its numbers are off, and each job's wait."""
     from shunter.predictors.evaluating import rank_correlation
 
-    there, here = live.measures(), simulated.measures()
-    off = {name: here[name] / there[name] - 1 if there[name] else None for name in there}
-    return {
-        "off": off,
+    rank = rank_correlation(live.wait, simulated.wait)
+    return relative(simulated.measures(), live.measures()) | {
         "wait_mean_abs_error_s": float(np.abs(live.wait - simulated.wait).mean()),
-        "wait_rank_correlation": rank_correlation(live.wait, simulated.wait),
+        "wait_rank_correlation": float("nan") if rank is None else rank,
     }

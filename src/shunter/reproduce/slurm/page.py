@@ -10,8 +10,18 @@ from shunter.report.html.page import Section, code, facts, figure, grid, paragra
 from shunter.report.tables import duration
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.design import GPUS
-from shunter.reproduce.slurm.study import LIVE, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Study
-from shunter.reproduce.slurm.view import CHANGED, FIDELITY, MEASURES, change_rows, fidelity_rows, label, percent, rows
+from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Study
+from shunter.reproduce.slurm.view import (
+    CHANGED,
+    FIDELITY,
+    MEASURES,
+    change_rows,
+    fidelity_rows,
+    label,
+    percent,
+    rows,
+    spread,
+)  # fmt: skip
 
 HOW = (
     f"Two nodes with four P100, two with two K80, one with one M40: {GPUS} GPUs, as in section 5.6, but virtual ones of"
@@ -21,13 +31,14 @@ HOW = (
     "A second stands for minutes. Slurm counts limits in minutes, so that whoever expects 7 s gives 7 minutes: all"
     " limits are sixty times too long, for Slurm, for the controller and in the simulator alike. Nobody knows more than"
     " these limits.",
-    "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. It computes"
-    " age and usage anew once a minute, and counts usage of the jobs that run at that instant, few of all that are"
-    " over in seconds; the simulator counts all, at every instant.",
+    "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. Slurm"
+    " computes age and usage anew once a minute, and so does the simulator; each run begins when it does, with nobody"
+    " having used anything. Size is by CPUs and nodes, in both.",
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"
     " knows nothing of it, the other adds it to every job.",
-    "One run of each, and a second one of Slurm's own, which tells how far one live run is from another.",
+    "Live runs of the same jobs differ, because a job that starts a moment later lets others go first. So each is run"
+    " more than once; ± is half of the way from the least to the most over runs, or over pairs of them.",
 )
 
 
@@ -63,26 +74,43 @@ def _cells(found: Iterable[tuple[str, list[str]]]) -> list[list[str]]:
 def _summary(study: Study) -> list[str]:
     told = []
     for scheduler in study.part.policies:
-        live, base = study.measures(scheduler, LIVE), study.measures(SLURM, LIVE)
+        live, base = (study.measures(name, LIVE)["wait_mean_s"].mean for name in (scheduler, SLURM))
         there, here = study.changes(scheduler, LIVE), study.changes(scheduler, WITH_HANDOVER)
-        told.append(
-            f"{label(scheduler)}: mean wait {duration(live['wait_mean_s'])} instead of {duration(base['wait_mean_s'])}"
-            f" ({percent(there['wait_mean_s'])}; simulated {percent(here['wait_mean_s'])}; printed for RLTune"
-            f" {percent(paper.CHANGES['wait_mean_s'])}), makespan {percent(there['makespan_s'])} (simulated"
-            f" {percent(here['makespan_s'])}; printed {percent(paper.CHANGES['makespan_s'])})."
+        wait, span = (
+            f"{spread(there[name], percent, 100)}; simulated {percent(here[name].mean)}; printed for RLTune"
+            f" {percent(paper.CHANGES[name])}"
+            for name in ("wait_mean_s", "makespan_s")
         )
+        told.append(
+            f"{label(scheduler)}: mean wait {duration(live)} instead of {duration(base)} ({wait}), makespan ({span})."
+        )
+    near = study.fidelity(SLURM, WITH_HANDOVER)
+    told.append(
+        f"The simulator under Slurm's own priority: makespan {spread(near['makespan_s'], percent, 100)}, mean wait"
+        f" {spread(near['wait_mean_s'], percent, 100)}, rank correlation of waits"
+        f" {spread(near['wait_rank_correlation'], '{:.2f}'.format)}{_ceiling(study)}."
+    )
     return told
+
+
+def _ceiling(study: Study) -> str:
+    """What one live run is to another."""
+    if AGAIN not in study.compared(SLURM):
+        return ""
+    found = study.fidelity(SLURM, AGAIN)["wait_rank_correlation"]
+    return f"; between two live runs it is {spread(found, '{:.2f}'.format)}"
 
 
 def _charts(study: Study) -> str:
     axis = Axis("time in the queue", "duration")
-    live = {label(scheduler): places[LIVE].wait for scheduler, places in study.outcomes.items()}
-    halves = ", ".join(f"{duration(study.measures(s, LIVE)['wait_p50_s'])} under {label(s)}" for s in study.outcomes)
+    live = {label(scheduler): runs[0].wait for scheduler, runs in study.live.items()}
+    halves = ", ".join(f"{duration(study.measures(s, LIVE)['wait_p50_s'].mean)} under {label(s)}" for s in study.live)
     charts = [figure("Waits on the cluster", f"Half of the jobs wait at most {halves}.", cdf(live, axis))]
-    for scheduler, places in study.outcomes.items():
-        off = percent(study.fidelity(scheduler, WITH_HANDOVER)["off"]["wait_mean_s"])
+    for scheduler, runs in study.live.items():
+        off = percent(study.fidelity(scheduler, WITH_HANDOVER)["wait_mean_s"].mean)
+        shown = {LIVE: runs[0], **({AGAIN: runs[1]} if len(runs) > 1 else {}), **study.simulated[scheduler]}
         finding = f"The simulated mean is {off} off."
-        charts.append(figure(label(scheduler), finding, cdf({where: f.wait for where, f in places.items()}, axis)))
+        charts.append(figure(label(scheduler), finding, cdf({where: run.wait for where, run in shown.items()}, axis)))
     return grid(charts)
 
 
@@ -91,6 +119,7 @@ def _provenance(study: Study, command: str) -> list[str]:
     told = [
         ("jobs", f"{len(study.jobs):,}"),
         ("seed", str(study.part.seed)),
+        ("live runs of each", str(study.part.repeat)),
         ("interval of the controller", f"{study.part.interval_s:g} s"),
         ("shunter", about["shunter"]),
         ("on", about["platform"]),

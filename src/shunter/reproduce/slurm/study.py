@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations, product
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import RunError, SlurmError
@@ -14,8 +16,8 @@ from shunter.processes import Progress
 from shunter.registry import policy as policy_named
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.design import BASE, Job, mix
-from shunter.reproduce.slurm.live import controlled, fresh_lab, play, warm_up
-from shunter.reproduce.slurm.outcome import Outcome, fidelity, predicted
+from shunter.reproduce.slurm.live import controlled, fresh_lab, level, play, warm_up
+from shunter.reproduce.slurm.outcome import Outcome, Spread, fidelity, predicted, relative, spreads
 from shunter.slurm.lab import Lab
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ INTERVAL_S = 1.0
 SLURM = "multifactor"  # the run without a controller
 # Slurm's backfill reserves for many waiting jobs, not just for the first
 SIMULATED_SLURM = f"{BASE},backfill=conservative"
-LIVE, AGAIN = "live", "live once more"
+LIVE, AGAIN = "live", "live again"
 SIMULATED, WITH_HANDOVER = "simulated", "simulated with hand-over"
 
 
@@ -38,30 +40,41 @@ class Part:
     policies: tuple[str, ...] = POLICIES
     interval_s: float = INTERVAL_S
     seed: int = 0
-    again: bool = True  # whether Slurm's own is run twice, to see how far one live run is from another
+    repeat: int = 2  # live runs of each, to see how far one is from another
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What was run, and what came of it: outcomes by scheduler and by where it was."""
+    """What was run, and what came of it: by scheduler the live runs, and what was simulated."""
 
     part: Part
     jobs: Sequence[Job]
-    outcomes: dict[str, dict[str, Outcome]]
+    live: dict[str, list[Outcome]]
+    simulated: dict[str, dict[str, Outcome]]
     handover_s: float
 
-    def measures(self, scheduler: str, where: str) -> dict[str, float]:
-        """The numbers of a run."""
-        return self.outcomes[scheduler][where].measures()
+    def runs(self, scheduler: str, where: str) -> list[Outcome]:
+        """All runs of a scheduler there."""
+        return self.live[scheduler] if where == LIVE else [self.simulated[scheduler][where]]
 
-    def changes(self, scheduler: str, where: str) -> dict[str, float]:
-        """What a scheduler changes, relative to Slurm's own."""
-        ours, base = self.measures(scheduler, where), self.measures(SLURM, where)
-        return {name: ours[name] / base[name] - 1 if base[name] else 0.0 for name in ours}
+    def measures(self, scheduler: str, where: str) -> dict[str, Spread]:
+        """The numbers of its runs."""
+        return spreads([run.measures() for run in self.runs(scheduler, where)])
 
-    def fidelity(self, scheduler: str, where: str) -> dict[str, Any]:
-        """How near a simulation, or another live run, is to what happened."""
-        return fidelity(self.outcomes[scheduler][LIVE], self.outcomes[scheduler][where])
+    def changes(self, scheduler: str, where: str) -> dict[str, Spread]:
+        """What a scheduler changes, relative to Slurm's own, over all pairs of runs."""
+        pairs = product(self.runs(scheduler, where), self.runs(SLURM, where))
+        return spreads([relative(run.measures(), base.measures()) for run, base in pairs])
+
+    def fidelity(self, scheduler: str, where: str) -> dict[str, Spread]:
+        """How near a simulation is to what happened; or, if that is asked, one live run to another."""
+        live = self.live[scheduler]
+        pairs = combinations(live, 2) if where == AGAIN else product(live, self.runs(scheduler, where))
+        return spreads([fidelity(*pair) for pair in pairs])
+
+    def compared(self, scheduler: str) -> tuple[str, ...]:
+        """What there is to compare with its live runs."""
+        return (SIMULATED, WITH_HANDOVER, *([AGAIN] if len(self.live[scheduler]) > 1 else []))
 
     @property
     def table(self) -> pl.DataFrame:
@@ -71,12 +84,17 @@ class Study:
         about = pl.DataFrame(
             [{"job": job.name, "user": job.user, "gpu_type": job.kind, "limit_min": job.limit_min} for job in self.jobs]
         )
+        runs = {
+            (scheduler, where, number): run
+            for scheduler in self.live
+            for where in (LIVE, SIMULATED, WITH_HANDOVER)
+            for number, run in enumerate(self.runs(scheduler, where), 1)
+        }
         parts = []
-        for scheduler, places in self.outcomes.items():
-            for where, found in places.items():
-                times = {"gpus": found.gpus, "submit": found.submit, "start": found.start, "end": found.end}
-                named = about.with_columns(scheduler=pl.lit(scheduler), where=pl.lit(where))
-                parts.append(named.hstack(pl.DataFrame(times)))
+        for (scheduler, where, number), run in runs.items():
+            times = {"gpus": run.gpus, "submit": run.submit, "start": run.start, "end": run.end}
+            named = about.with_columns(scheduler=pl.lit(scheduler), where=pl.lit(where), repeat=pl.lit(number))
+            parts.append(named.hstack(pl.DataFrame(times)))
         return pl.concat(parts)
 
     def summary(self) -> dict[str, Any]:
@@ -88,12 +106,20 @@ class Study:
             "seed": self.part.seed,
             "interval_s": self.part.interval_s,
             "handover_s": self.handover_s,
-            "results": {s: {where: found.measures() for where, found in f.items()} for s, f in self.outcomes.items()},
-            "changes": {s: {w: self.changes(s, w) for w in f} for s, f in self.outcomes.items() if s != SLURM},
-            "fidelity": {s: {w: self.fidelity(s, w) for w in f if w != LIVE} for s, f in self.outcomes.items()},
+            "repeat": self.part.repeat,
+            "results": {s: {w: _told(self.measures(s, w)) for w in (LIVE, *f)} for s, f in self.simulated.items()},
+            "changes": {
+                s: {w: _told(self.changes(s, w)) for w in (LIVE, *self.simulated[s])} for s in self.part.policies
+            },
+            "fidelity": {s: {w: _told(self.fidelity(s, w)) for w in self.compared(s)} for s in self.live},
             "printed": paper.CHANGES,
             "versions": versions(),
         }
+
+
+def _told(found: dict[str, Spread]) -> dict[str, Any]:
+    """For JSON, which knows no number that is none."""
+    return {name: None if isnan(spread.mean) else spread._asdict() for name, spread in found.items()}
 
 
 def check(part: Part) -> list[Job]:
@@ -101,6 +127,8 @@ def check(part: Part) -> list[Job]:
     jobs = mix(part.jobs, part.seed)
     if not part.interval_s >= 0.2:
         raise RunError(f"--interval must be at least 0.2 s, got {part.interval_s:g}")
+    if part.repeat < 1:
+        raise RunError(f"--repeat must be >= 1, got {part.repeat}")
     for text in part.policies:
         policy_named(text)
     reason = Lab.missing(database=True)
@@ -113,21 +141,23 @@ def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
     """Run it: each scheduler on a cluster that is fresh, and in the simulator."""
     jobs = check(part)
     schedulers = {SLURM: SIMULATED_SLURM} | {text: text for text in part.policies}
-    live = [(scheduler, LIVE) for scheduler in schedulers] + [(SLURM, AGAIN)] * part.again
-    outcomes: dict[str, dict[str, Outcome]] = {scheduler: {} for scheduler in schedulers}
+    order = [scheduler for _ in range(part.repeat) for scheduler in schedulers]
+    live: dict[str, list[Outcome]] = {scheduler: [] for scheduler in schedulers}
     handovers = []
-    for done, (scheduler, where) in enumerate(live):
-        tell = partial(_tell, progress, done * len(jobs), len(live) * len(jobs))
+    for done, scheduler in enumerate(order):
+        tell = partial(_tell, progress, done * len(jobs), len(order) * len(jobs))
         with fresh_lab() as lab, ExitStack() as stack:
             if scheduler != SLURM:
                 stack.enter_context(controlled(lab, scheduler, part.interval_s))
             handovers.append(warm_up(lab))
-            outcomes[scheduler][where] = play(lab, jobs, tell)
+            level(lab)
+            live[scheduler].append(play(lab, jobs, tell))
     handover_s = handovers[0]  # before anything else was run
-    for scheduler, policy in schedulers.items():
-        outcomes[scheduler][SIMULATED] = predicted(jobs, policy)
-        outcomes[scheduler][WITH_HANDOVER] = predicted(jobs, policy, handover_s)
-    return Study(part, jobs, outcomes, handover_s)
+    simulated = {
+        scheduler: {SIMULATED: predicted(jobs, policy), WITH_HANDOVER: predicted(jobs, policy, handover_s)}
+        for scheduler, policy in schedulers.items()
+    }
+    return Study(part, jobs, live, simulated, handover_s)
 
 
 def _tell(progress: Progress, before: int, total: int, ended: int) -> None:

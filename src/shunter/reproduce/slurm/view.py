@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import isnan
 
 from rich.console import Group, RenderableType
 
 from shunter.report.tables import duration, share, table
 from shunter.reproduce import views
 from shunter.reproduce.slurm import paper
+from shunter.reproduce.slurm.outcome import Spread
 from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SLURM, WITH_HANDOVER, Study
 
 MEASURES = (
@@ -26,7 +28,8 @@ CHANGED = (("makespan", "makespan_s"), ("wait mean", "wait_mean_s"), ("GPUs in u
 def view(study: Study) -> RenderableType:
     """What happened, what was simulated, and what is printed."""
     handover = f"hand-over: {study.handover_s:.2f} s for which a GPU stands free between two jobs, measured before"
-    return Group(numbers(study), changes(study), fidelity(study), *views.notes(handover, *paper.WHY))
+    notes = (handover, *([SPREAD] if study.part.repeat > 1 else []), *paper.WHY)
+    return Group(numbers(study), changes(study), fidelity(study), *views.notes(*notes))
 
 
 def label(scheduler: str) -> str:
@@ -39,13 +42,23 @@ def percent(part: float) -> str:
     return f"{100 * part:+.1f} %".replace("-", "−")
 
 
+def spread(found: Spread, write: Callable[[float], str], scale: float = 1.0) -> str:
+    """A mean, and by how much runs are above or below it at the most, as ``12.3 ± 0.4 s``."""
+    if isnan(found.mean):
+        return "–"
+    mean, _, unit = write(found.mean).partition(" ")
+    more = f" ± {scale * found.half:.{len(mean.partition('.')[2])}f}" if found.half else ""
+    return f"{mean}{more} {unit}".rstrip()
+
+
 def rows(study: Study) -> Iterator[tuple[str, list[str]]]:
-    """All numbers of all runs."""
-    for scheduler, places in study.outcomes.items():
-        for where in places:
-            found = study.measures(scheduler, where)
-            name = label(scheduler) if where == LIVE else f"  {where}"
-            yield name, [write(found[measure]) for _, measure, write in MEASURES]
+    """All numbers of all runs, one by one."""
+    for scheduler in study.live:
+        for where in (LIVE, SIMULATED, WITH_HANDOVER):
+            for number, run in enumerate(study.runs(scheduler, where)):
+                found = run.measures()
+                again = "  live again" if number else label(scheduler)
+                yield again if where == LIVE else f"  {where}", [write(found[name]) for _, name, write in MEASURES]
 
 
 def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
@@ -54,23 +67,25 @@ def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
         for where in (LIVE, SIMULATED, WITH_HANDOVER):
             found = study.changes(scheduler, where)
             name = label(scheduler) if where == LIVE else f"  {where}"
-            yield name, [percent(found[measure]) for _, measure in CHANGED]
+            yield name, [spread(found[measure], percent, 100) for _, measure in CHANGED]
     yield "RLTune, as printed", [percent(paper.CHANGES[measure]) for _, measure in CHANGED]
 
 
 def fidelity_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
     """How far the simulator is off."""
-    for scheduler, places in study.outcomes.items():
-        for where in (each for each in (SIMULATED, WITH_HANDOVER, AGAIN) if each in places):
+    for scheduler in study.live:
+        for where in study.compared(scheduler):
             found = study.fidelity(scheduler, where)
-            error, rank = duration(found["wait_mean_abs_error_s"]), found["wait_rank_correlation"]
-            off = [percent(found["off"][measure]) for measure in ("makespan_s", "wait_mean_s")]
+            off = [spread(found[measure], percent, 100) for measure in ("makespan_s", "wait_mean_s")]
+            error = spread(found["wait_mean_abs_error_s"], lambda seconds: f"{seconds:.1f} s")
+            rank = spread(found["wait_rank_correlation"], "{:.2f}".format)
             name = label(scheduler) if where == SIMULATED else f"  {SHORT[where]}"
-            yield name, [*off, error, "–" if rank is None else f"{rank:.2f}"]
+            yield name, [*off, error, rank]
 
 
-SHORT = {WITH_HANDOVER: "with hand-over", AGAIN: AGAIN}
+SHORT = {WITH_HANDOVER: "with hand-over", AGAIN: "one live run to another"}
 FIDELITY = ("makespan", "mean wait", "mean |error| of waits", "rank correlation of waits")
+SPREAD = "±: half of the way from the least to the most over the live runs, or over pairs of them"
 
 
 def numbers(study: Study) -> RenderableType:

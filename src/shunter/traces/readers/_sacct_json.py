@@ -10,6 +10,7 @@ from typing import Any
 
 from shunter.errors import TraceError
 from shunter.traces.source import Source
+from shunter.wrapped import plain
 
 FIELDS = (
     *("JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
@@ -33,13 +34,6 @@ def records(source: Source) -> list[dict[str, Any]]:
             f"{source.path}: must have a list of jobs under 'jobs', as sacct --json writes it {why}".strip()
         )
     return [_record(job) if isinstance(job, dict) else job for job in jobs]
-
-
-def plain(value: Any) -> Any:
-    """A value without its wrapping: None where it is not set or has no bound."""
-    if isinstance(value, dict) and "number" in value:
-        return value["number"] if value.get("set") and not value.get("infinite") else None
-    return value
 
 
 def _record(job: dict[str, Any]) -> dict[str, Any]:

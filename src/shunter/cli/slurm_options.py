@@ -1,0 +1,70 @@
+"""The options of ``shunter slurm run``: what each is called, takes and means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from shunter.cli.console import policy_names
+
+PolicyOption: TypeAlias = Annotated[
+    str, typer.Option("--policy", "-p", metavar="P", help="Who orders the queue.", autocompletion=policy_names)
+]
+ModeOption: TypeAlias = Annotated[
+    str, typer.Option(metavar="watch|dry-run|act", help="Say it, print the commands, or run them.")
+]
+
+# -- how often
+
+IntervalOption: TypeAlias = Annotated[float, typer.Option(min=0.2, metavar="S", help="Seconds between two rounds.")]
+PollOption: TypeAlias = Annotated[
+    float, typer.Option(min=0.2, metavar="S", help="Least seconds between two questions to Slurm.")
+]
+RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Stop after so many rounds; 0: never.")]
+
+# -- what may be done, and to whom
+
+LeversOption: TypeAlias = Annotated[
+    str, typer.Option(metavar="L,L", help="nice, or priority; pin, requeue and shard when added.")
+]
+MaxChangesOption: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Jobs changed in one round, at most.")
+]
+LiftOption: TypeAlias = Annotated[
+    int, typer.Option(min=1, metavar="N", help="So far above the highest priority of the queue a job may be put.")
+]
+ExcludeUserOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")
+]
+ExcludePartitionOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Leave this partition to Slurm.")
+]
+ExcludeQosOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Leave jobs of this QOS to Slurm.")
+]
+GuardOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="on|watch|off[:K=V,...]",
+        help="Hand the jobs back if they wait longer than without us, by more than margin=0.2 (a share) and slack=60"
+        " (s), in patience=6 checks; base=P: the policy that would be without us.",
+    ),
+]
+ResumeOption: TypeAlias = Annotated[
+    bool, typer.Option("--resume", help="Act again after the guard has handed jobs back.")
+]
+
+# -- what it learns from, and who is told
+
+HistoryOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")
+]
+MetricsPortOption: TypeAlias = Annotated[
+    int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics for Prometheus there.")
+]
+MetricsHostOption: TypeAlias = Annotated[str, typer.Option(metavar="HOST", help="On this address.")]
+AuditLogOption: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
+]

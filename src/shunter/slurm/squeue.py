@@ -1,0 +1,248 @@
+"""How squeue tells of jobs: in explicit text formats, which are the same in all releases, or in JSON.
+
+Both become the same fields, which are read in one way.  Names and comments are hostile input: in text, fields are
+divided by a mark drawn anew for every call, so that no job can pretend to be two.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from shunter.errors import SlurmError
+from shunter.slurm.comments import told_in
+from shunter.slurm.hostlist import expand, task_numbers
+from shunter.slurm.snapshot import Job
+from shunter.slurm.tres import REMEMBERED, asked_for, resources
+from shunter.wrapped import plain
+
+JOB_FIELDS = [
+    "JobID",
+    "JobArrayID",
+    "HetJobID",
+    "State",
+    "Reason",
+    "UserName",
+    "Account",
+    "Partition",
+    "QOS",
+    "PriorityLong",
+    "Nice",
+    "SubmitTime",
+    "EligibleTime",
+    "StartTime",
+    "EndTime",
+    "TimeLimit",
+    "TimeUsed",
+    "NumNodes",
+    "NodeList",
+    "NumCPUs",
+    "NumTasks",
+    "RestartCnt",
+    "ReqNodes",
+    "Reservation",
+    "Dependency",
+    "tres-alloc",
+    "tres-per-job",
+    "tres-per-node",
+    "tres-per-task",
+    "tres-per-socket",
+    "Requeue",
+    "Name",
+    "Comment",
+]
+FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
+DAY_MS = 86_400_000
+NO_TIME = ("N/A", "NONE", "Unknown", "(null)", "", "0")
+WRAP = 2**32  # 22.05 writes a nice below 0 as an unsigned number
+PLAIN = {  # our field: JSON's
+    "JobID": "job_id",
+    "UserName": "user_name",
+    "Account": "account",
+    "Partition": "partition",
+    "QOS": "qos",
+    "PriorityLong": "priority",
+    "SubmitTime": "submit_time",
+    "EligibleTime": "eligible_time",
+    "StartTime": "start_time",
+    "EndTime": "end_time",
+    "NumNodes": "node_count",
+    "NodeList": "nodes",
+    "NumCPUs": "cpus",
+    "NumTasks": "tasks",
+    "RestartCnt": "restart_cnt",
+    "ReqNodes": "required_nodes",
+    "Reservation": "resv_name",
+    "Dependency": "dependency",
+    "tres-per-job": "tres_per_job",
+    "tres-per-node": "tres_per_node",
+    "tres-per-task": "tres_per_task",
+    "tres-per-socket": "tres_per_socket",
+    "Name": "name",
+    "Comment": "comment",
+}
+
+
+# ------------------------------------------------------------------------------------------- text
+
+
+def new_mark() -> str:
+    """What no job can have guessed; not a digit first, which would be the width of a field."""
+    return f";{secrets.token_hex(6)}"
+
+
+def text_format(fields: Iterable[str], mark: str) -> str:
+    """Every field of its full length, each followed by the mark."""
+    *others, last = fields
+    return ",".join([*(f"{name}:{mark}{FIELD}" for name in others), f"{last}:{mark}{RECORD}"])
+
+
+def text_records(text: str, mark: str) -> list[list[str]]:
+    """The fields of each record."""
+    return [record.split(mark + FIELD) for record in text.split(f"{mark}{RECORD}\n")[:-1]]
+
+
+# ------------------------------------------------------------------------------------------- JSON
+
+
+def json_record(job: Mapping[str, Any], now: int) -> list[str]:
+    """The same fields of a job in JSON, as releases 21.08 to 25.11 write it.
+
+    Numbers may be ``{"set", "infinite", "number"}``, states are words or lists; how long a job has run is not said.
+    """
+    said = {field: _text(job.get(name)) for field, name in PLAIN.items()}
+    states = job.get("job_state") or ""
+    states = states if isinstance(states, list) else [states]
+    nice = int(plain(job.get("nice")) or 0)
+    said |= {
+        "JobArrayID": _array_id(job),
+        "HetJobID": _text(job.get("het_job_id")),
+        "State": "COMPLETING" if "COMPLETING" in states else str(states[0]),
+        "Reason": str(job.get("state_description") or job.get("state_reason") or ""),
+        "Nice": str(nice - WRAP if nice >= WRAP // 2 else nice),
+        "TimeLimit": f"{_number(job, 'time_limit')}:00",
+        "tres-alloc": str(job.get("tres_alloc_str") or job.get("tres_req_str") or ""),
+        "Requeue": str(int(bool(job.get("requeue")))),
+    }
+    said["TimeUsed"] = f"0:{_ran_s(job, said['State'], now // 1000)}"
+    return [said[field] for field in JOB_FIELDS]
+
+
+def _array_id(job: Mapping[str, Any]) -> str:
+    """As squeue writes it: ``12``, ``12_3``, or ``12_[5-9%2]`` for all that still wait."""
+    array, task = _number(job, "array_job_id"), plain(job.get("array_task_id"))
+    if array and task is not None:
+        return f"{array}_{task}"
+    tasks = job.get("array_task_string")
+    return f"{array}_[{tasks}]" if array and tasks else _text(job.get("job_id"))
+
+
+def _ran_s(job: Mapping[str, Any], state: str, now: int) -> int:
+    """Seconds for which a job runs, without those in which it was suspended; 0 if it does not."""
+    before, suspended, start = (_number(job, key) for key in ("pre_sus_time", "suspend_time", "start_time"))
+    if state == "PENDING" or not start:
+        return 0
+    if state == "SUSPENDED":
+        return before
+    end = _number(job, "end_time")
+    until = min(now, end) if end else now
+    return max(before + until - suspended if suspended else until - start, 0)
+
+
+def _number(job: Mapping[str, Any], key: str) -> int:
+    return int(plain(job.get(key)) or 0)
+
+
+def _text(value: Any) -> str:
+    found = plain(value)
+    return "" if found is None else str(found)
+
+
+# ------------------------------------------------------------------------------------------- reading
+
+
+def jobs_of(values: Sequence[str]) -> Iterable[Job]:
+    """The jobs of one record: a waiting array is one record and many jobs."""
+    if len(values) != len(JOB_FIELDS):
+        raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
+    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
+    job = _job(said)
+    tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
+    if tasks is None:
+        return (job,)
+    return tuple(replace(job, id=f"{tasks[1]}_{number}", handle=tasks[1]) for number in task_numbers(tasks[2]))
+
+
+def _job(said: Mapping[str, str]) -> Job:
+    has = resources(said["tres-alloc"])
+    asked = asked_for(
+        said["State"],
+        said["tres-alloc"],
+        *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
+    )
+    task = re.fullmatch(r"(\d+)_\d+", said["JobArrayID"]) if said["State"] == "PENDING" else None
+    parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
+    return Job(
+        id=said["JobArrayID"] if not parts else said["JobID"],
+        handle=parts or (task[1] if task else said["JobID"]),  # a task that was queued again goes with its array
+        state=said["State"],
+        reason=said["Reason"] if said["Reason"] != "(null)" else "",
+        user=said["UserName"],
+        account=_said(said["Account"]),
+        partition=said["Partition"],
+        qos=_said(said["QOS"]),
+        name=said["Name"],
+        priority=int(said["PriorityLong"]),
+        nice=int(said["Nice"]),
+        submit=time_ms(said["SubmitTime"]),
+        eligible=time_ms(said["EligibleTime"]),
+        start=time_ms(said["StartTime"]),
+        end=time_ms(said["EndTime"]),
+        limit=length_ms(said["TimeLimit"]),
+        ran=length_ms(said["TimeUsed"]),
+        nodes=tuple(expand(said["NodeList"])),
+        cpus=has.cpus or int(said["NumCPUs"].partition("-")[0] or 0),
+        mem_mib=has.mem_mib,
+        gpus=asked.gpus,
+        shards=asked.shards,
+        per_node=_said(said["tres-per-node"]),
+        gpu_type=asked.kind,
+        restarts=int(said["RestartCnt"] or 0),
+        requeues=said["Requeue"] == "1",
+        wanted_nodes=_said(said["ReqNodes"]),
+        reservation=_said(said["Reservation"]),
+        dependency=_said(said["Dependency"]),
+        told=told_in(said["Comment"]),
+    )
+
+
+def _said(text: str) -> str:
+    return "" if text in ("(null)", "N/A") else text
+
+
+@lru_cache(maxsize=REMEMBERED)
+def time_ms(text: str) -> int:
+    """A time in UTC, or in seconds since 1970, as ms since 1970; -1 where there is none."""
+    if text in NO_TIME:
+        return -1
+    if text.isdigit():
+        return 1000 * int(text)
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def length_ms(text: str) -> int:
+    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
+    if found is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000

@@ -1,0 +1,170 @@
+"""Asking Slurm what there is: squeue and sinfo, in JSON where that is quick enough, else in explicit text."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from shunter.errors import SlurmError
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.nodes import Node, each_read, json_list, of_json, of_sinfo
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.squeue import (
+    JOB_FIELDS,
+    jobs_of,
+    json_record,
+    new_mark,
+    text_format,
+    text_records,
+    time_ms,
+)
+from shunter.slurm.topology import Rack, racks
+
+NODE_FIELDS = {  # sinfo's: as a header calls it
+    "NodeList": "NODELIST",
+    "PartitionName": "PARTITION",
+    "StateLong": "STATE",
+    "Gres": "GRES",
+    "GresUsed": "GRES_USED",
+    "CPUsState": "CPUS(A/I/O/T)",
+    "Memory": "MEMORY",
+    "AllocMem": "ALLOCMEM",
+}
+JSON_SINCE = (21, 8)  # releases whose squeue has --json
+NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is about groups of nodes
+PRIORITY = JOB_FIELDS.index("PriorityLong")
+LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
+T = TypeVar("T")
+
+
+class Form(StrEnum):
+    """How Slurm is asked."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+class Watcher:
+    """Takes snapshots; what has not changed since the last one is not read again."""
+
+    def __init__(self, client: Client, form: Form | None = None) -> None:
+        self.client = client
+        self._fixed, self._form = form is not None, form
+        self._known: dict[tuple[str, ...], tuple[Job, ...]] = {}
+        self.unread: dict[str, str] = {}  # jobs and nodes of the last snapshot that could not be read, and why
+
+    @property
+    def form(self) -> Form:
+        """JSON where the release has it; text from the first time on that JSON could not be had, or took long."""
+        if self._form is None:
+            self._form = Form.JSON if self.client.release >= JSON_SINCE else Form.TEXT
+        return self._form
+
+    def snapshot(self) -> Snapshot:
+        """What Slurm says now."""
+        now = time.time_ns() // 1_000_000
+        self.unread = {}
+        begun = time.perf_counter()
+        records = self._asked(lambda: self._json_jobs(now), self._text_jobs)
+        if time.perf_counter() - begun > LONG_S and not self._fixed:
+            self._form = Form.TEXT
+        self._known = {_but_priority(record): self._read(record) for record in records}
+        return Snapshot(now, tuple(job for jobs in self._known.values() for job in jobs), tuple(self.nodes()))
+
+    def nodes(self) -> list[Node]:
+        """The nodes that have GPUs, in the order of their names as Slurm gives them."""
+        return [node for node in self._asked(self._json_nodes, self._text_nodes) if node.gpus]
+
+    def _asked(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
+        if self.form is Form.JSON:
+            try:
+                return in_json()
+            except UnreachableError:
+                raise
+            except SlurmError:  # no plug-in for JSON, or a shape that nobody has seen yet
+                if self._fixed:
+                    raise
+                self._form = Form.TEXT
+        return in_text()
+
+    def _json_jobs(self, now: int) -> list[list[str]]:
+        listed = json_list(self.client.run("squeue", "--json", "--all", "--states=all"), "jobs")
+        return [record for job in listed if (record := self._record(job, now))]
+
+    def _record(self, job: dict[str, Any], now: int) -> list[str]:
+        try:
+            return json_record(job, now)
+        except (TypeError, ValueError) as problem:
+            self.unread[f"job {job.get('job_id')}"] = str(problem)
+            return []
+
+    def _text_jobs(self) -> list[list[str]]:
+        mark = new_mark()
+        asked = ("--noheader", "--all", "--states=all", "--Format", text_format(JOB_FIELDS, mark))
+        return text_records(self.client.run("squeue", *asked), mark)
+
+    def _read(self, values: Sequence[str]) -> tuple[Job, ...]:
+        """The jobs of a record; one that can't be read is left to Slurm, and must not keep us from the others."""
+        try:
+            known = self._known.get(_but_priority(values))
+            if not known:
+                return tuple(jobs_of(values))
+            priority = int(values[PRIORITY])
+            return known if priority == known[0].priority else tuple(job.with_priority(priority) for job in known)
+        except (SlurmError, ValueError) as problem:
+            self.unread[f"job {values[0].strip()[:40]}"] = str(problem)
+            return ()
+
+    def _json_nodes(self) -> list[Node]:
+        asked = ("scontrol", "show", "nodes") if self.client.release >= NODES_SINCE else ("sinfo", "--all")
+        listed = json_list(self.client.run(*asked, "--json"), "nodes")
+        return each_read(listed, of_json, lambda node: str(node.get("name")), self.unread)
+
+    def _text_nodes(self) -> list[Node]:
+        mark = new_mark()
+        asked = ("--noheader", "--Node", "--all", "--Format", text_format(NODE_FIELDS, mark))
+        rows = [
+            dict(zip(NODE_FIELDS.values(), map(str.strip, record), strict=True))
+            for record in text_records(self.client.run("sinfo", *asked), mark)
+        ]
+        return of_sinfo(rows, self.unread)
+
+    # -- smaller questions
+
+    def racks(self) -> list[Rack]:
+        """Which nodes stand together; none where the network is flat, which some releases call an error."""
+        try:
+            return racks(self.client.run("scontrol", "show", "topology"))
+        except DeclinedError:
+            return []
+
+    def counters(self) -> str:
+        """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
+        return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
+
+    def set_by_hand(self) -> dict[str, int]:
+        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+
+        Where it has factors of none, just after its start, nothing can be said.
+        """
+        try:
+            text = self.client.run("sprio", "--noheader", "--format", "%i|%Y|%A|%B|%F|%J|%P|%Q|%S|%T")
+        except DeclinedError:
+            return {}  # priority/basic has no factors at all
+        rows = [line.strip().split("|") for line in text.splitlines()]
+        rows = [row for row in rows if len(row) > 1 and row[1].isdigit()]
+        bare = {row[0]: int(row[1]) for row in rows if not "".join(row[2:]).strip("0 ")}
+        return {handle: priority for handle, priority in bare.items() if priority > 1} if len(bare) < len(rows) else {}
+
+    def boot_time(self) -> float:
+        """When slurmctld was started, in seconds since 1970."""
+        found = re.search(r"^BOOT_TIME *= (\S+)$", self.client.run("scontrol", "show", "config"), re.MULTILINE)
+        return time_ms(found[1]) / 1000 if found else 0.0
+
+
+def _but_priority(values: Sequence[str]) -> tuple[str, ...]:
+    """What tells records apart; priorities of all change in every round."""
+    return (*values[:PRIORITY], *values[PRIORITY + 1 :])

@@ -1,0 +1,141 @@
+"""One controller acts on a journal, also when several start at once; its claim goes with its process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from pretend import Played, Pretend
+
+from shunter.errors import SlurmError
+from shunter.registry import policy
+from shunter.slurm.audit import entries
+from shunter.slurm.backend import Rhythm
+from shunter.slurm.controller import Mode, Outcome
+from shunter.slurm.journal import Journal
+from shunter.slurm.locks import held, only_controller
+from shunter.slurm.releasing import release
+from shunter.slurm.running import Settings, run
+from shunter.slurm.watcher import Watcher
+
+REFUSED, CONTROLLERS = 3, 3
+
+
+def jobs():
+    return {str(number): Played(100 + number, minutes=number) for number in range(1, 4)}
+
+
+def settings(mode=Mode.ACT, rounds=0):
+    return Settings(mode, Rhythm(0.2, 0.2), rounds=rounds)
+
+
+class Controllers:
+    """Processes that are ready to act on one journal, each with a Slurm of its own to play with."""
+
+    def __init__(self, journal: Path, count: int) -> None:
+        command, pipe = [sys.executable, __file__, str(journal)], subprocess.PIPE
+        self.all = [subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(count)]
+        assert [process.stdout.readline() for process in self.all] == ["ready\n"] * count
+
+    def start(self):
+        """Let all begin at once; those that act, after their first round, and those that don't."""
+        for process in self.all:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        said = {process: process.stdout.readline() for process in self.all}
+        return [process for process in said if said[process]], [process for process in said if not said[process]]
+
+    def close(self):
+        for process in self.all:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+@pytest.fixture
+def controllers(tmp_path):
+    made = []
+
+    def start(count):
+        made.append(Controllers(tmp_path / "new" / "j.db", count))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def test_of_several_that_start_at_once_one_acts(controllers, tmp_path):
+    (first,), others = controllers(CONTROLLERS).start()
+    assert len(others) == CONTROLLERS - 1
+    for process in others:
+        assert process.wait(20) == REFUSED
+        said = process.stderr.read()
+        assert "another controller acts, process " in said
+        assert f"process {first.pid};" in said or "process that has just begun;" in said
+    book = Journal(tmp_path / "new" / "j.db")  # watchdogs, audits and releases read and write it all the same
+    assert book.life()[0] == first.pid
+    assert [entry.kind for entry in entries(book) if not entry.job] == ["begin"]
+    undone, problems = release(client := Pretend(jobs()), book, Watcher(client).snapshot())
+    assert (undone > 0, problems) == (True, [])
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    with only_controller(book.path):
+        pass
+    book.close()
+
+
+def test_who_watches_needs_no_claim_and_does_not_end_who_acts(tmp_path):
+    path = tmp_path / "j.db"
+    with only_controller(path):
+        run(policy("sjf"), Pretend(jobs()), path, settings(Mode.WATCH, 1))
+        with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()}; stop it first"):
+            run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1))
+    book = Journal(path)
+    assert book.last_event("begin", "end") is None  # by which the watchdog goes
+    assert [kind for _, kind, _ in book.events()] == ["watch", "watched"]
+    book.close()
+
+
+def test_a_claim_ends_with_the_run_whatever_ends_it(tmp_path):
+    path = tmp_path / "j.db"
+
+    def told(_: Outcome) -> None:
+        raise RuntimeError("somebody stumbles")
+
+    with pytest.raises(RuntimeError):
+        run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1), told=told)
+    run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1))
+    lock = held(path, "controller")
+    assert lock is not None
+    lock.close()
+
+
+def main(journal: Path) -> int:
+    """One of the processes."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+    def told(_: Outcome) -> None:
+        with suppress(BrokenPipeError):
+            sys.stdout.write("a round\n")
+            sys.stdout.flush()
+
+    try:
+        run(policy("sjf"), Pretend(jobs()), journal, settings(), told=told)
+    except SlurmError as error:
+        sys.stderr.write(str(error))
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

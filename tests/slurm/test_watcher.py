@@ -1,0 +1,213 @@
+"""Asking Slurm: the same answers in JSON and in text, and text wherever JSON can't be had or takes long."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from shunter.errors import SlurmError
+from shunter.slurm import watcher as watching
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.lab import Lab
+from shunter.slurm.snapshot import Job
+from shunter.slurm.squeue import jobs_of, json_record
+from shunter.slurm.watcher import Form, Watcher
+
+HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
+
+
+def submit_all_kinds(lab: Lab) -> None:
+    """Jobs of every kind that are seen differently."""
+    first = [lab.submit("--gres=gpu:1", "--time=10", script="sleep 60") for _ in range(24)]
+    lab.submit("--nice=50", "--gpus=2", "--time=1-0", f"--job-name={HOSTILE}", f"--comment=shunter: model=x {HOSTILE}")
+    lab.submit("--array=1-9%2", "--gres=gpu:k80:2", "--time=5")
+    lab.submit("--array=3", "--gres=gpu:1", "--time=5")
+    lab.submit("--begin=now+1hour", "--gpus-per-task=1", "--ntasks=3")
+    lab.submit("--hold", "--gpus=1")
+    lab.submit(f"--dependency=afterok:{first[0]}", "--gpus=1", "--no-requeue")
+    lab.submit("--nodelist=p100-1,p100-2", "--gpus=8", "--nodes=2", "--time=30")
+    lab.submit("--gpus=1", "--partition=main,urgent", "--mem=2G", "--cpus-per-task=3")
+    lab.submit("--gpus=6", "--nodes=2-3", "--ntasks=4")
+    lab.submit("--mem=100", "--time=0", script="true")
+    lab.submit("--gres=gpu:1", ":", "--gres=gpu:1")
+    lab.wait_job(first[2], "RUNNING")
+    for number, change in ((first[-1], "nice=77"), (first[-2], "nice=-5"), (first[-3], "priority=5")):
+        lab.run("scontrol", "update", f"jobid={number}", change)
+    lab.run("scontrol", "suspend", str(first[0]))
+    lab.run("scontrol", "requeue", str(first[1]))
+    lab.run("scontrol", "update", "nodename=k80-1", "state=drain", "reason=test")
+    lab.wait_job(first[1], "PENDING")
+
+
+def test_json_and_text_tell_the_same(lab: Lab) -> None:
+    submit_all_kinds(lab)
+    time.sleep(2)
+    try:
+        for _ in range(10):  # something may happen in between
+            one, other = (Watcher(Client(lab.conf), form) for form in Form)
+            in_json, in_text = one.snapshot(), other.snapshot()
+            differing = differences(in_json.jobs, in_text.jobs)
+            alike = [[replace(node, state="") for node in each.nodes] for each in (in_json, in_text)]
+            if not differing and alike[0] == alike[1]:
+                break
+    finally:
+        lab.run("scontrol", "update", "nodename=k80-1", "state=resume")
+    assert not differing
+    assert not one.unread
+    assert not other.unread
+    assert len(in_json.jobs) > 40
+    assert any(job.handle != job.id and "_" not in job.id for job in in_json.jobs)  # a part of a heterogeneous job
+    assert {"PENDING", "RUNNING", "SUSPENDED"} <= {job.state for job in in_json.jobs}
+    assert {node.name for node in in_json.nodes if not node.up} == {"k80-1"}
+    assert alike[0] == alike[1]
+    assert [node.up for node in in_json.nodes] == [node.up for node in in_text.nodes]
+    assert any(node.used for node in in_json.nodes)
+
+
+def differences(some: tuple[Job, ...], others: tuple[Job, ...]) -> dict[str, tuple[object, object]]:
+    """What is told differently; how long jobs have run may differ by the seconds in between."""
+    by_id = {job.id: job for job in others}
+    found: dict[str, tuple[object, object]] = {}
+    if by_id.keys() != {job.id for job in some}:
+        found["ids"] = (sorted({job.id for job in some} ^ by_id.keys()), None)
+    for job in some:
+        other = by_id.get(job.id, job)
+        if abs(job.ran - other.ran) > 3000:
+            found[f"{job.id} ran"] = (job.ran, other.ran)
+        for name, value in vars(replace(job, ran=other.ran)).items():
+            if value != getattr(other, name):
+                found[f"{job.id} {name}"] = (value, getattr(other, name))
+    return found
+
+
+# ------------------------------------------------------------------------------------------- shapes of releases
+
+OLD = {
+    "job_id": 12, "array_job_id": 10, "array_task_id": 3, "array_task_string": "", "het_job_id": 0,
+    "job_state": "PENDING", "state_reason": "Priority", "state_description": "", "user_name": "ann", "account": "red",
+    "partition": "main", "qos": "normal", "priority": 4_294_901_700, "nice": 4_294_967_291,
+    "submit_time": 1_794_786_000, "eligible_time": 1_794_786_001, "start_time": 0, "end_time": 0, "time_limit": 90,
+    "pre_sus_time": 0, "suspend_time": 0, "node_count": 1, "nodes": "", "cpus": 4, "tasks": 1, "restart_cnt": 2,
+    "required_nodes": "n[1-2]", "resv_name": "", "dependency": "", "tres_alloc_str": "",
+    "tres_req_str": "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2", "tres_per_job": "", "tres_per_node": "gres:gpu:a100:2",
+    "tres_per_task": "", "tres_per_socket": "", "requeue": True, "name": "train", "comment": "shunter: model=bert",
+}  # fmt: skip
+WRAPPED = ("array_job_id", "array_task_id", "het_job_id", "priority", "submit_time", "eligible_time", "start_time")
+WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tasks")
+
+
+def new(job: dict) -> dict:
+    """The same job as releases from 23.11 on write it: wrapped numbers, lists of states, signed numbers."""
+    told = {key: {"set": True, "infinite": False, "number": job[key]} for key in WRAPPED}
+    return {**job, **told, "job_state": [job["job_state"]], "nice": -5, "unheard_of": {"deep": [1]}}
+
+
+def read(job: dict, now: int = 1_794_787_000_000) -> Job:
+    (found,) = jobs_of(json_record(job, now))
+    return found
+
+
+def test_all_releases_write_the_same_job():
+    found = read(OLD)
+    assert found == read(new(OLD))
+    assert (found.id, found.handle, found.nice, found.priority) == ("10_3", "10", -5, 4_294_901_700)
+    assert (found.gpus, found.gpu_type, found.cpus, found.mem_mib, found.limit) == (2, "a100", 4, 16384, 5_400_000)
+    assert (found.start, found.end, found.ran, found.wanted_nodes, found.told.model) == (-1, -1, 0, "n[1-2]", "bert")
+    assert found.waits
+
+
+@pytest.mark.parametrize("shape", [dict, new])
+def test_states_and_times_of_running_jobs(shape):
+    about = {"job_state": "RUNNING", "start_time": 1_794_786_100, "end_time": 1_794_791_500, "nodes": "n[1-2]"}
+    runs = OLD | about | {"tres_alloc_str": "cpu=4,mem=16G,node=2,gres/gpu=2,gres/gpu:a100=2"}
+    found = read(shape(runs))
+    assert (found.ran, found.nodes, found.handle, found.runs) == (900_000, ("n1", "n2"), "12", True)
+    assert read(shape(runs | {"pre_sus_time": 60, "suspend_time": 1_794_786_900})).ran == 160_000
+    assert read(shape(runs | {"job_state": "SUSPENDED", "pre_sus_time": 60, "suspend_time": 1})).ran == 60_000
+    ends = shape(runs)
+    ends["job_state"] = ["RUNNING", "COMPLETING"]
+    assert read(ends).state == "COMPLETING"
+
+
+def test_no_limit_and_limits_that_are_not_set():
+    endless = {"set": True, "infinite": True, "number": 0}
+    unset = {"set": False, "infinite": False, "number": 7}
+    assert read(OLD | {"time_limit": endless}).limit == read(OLD | {"time_limit": None}).limit == 0
+    assert read(OLD | {"nice": unset, "start_time": unset}).nice == 0
+    assert read(OLD | {"nice": unset, "start_time": unset}).start == -1
+
+
+def test_a_waiting_array_is_many_jobs():
+    tasks = jobs_of(json_record(OLD | {"array_task_id": None, "array_task_string": "1-3,7%2"}, 0))
+    assert [(job.id, job.handle) for job in tasks] == [(f"10_{number}", "10") for number in (1, 2, 3, 7)]
+
+
+# ------------------------------------------------------------------------------------------- when text is asked for
+
+NODES = {"nodes": [{"name": "n1", "state": ["IDLE"], "gres": "gpu:4", "cpus": 8, "partitions": ["main"]}]}
+
+
+class Told(Client):
+    """A Slurm whose JSON is given, or fails; its text is empty."""
+
+    def __init__(self, release: tuple[int, int], said: object) -> None:
+        super().__init__()
+        self.release, self.said, self.asked = release, said, []
+
+    def run(self, program: str, *arguments: str) -> str:
+        self.asked.append((program, *arguments[:2]))
+        if "--json" not in arguments:
+            return ""
+        if isinstance(self.said, Exception):
+            raise self.said
+        return json.dumps(self.said if program == "squeue" else NODES)
+
+
+def test_which_questions_are_asked():
+    old, middle, later = (Told(release, {"jobs": [OLD]}) for release in ((20, 11), (22, 5), (23, 11)))
+    assert [Watcher(each).form for each in (old, middle, later)] == [Form.TEXT, Form.JSON, Form.JSON]
+    for each in (old, middle, later):
+        Watcher(each).snapshot()
+    assert [("--json" in question) for question in old.asked] == [False, False]
+    assert middle.asked[1][0] == "sinfo"
+    assert later.asked[1] == ("scontrol", "show", "nodes")
+
+
+@pytest.mark.parametrize("problem", [DeclinedError("no plug-in"), {"jobs": "none"}, {"errors": []}, ["?"]])
+def test_where_json_can_not_be_had_text_is_asked_for_from_then_on(problem):
+    client = Told((22, 5), problem)
+    watcher = Watcher(client)
+    assert watcher.snapshot().jobs == ()
+    assert watcher.form is Form.TEXT
+    asked = len(client.asked)
+    watcher.snapshot()
+    assert len(client.asked) == asked + 2  # JSON is not tried again
+    with pytest.raises(SlurmError):
+        Watcher(Told((22, 5), problem), Form.JSON).snapshot()
+
+
+def test_a_slurm_that_does_not_answer_is_not_asked_twice():
+    watcher = Watcher(Told((22, 5), UnreachableError("away")))
+    with pytest.raises(UnreachableError):
+        watcher.snapshot()
+    assert watcher.form is Form.JSON
+
+
+def test_long_answers_are_asked_for_in_text_the_next_time(monkeypatch):
+    monkeypatch.setattr(watching, "LONG_S", -1.0)
+    watcher = Watcher(Told((22, 5), {"jobs": [OLD]}))
+    assert [job.id for job in watcher.snapshot().jobs] == ["10_3"]
+    assert watcher.form is Form.TEXT
+    fixed = Watcher(Told((22, 5), {"jobs": [OLD]}), Form.JSON)
+    fixed.snapshot()
+    assert fixed.form is Form.JSON
+
+
+def test_a_job_that_can_not_be_read_does_not_hide_the_others():
+    broken = [OLD | {"job_id": 13, "nice": "very"}, OLD | {"job_id": 14, "array_job_id": 0, "submit_time": "soon"}]
+    watcher = Watcher(Told((22, 5), {"jobs": [*broken, OLD]}))
+    assert [job.id for job in watcher.snapshot().jobs] == ["10_3"]
+    assert list(watcher.unread) == ["job 13", "job 14"]
