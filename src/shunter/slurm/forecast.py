@@ -130,33 +130,21 @@ class Outlook:
         ids = {job.id for job in asked}
         present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
         able = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
-        only = self._only_type
-        usable = [
-            replace(job, gpu_type=only[job.partition]) if not job.gpu_type and job.partition in only else job
-            for job in able
-        ]
-        coming = [replace(job, submit=job.eligible) for job in usable if job.eligible > now]
+        coming = [replace(job, submit=job.eligible) for job in able if job.eligible > now]
         later = {job.id for job in coming}
-        live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in usable}
-        after = {job.id: found for job in usable if (found := self._parent(job, live))}
-        return [job for job in usable if job.id not in later], coming, after
-
-    @cached_property
-    def _only_type(self) -> dict[str, str]:
-        """Of partitions that share nodes with others and have all GPUs of one type, and no others: that type."""
-        nodes, found = self.snapshot.nodes, {}
-        for name in dict.fromkeys(job.partition for job in self.snapshot.jobs):
-            inside = {node.gpu_type for node in nodes if set(name.split(",")) & set(node.partitions)}
-            outside = {node.gpu_type for node in nodes if not set(name.split(",")) & set(node.partitions)}
-            if len(inside) == 1 and outside and not inside & outside:
-                found[name] = next(iter(inside))
-        return found
+        live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in able}
+        after = {job.id: found for job in able if (found := self._parent(job, live))}
+        return [job for job in able if job.id not in later], coming, after
 
     def _wider(self, job: Job) -> bool:
-        """Whether we let a job run on nodes that are not its partition's."""
-        nodes, kind = self.snapshot.nodes, job.gpu_type or self._only_type.get(job.partition, "")
-        others = [node for node in nodes if not set(job.partition.split(",")) & set(node.partitions)]
-        return not self.machines.cluster.vcs and any(not kind or node.gpu_type == kind for node in others)
+        """Whether we let a job run on nodes that are not its partition's: those of others that share nodes with it."""
+        kind, pool = self.machines.type_of(job), self.machines.vc_of(job)
+        mine = set(job.partition.split(","))
+        return any(
+            not mine & set(node.partitions) and (not kind or node.gpu_type == kind)
+            for node in self.snapshot.nodes
+            if any(self.machines.vc.get(name) == pool for name in node.partitions)
+        )
 
     def _parent(self, job: Job, live: set[str]) -> str:
         """The last submitted of the jobs that a job comes after; one of many stands for all."""
@@ -228,7 +216,7 @@ class Outlook:
             (kind is Kind.LIMIT, "what keeps it back now (a limit) is over at once: it may well start later"),
             (kind is Kind.CLUSTER, f"what Slurm says of it ({job.reason}) is over at once: it may well start later"),
             (spread, "its GPUs may be on any number of nodes" + ("" if job.gpu_type else ", and of several types")),
-            (self._wider(job), f"it may run on all nodes, not only those of partition {job.partition}"),
+            (self._wider(job), f"it may run on all nodes of its pool, not only those of partition {job.partition}"),
             (bool(job.wanted_nodes), f"it takes any nodes, not only {job.wanted_nodes}"),
             (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
         ]

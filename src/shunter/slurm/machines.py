@@ -36,8 +36,9 @@ class Machines:
         return next((self.vc[name] for name in job.partition.split(",") if name in self.vc), None)
 
     def type_of(self, job: Job) -> str:
-        """The type of GPU that a job must have, by its own wish or its partition's; "": any."""
-        return job.gpu_type or self.only_type.get(job.partition, "")
+        """The type of GPU that a job must have, by its own wish or its partitions'; "": any."""
+        kinds = {self.only_type.get(name, "") for name in job.partition.split(",")} if self.only_type else {""}
+        return job.gpu_type or (kinds.pop() if len(kinds) == 1 else "")
 
     def thousandths(self, job: Job) -> int:
         """The GPUs of a job in thousandths; shards are shares of one."""
