@@ -96,7 +96,7 @@ def ask(cluster, tmp_path_factory):
                 return json.load(answer)["data"]["result"]
         except urllib.error.HTTPError as refused:
             with refused:
-                return json.load(refused)["error"]
+                return refused.read().decode()  # before it is ready that is no JSON
         except OSError as away:
             return str(away)
 
