@@ -39,6 +39,7 @@ class Pretend(Client):
         super().__init__()
         self.jobs, self.now = jobs, 0
         self.nodes = {f"n{number}": list(NODE) for number in range(nodes)}
+        self.more: list[list[str]] = []  # rows of nodes for their other partitions
         self.updates: list[tuple[str, str, str]] = []
         self.decline: Callable[[str, str], str] = lambda _handle, _name: ""
 
@@ -53,7 +54,8 @@ class Pretend(Client):
         if program == "sprio":
             return ""
         mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
-        rows = [[name, *row] for name, row in self.nodes.items()] if program == "sinfo" else self._rows()
+        nodes = [[name, *row] for name, row in self.nodes.items()] + self.more
+        rows = nodes if program == "sinfo" else self._rows()
         assert all(len(row) == len(NODE_FIELDS if program == "sinfo" else JOB_FIELDS) for row in rows)
         return "".join((mark + FIELD).join(row) + mark + RECORD + "\n" for row in rows)
 

@@ -413,3 +413,65 @@ def test_an_array_of_which_some_tasks_have_ended_was_changed_all_the_same(tmp_pa
     script(tmp_path, f"printf '{said}' >&2; exit 1").run("scontrol", "update", "jobid=13", "nice=1")
     with pytest.raises(DeclinedError):
         script(tmp_path, "echo 13_1-5: Job has already finished >&2; exit 1").run("scontrol", "update")
+
+
+# ------------------------------------------------------------------------------------------- what can't be read, or be
+
+
+def test_what_was_done_to_a_job_is_remembered_while_slurms_words_about_it_can_not_be_read(rounds):
+    played = {"1": Played(100), "2": Played(200)}
+    one = rounds(played)
+    one(["1", "2"])
+    done = one.book.in_force().keys()
+    assert done
+    for job in played.values():
+        job.said["PriorityLong"] = "?"
+    one([])
+    assert one.book.in_force().keys() == done
+    undone, problems = one.release()
+    assert (undone, len(problems)) == (0, len(done))
+    assert one.book.in_force().keys() == done
+    for job in played.values():
+        job.said.clear()
+    assert one.release() == (len(done), [])
+    assert [job.nice for job in played.values()] == [0, 0]
+
+
+ON_N0 = {"tres-alloc": "cpu=4,mem=16G,node=1,gres/gpu=1", "TimeUsed": "1:00"}
+ODD_RUNNING = {
+    "a comment that says that it is done": {"Comment": "shunter: done=100000 iteration_s=100"},
+    "running for longer than we take anybody to": {"TimeUsed": "31-00:00:00", "TimeLimit": "UNLIMITED"},
+    "of a partition that is no longer there": {"Partition": "gone"},
+    "on the other GPUs of its node": {"tres-alloc": "cpu=4,node=1,gres/gpu=1,gres/gpu:v100=1"},
+    "on a node that went to another partition": {"NodeList": "n1"},
+}
+
+
+@pytest.mark.parametrize("odd", ODD_RUNNING)
+@pytest.mark.parametrize("name", ["fifo", "sjf:backfill=easy"])
+def test_no_running_job_ends_the_controller(odd, name, tmp_path):
+    client = Pretend({"1": Played(100), "2": Played(200, said=RUNNING | ON_N0 | ODD_RUNNING[odd])})
+    client.nodes = {
+        "n0": ["main", "mixed", "gpu:a100:3,gpu:v100:1", "gpu:a100:1(IDX:0-1,0,9)", "4/60/0/64", "1000000", "0"],
+        "n1": ["other", "mixed", "gpu:v100:4", "gpu:v100:1(IDX:0)", "4/60/0/64", "1000000", "0"],
+    }
+    outcomes: list[Outcome] = []
+    silences: list[SlurmError] = []
+    settings = Settings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
+    run(policy(name), client, tmp_path / "journal.db", settings, told=outcomes.append, away=silences.append)
+    assert len(outcomes) == 3
+    assert not silences
+    assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}
+
+
+def test_a_new_partition_on_known_nodes_is_seen(tmp_path):
+    client = Pretend({"1": Played(100)})
+    outcomes: list[Outcome] = []
+
+    def told(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        client.jobs["2"] = Played(50, said={"Partition": "new"})
+        client.more = [[name, "new", *row[1:]] for name, row in client.nodes.items()]
+
+    run(policy("fifo"), client, tmp_path / "journal.db", Settings(rhythm=Rhythm(0.0, 0.0), rounds=3), told=told)
+    assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}

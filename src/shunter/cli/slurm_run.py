@@ -201,11 +201,11 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     from shunter.slurm.client import Client
     from shunter.slurm.journal import Journal
     from shunter.slurm.releasing import release as give_back
-    from shunter.slurm.watcher import Watcher
+    from shunter.slurm.watcher import Form, Watcher
 
     check_journal(journal)
     book, client = Journal(journal), Client()
-    undone, problems = give_back(client, book, Watcher(client).snapshot())
+    undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
     book.close()
     if json:
         print_json({"undone": undone, "problems": problems})

@@ -15,7 +15,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.errors import PolicyError, SlurmError
+from shunter.errors import PolicyError, ShunterError, SlurmError
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
 from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
@@ -152,11 +152,11 @@ class SlurmBackend:
                 if self._other_machines(snapshot):
                     return
                 view = self._look(snapshot)
-            except SlurmError as problem:
+            except ShunterError as problem:
                 if not self._number and not isinstance(problem, UnreachableError):
                     raise  # it has never worked
                 self._looked = time.monotonic()
-                self.away(problem)
+                self.away(problem if isinstance(problem, SlurmError) else SlurmError(f"a look failed: {problem}"))
                 self._counters = ""
                 continue
             if self.until_idle and not len(view.pending) + len(view.running) + len(view.ended):
@@ -227,6 +227,8 @@ class SlurmBackend:
         """Whether nodes came, went or changed; a policy must be started anew for these."""
         present = machines_of(snapshot.nodes, racks=self._racks)
         if (present.names, present.cluster) == (self._machines.names, self._machines.cluster):
+            if (present.vc, present.only_type) != (self._machines.vc, self._machines.only_type):
+                self._machines = present  # a partition came or went
             return False
         self._machines, self.renewed = present, True
         self._starting.clear()

@@ -277,6 +277,8 @@ class Controller:
         noticed = self._set_by_hand(touched) | self._made_nice(waiting, touched)
         for act in force.values():
             job = waiting.get(act.order.handle)
+            if act.order.handle in snapshot.unread:
+                continue  # nobody knows
             if job is None:  # what runs may be queued again, and is then what we made it
                 if act.order.handle not in alive or act.order.lever in STRANDING:
                     self.journal.settle(act, UNDONE, "it waits no longer")
@@ -320,7 +322,7 @@ class Controller:
         """Acts of which nobody knows whether they were done: see, and never do them again."""
         present = {job.handle: job for job in snapshot.jobs}
         for act in self.journal.acts(INTENT):
-            if act.at * 1000 > snapshot.now:
+            if act.at * 1000 > snapshot.now or act.order.handle in snapshot.unread:
                 continue
             job = present.get(act.order.handle)
             done = job is not None and was_done(act.order, job)

@@ -65,7 +65,10 @@ class Tolerance:
         if duty not in (*Duty, OFF):
             raise SlurmError(f"--guard must be on, watch or off, got '{duty}'; {did_you_mean(duty, (*Duty, OFF))}")
         found = build(cls, duty, values, "guard", SlurmError)
-        return None if duty == OFF else replace(found, duty=Duty(duty), base=found.base.replace(";", ","))
+        base = found.base.replace(";", ",")
+        if base:
+            policy(base)  # a mistake in it is told at once
+        return None if duty == OFF else replace(found, duty=Duty(duty), base=base)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from shunter.errors import SlurmError
 
 def lock_of(journal: Path, holder: str) -> Path:
     """The file whose lock means that there is a holder; it stays when nobody holds it."""
+    journal = journal.resolve()  # a link to it is the same journal
     return journal.with_name(f"{journal.name}.{holder}")
 
 
@@ -25,9 +26,12 @@ def held(journal: Path, holder: str) -> IO[bytes] | None:
         raise SlurmError(f"{journal}: the {holder} must write beside the journal: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.close()
         return None
+    except OSError as error:
+        file.close()
+        raise SlurmError(f"{journal}: no lock can be had there ({error.strerror}); put it on a local disk") from None
     return file
 
 

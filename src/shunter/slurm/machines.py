@@ -81,10 +81,10 @@ def machines_of(
     whole = len(set(merged.values())) < 2
     vc_of_node = {node: "" if whole else merged[part] for part, inside in members.items() for node in inside}
     lone = [node.name for node in with_gpus if node.name not in vc_of_node]
-    usable = with_gpus if whole else [node for node in with_gpus if node.name in vc_of_node]
+    usable = [node for node in with_gpus if node.name in vc_of_node] if members else with_gpus
     groups, names, split = _groups(usable, vc_of_node, racks)
     remarks = [
-        *_about_nodes(nodes, with_gpus, [] if whole else lone),
+        *_about_nodes(nodes, with_gpus, lone if members else []),
         *_about_pools(members, merged, whole),
         *([f"{split} racks hold nodes of several kinds: each kind counts as a rack of its own"] if split else []),
     ]

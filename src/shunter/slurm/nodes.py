@@ -11,6 +11,7 @@ from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
 from shunter.slurm.tres import Gres, gres, resources
+from shunter.wrapped import plain
 
 SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, with its header
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")
@@ -132,20 +133,27 @@ def _of_row(row: Mapping[str, str]) -> Node:
 
 def of_json(node: Mapping[str, Any]) -> Node:
     """As scontrol and sinfo of 21.08 to 25.11 write it; states and partitions may be words or lists."""
-    state = node.get("state", "")
-    words = [*(state if isinstance(state, list) else [state]), *node.get("state_flags", ())]
+    words = [*_words(node.get("state")), *_words(node.get("state_flags"))]
     told = Node(
         str(node.get("name") or node.get("hostname")),
         "+".join(map(str, words)).lower(),
-        tuple(node.get("partitions") or ()),
-        cpus=int(node.get("effective_cpus") or node.get("cpus") or 0),
-        cpus_used=int(node.get("alloc_cpus") or 0),
-        mem_mib=int(node.get("real_memory") or 0),
-        mem_used=int(node.get("alloc_memory") or 0),
+        tuple(_words(node.get("partitions"))),
+        cpus=_count(node, "effective_cpus") or _count(node, "cpus"),
+        cpus_used=_count(node, "alloc_cpus"),
+        mem_mib=_count(node, "real_memory"),
+        mem_used=_count(node, "alloc_memory"),
     )
     return _with_gpus(told, str(node.get("gres") or ""), str(node.get("tres") or "")).in_use(
         str(node.get("gres_used") or "")
     )
+
+
+def _count(node: Mapping[str, Any], key: str) -> int:
+    return int(plain(node.get(key)) or 0)
+
+
+def _words(told: Any) -> list[str]:
+    return told if isinstance(told, list) else [word for word in str(told or "").split(",") if word]
 
 
 def each_read(

@@ -45,6 +45,9 @@ def release(
         order = journal.original(act.order)
         if levers is not None and order.lever not in levers:
             continue
+        if order.handle in snapshot.unread:
+            problems.append(f"job {order.handle}: what Slurm says of it can't be read; it must be tried again")
+            continue
         job = waiting.get(order.handle) or (running.get(order.handle) if order.lever == "nice" else None)
         if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
             state = UNDONE if act.state == DONE else ABANDONED

@@ -15,6 +15,7 @@ from shunter.model import Trace
 from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Scenario, Warm
 from shunter.slurm.machines import Machines
+from shunter.slurm.nodes import Node
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.world import World
 
@@ -113,8 +114,8 @@ class Replica:
             column: [names.code(column, getattr(job, of)) for job in jobs] for column, of in NAMED.items()
         }
         given["model"] = [names.code("model", job.told.model) for job in jobs]
-        given["vc"] = [names.code("vc", self.machines.vc_of(job) or "") for job in jobs]
-        wanted = [self.machines.type_of(job) for job in jobs]
+        given["vc"] = [names.code("vc", self._vc(job, held)) for job in jobs]
+        wanted = ["" if job.id in held else self.machines.type_of(job) for job in jobs]
         given["gpu_type"] = [names.code("gpu_type", kind if kind in types else "") for kind in wanted]
         given["gpus"] = [self.machines.thousandths(job) for job in jobs]
         given["limit"] = [job.limit for job in jobs]
@@ -122,8 +123,16 @@ class Replica:
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
         given["after"] = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
-        given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), 1) for job in jobs]
+        done = [job.done_ms if job.id in held else 0 for job in jobs]  # whatever it has done, it runs still
+        given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
+
+    def _vc(self, job: Job, held: set[str]) -> str:
+        """The virtual cluster of a job: of one that runs, where it runs, whatever its partition is called by now."""
+        if job.id not in held:
+            return self.machines.vc_of(job) or ""
+        cluster = self.machines.cluster
+        return (*cluster.vcs, "")[int(cluster.node_vc[self.machines.place[job.nodes[0]]])]
 
     def _correct(self, world: World, held: set[str]) -> None:
         """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
@@ -139,7 +148,7 @@ class Replica:
             elif job.id in held:
                 table[[w.STARTED, w.BEGUN], row] = job.start
                 table[w.WAITED, row] = max(job.start - max(job.eligible, job.submit), 0)
-                workers = int(table[w.WORKERS, row])
+                workers = max(int(table[w.WORKERS, row]), 1)
                 table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
         place = self.machines.place
         for node in self.snapshot.nodes:
@@ -160,7 +169,7 @@ def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, .
     out.
     """
     place, first, sharing = machines.place, machines.first_gpu, machines.shards_per_gpu
-    room = {node.name: [*node.used, *(at for at in range(node.gpus) if at not in node.used)] for node in snapshot.nodes}
+    room = {node.name: _used_first(node) for node in snapshot.nodes}
     shards: dict[tuple[str, int], int] = {}
     found: dict[str, tuple[int, ...]] = {}
     for job in sorted((job for job in snapshot.jobs if job.runs), key=lambda job: -len(job.nodes)):
@@ -183,6 +192,12 @@ def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, .
                     found[job.id] = (int(first[place[node]]) + at,)
                     break
     return found
+
+
+def _used_first(node: Node) -> list[int]:
+    """The GPUs of a node, those in use before the others."""
+    used = [at for at in dict.fromkeys(node.used) if at < node.gpus]
+    return [*used, *(at for at in range(node.gpus) if at not in used)]
 
 
 def divided(count: int, room: Sequence[int]) -> list[int]:

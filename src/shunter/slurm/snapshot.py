@@ -101,6 +101,7 @@ class Snapshot:
     now: int  # ms since 1970
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
+    unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
 
     def save(self, path: Path) -> None:
         """Keep it as JSON."""
@@ -113,7 +114,8 @@ class Snapshot:
         try:
             read = json.loads(path.read_text())
             jobs = tuple(_loaded(Job, each | {"told": Told(**each["told"])}) for each in read["jobs"])
-            return cls(read["now"], jobs, tuple(_loaded(Node, each) for each in read["nodes"]))
+            nodes = tuple(_loaded(Node, each) for each in read["nodes"])
+            return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())))
         except OSError as error:
             raise SlurmError(f"{path}: can't be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError) as error:

@@ -60,6 +60,7 @@ FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the
 DAY_MS = 86_400_000
 NO_TIME = ("N/A", "NONE", "Unknown", "(null)", "", "0")
 WRAP = 2**32  # 22.05 writes a nice below 0 as an unsigned number
+FLAGS = ("COMPLETING", "REVOKED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED")  # of several states what text would say
 PLAIN = {  # our field: JSON's
     "JobID": "job_id",
     "UserName": "user_name",
@@ -85,6 +86,9 @@ PLAIN = {  # our field: JSON's
     "tres-per-socket": "tres_per_socket",
     "Name": "name",
     "Comment": "comment",
+}
+NEEDED = {*PLAIN.values(), "job_state", "state_reason", "array_job_id", "array_task_id", "array_task_string"} | {
+    *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time")
 }
 
 
@@ -114,7 +118,12 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
     """The same fields of a job in JSON, as releases 21.08 to 25.11 write it.
 
     Numbers may be ``{"set", "infinite", "number"}``, states are words or lists; how long a job has run is not said.
+    What is missing must not pass for something that nobody asked for: not to be touched, held, of another user.
     """
+    if missing := sorted(key for key in NEEDED if key not in job):
+        raise SlurmError(f"the JSON of job {job.get('job_id')} lacks {', '.join(missing)}")
+    if not job["user_name"]:
+        raise SlurmError(f"the JSON of job {job['job_id']} does not name its user")
     said = {field: _text(job.get(name)) for field, name in PLAIN.items()}
     states = job.get("job_state") or ""
     states = states if isinstance(states, list) else [states]
@@ -122,7 +131,7 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
     said |= {
         "JobArrayID": _array_id(job),
         "HetJobID": _text(job.get("het_job_id")),
-        "State": "COMPLETING" if "COMPLETING" in states else str(states[0]),
+        "State": next((flag for flag in FLAGS if flag in states), str(states[0])),
         "Reason": str(job.get("state_description") or job.get("state_reason") or ""),
         "Nice": str(nice - WRAP if nice >= WRAP // 2 else nice),
         "TimeLimit": f"{_number(job, 'time_limit')}:00",

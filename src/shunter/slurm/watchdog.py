@@ -23,7 +23,7 @@ from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import held
 from shunter.slurm.releasing import release
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.watcher import Form, Watcher
 
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
@@ -87,7 +87,7 @@ class Watchdog:
 
     def lift(self, why: str) -> None:
         """Undo all that could strand a job."""
-        undone, problems = release(self.client, self._book, Watcher(self.client).snapshot(), STRANDING)
+        undone, problems = release(self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING)
         told = f"{why}: {undone} of {', '.join(STRANDING)} lifted"
         self._book.tell("watchdog", told)
         for text in (told, *problems):

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
@@ -38,6 +38,7 @@ NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is abou
 PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")
+Known = dict[tuple[str, ...], tuple[Job, ...]]  # records but for their priority, and their jobs
 
 
 class Form(StrEnum):
@@ -53,12 +54,13 @@ class Watcher:
     def __init__(self, client: Client, form: Form | None = None) -> None:
         self.client = client
         self._fixed, self._form = form is not None, form
-        self._known: dict[tuple[str, ...], tuple[Job, ...]] = {}
+        self._known: Known = {}
         self.unread: dict[str, str] = {}  # jobs and nodes of the last snapshot that could not be read, and why
+        self._unread: list[str] = []  # what scontrol calls these jobs
 
     @property
     def form(self) -> Form:
-        """JSON where the release has it; text from the first time on that JSON could not be had, or took long."""
+        """JSON where the release has it; text from the first time on that JSON could not be read, or took long."""
         if self._form is None:
             self._form = Form.JSON if self.client.release >= JSON_SINCE else Form.TEXT
         return self._form
@@ -66,13 +68,13 @@ class Watcher:
     def snapshot(self) -> Snapshot:
         """What Slurm says now."""
         now = time.time_ns() // 1_000_000
-        self.unread = {}
+        self.unread, self._unread = {}, []
         begun = time.perf_counter()
-        records = self._asked(lambda: self._json_jobs(now), self._text_jobs)
-        if time.perf_counter() - begun > LONG_S and not self._fixed:
-            self._form = Form.TEXT
-        self._known = {_but_priority(record): self._read(record) for record in records}
-        return Snapshot(now, tuple(job for jobs in self._known.values() for job in jobs), tuple(self.nodes()))
+        self._known = self._asked(lambda: self._json_jobs(now), self._text_jobs)
+        if time.perf_counter() - begun > LONG_S:
+            self._leave_json()
+        jobs = tuple(job for known in self._known.values() for job in known)
+        return Snapshot(now, jobs, tuple(self.nodes()), tuple(self._unread))
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
@@ -82,46 +84,47 @@ class Watcher:
         if self.form is Form.JSON:
             try:
                 return in_json()
-            except UnreachableError:
+            except UnreachableError:  # it may have been too much: the next time less is asked for
+                self._leave_json()
                 raise
-            except SlurmError:  # no plug-in for JSON, or a shape that nobody has seen yet
+            except (SlurmError, TypeError, ValueError):  # no plug-in for it, or one record that can't be read
                 if self._fixed:
                     raise
-                self._form = Form.TEXT
+                self._leave_json()
         return in_text()
 
-    def _json_jobs(self, now: int) -> list[list[str]]:
+    def _leave_json(self) -> None:
+        self._form = self._form if self._fixed else Form.TEXT
+
+    def _json_jobs(self, now: int) -> Known:
         listed = json_list(self.client.run("squeue", "--json", "--all", "--states=all"), "jobs")
-        return [record for job in listed if (record := self._record(job, now))]
+        return {_but_priority(record): self._read(record) for record in (json_record(job, now) for job in listed)}
 
-    def _record(self, job: dict[str, Any], now: int) -> list[str]:
-        try:
-            return json_record(job, now)
-        except (TypeError, ValueError) as problem:
-            self.unread[f"job {job.get('job_id')}"] = str(problem)
-            return []
-
-    def _text_jobs(self) -> list[list[str]]:
-        mark = new_mark()
+    def _text_jobs(self) -> Known:
+        """One that can't be read is left to Slurm, and must not keep us from the others."""
+        mark, found = new_mark(), {}
         asked = ("--noheader", "--all", "--states=all", "--Format", text_format(JOB_FIELDS, mark))
-        return text_records(self.client.run("squeue", *asked), mark)
+        for record in text_records(self.client.run("squeue", *asked), mark):
+            try:
+                found[_but_priority(record)] = self._read(record)
+            except (SlurmError, ValueError) as problem:
+                self.unread[f"job {record[0].strip()[:40]}"] = str(problem)
+                self._unread += [each.strip().partition("_")[0] for each in record[:3]]
+        return found
 
     def _read(self, values: Sequence[str]) -> tuple[Job, ...]:
-        """The jobs of a record; one that can't be read is left to Slurm, and must not keep us from the others."""
-        try:
-            known = self._known.get(_but_priority(values))
-            if not known:
-                return tuple(jobs_of(values))
-            priority = int(values[PRIORITY])
-            return known if priority == known[0].priority else tuple(job.with_priority(priority) for job in known)
-        except (SlurmError, ValueError) as problem:
-            self.unread[f"job {values[0].strip()[:40]}"] = str(problem)
-            return ()
+        """The jobs of a record."""
+        known = self._known.get(_but_priority(values))
+        if not known:
+            return tuple(jobs_of(values))
+        priority = int(values[PRIORITY])
+        return known if priority == known[0].priority else tuple(job.with_priority(priority) for job in known)
 
     def _json_nodes(self) -> list[Node]:
-        asked = ("scontrol", "show", "nodes") if self.client.release >= NODES_SINCE else ("sinfo", "--all")
+        with_all = ("scontrol", "--all", "--details", "show", "nodes")
+        asked = with_all if self.client.release >= NODES_SINCE else ("sinfo", "--all")
         listed = json_list(self.client.run(*asked, "--json"), "nodes")
-        return each_read(listed, of_json, lambda node: str(node.get("name")), self.unread)
+        return each_read(listed, of_json, lambda node: str(node.get("name")), None)
 
     def _text_nodes(self) -> list[Node]:
         mark = new_mark()
