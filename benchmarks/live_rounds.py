@@ -21,11 +21,12 @@ from shunter.slurm.client import Client
 from shunter.slurm.controller import Mode, Outcome
 from shunter.slurm.lab import Lab
 from shunter.slurm.running import Settings, run
+from shunter.slurm.watcher import Form, Watcher
 
 JOBS = 10_000
-ROUNDS = 30
+ROUNDS = 20
 POLICIES = ("fifo", "sjf", "wfp3", "multifactor", "sjf:backfill=easy")
-SETTINGS = {"MaxJobCount": "30000"}
+SETTINGS = {"MaxJobCount": "30000", "SchedulerParameters": "bf_interval=30"}  # the lab's own backfills every second
 MOST = 8  # sbatch at once
 
 
@@ -69,6 +70,16 @@ def rounds(lab: Lab, name: str, count: int = ROUNDS) -> tuple[list[float], list[
     return whole[1:], np.diff(asking[1:]).tolist()
 
 
+def look(lab: Lab, form: Form) -> float:
+    """Seconds that the quickest of five looks takes."""
+    watcher, took = Watcher(Client(lab.conf), form), []
+    for _ in range(5):
+        begun = time.perf_counter()
+        watcher.snapshot()
+        took.append(time.perf_counter() - begun)
+    return min(took)
+
+
 def main(jobs: int) -> None:
     """Fill a lab and measure every policy."""
     with (
@@ -78,6 +89,8 @@ def main(jobs: int) -> None:
         begun = time.perf_counter()
         fill(lab, jobs)
         sys.stdout.write(f"{jobs:,} jobs submitted in {time.perf_counter() - begun:.0f} s\n")
+        for form in Form:
+            sys.stdout.write(f"one look in {form}: {look(lab, form):.2f} s\n")
         sys.stdout.write("seconds a round           median     90 %     most    of these ours\n")
         for name in POLICIES:
             whole, asking = (np.array(each) for each in rounds(lab, name))
