@@ -51,7 +51,7 @@ def scene(tmp_path, monkeypatch):
     book, client = Journal(tmp_path / "j.db"), Recording()
 
     class Watcher:
-        def __init__(self, client):
+        def __init__(self, client, form=None):
             self.client = client
 
         def snapshot(self):
@@ -105,7 +105,9 @@ def test_another_process_with_its_number_is_not_the_controller(scene, monkeypatc
         monkeypatch.setattr(time, "time", lambda real=time.time: real() - 3600)
         book.live(child.pid, 86_400)  # said an hour before this child was there
         monkeypatch.undo()
-        monkeypatch.setattr(watchdog, "Watcher", lambda _: type("W", (), {"snapshot": lambda _: Snapshot(0, (), ())})())
+        monkeypatch.setattr(
+            watchdog, "Watcher", lambda _, form=None: type("W", (), {"snapshot": lambda _: Snapshot(0, (), ())})()
+        )
         assert not seen(book, client)
     finally:
         child.kill()
