@@ -12,6 +12,8 @@ from shunter import world as w
 from shunter.advice.validity import validity
 from shunter.report.tables import duration, share
 
+pytestmark = pytest.mark.xdist_group("aaic")  # what they look at is computed once
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "advise.md"
 BASE = "fifo:backfill=easy"
 
