@@ -18,6 +18,7 @@ from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.journal import DONE, Journal, JournalError
 from shunter.slurm.levers import Order
+from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
 from shunter.slurm.running import Settings, run
 from shunter.slurm.watcher import Watcher
@@ -475,3 +476,13 @@ def test_a_new_partition_on_known_nodes_is_seen(tmp_path):
 
     run(policy("fifo"), client, tmp_path / "journal.db", Settings(rhythm=Rhythm(0.0, 0.0), rounds=3), told=told)
     assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}
+
+
+def test_a_link_to_a_journal_is_the_same_journal(tmp_path):
+    (tmp_path / "link.db").symlink_to(tmp_path / "journal.db")
+    with (
+        only_controller(tmp_path / "journal.db"),
+        pytest.raises(SlurmError, match="another controller acts"),
+        only_controller(tmp_path / "link.db"),
+    ):
+        pass
