@@ -11,7 +11,7 @@ from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD
 from shunter.slurm.watcher import NODE_FIELDS
 
 PENDING = {"State": "PENDING", "Reason": "Priority"}
-NODE = ["main", "mixed", "gpu:a100:8", "gpu:a100:0(IDX:N/A)", "0/64/0/64", "1000000", "0"]
+NODE = ["main", "mixed", "gpu:a100:8", "gpu:a100:0(IDX:N/A)", "0/64/0/64", "1000000", "0", "(null)"]
 
 
 @dataclass

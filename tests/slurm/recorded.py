@@ -60,7 +60,7 @@ class Recorded(Client):
             return f"Jobs submitted: {self.answers}"
         mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
         if program == "sinfo":
-            row = ["main", "allocated", "gpu:a100:8", "gpu:a100:8(IDX:0-7)", "32/32/0/64", "1000000", "9"]
+            row = ["main", "allocated", "gpu:a100:8", "gpu:a100:8(IDX:0-7)", "32/32/0/64", "1000000", "9", "(null)"]
             rows = [[f"n{number + 1:03d}", *row] for number in range(self.nodes)]
             assert len(rows[0]) == len(NODE_FIELDS)
             return "".join((mark + FIELD).join(row) + mark + RECORD + "\n" for row in rows)

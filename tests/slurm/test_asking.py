@@ -229,7 +229,7 @@ def test_a_file_that_is_no_snapshot_is_refused(tmp_path):
 
 
 def test_your_own_jobs_are_listed(monkeypatch):
-    monkeypatch.setattr(asking, "_user", lambda: "ann")
+    monkeypatch.setattr(asking, "user_name", lambda: "ann")
     with pytest.raises(SlurmError, match="of user 'ann' these wait: 3, 4, 5, 6"):
         asking.pending(BUSY, "99")
 

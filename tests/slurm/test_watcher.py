@@ -33,6 +33,8 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.submit("--gpus=6", "--nodes=2-3", "--ntasks=4")
     lab.submit("--mem=100", "--time=0", script="true")
     lab.submit("--gres=gpu:1", ":", "--gres=gpu:1")
+    lab.submit("--hold", "--gres=gpu:1", "--constraint=p100|k80", "--exclude=p100-[2-3],k80-1", "--exclusive")
+    lab.submit("--hold", "--gres=gpu:1", "--nodes=2", "--exclusive=user", "--contiguous")
     lab.wait_job(first[2], "RUNNING")
     for number, change in ((first[-1], "nice=77"), (first[-2], "nice=-5"), (first[-3], "priority=5")):
         lab.run("scontrol", "update", f"jobid={number}", change)
@@ -47,7 +49,7 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     time.sleep(2)
     try:
         for _ in range(10):  # something may happen in between
-            one, other = (Watcher(Client(lab.conf), form) for form in Form)
+            one, other = (Watcher(Client(lab.conf), form, surroundings=True) for form in Form)
             in_json, in_text = one.snapshot(), other.snapshot()
             differing = differences(in_json.jobs, in_text.jobs)
             alike = [[replace(node, state="") for node in each.nodes] for each in (in_json, in_text)]
@@ -65,6 +67,9 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert alike[0] == alike[1]
     assert [node.up for node in in_json.nodes] == [node.up for node in in_text.nodes]
     assert any(node.used for node in in_json.nodes)
+    held = {(job.features, job.excluded, job.exclusive, job.min_nodes, job.contiguous) for job in in_json.jobs}
+    assert {("p100|k80", "k80-1,p100-[2-3]", "node", 1, False), ("", "", "user", 2, True)} <= held
+    assert {node.features for node in in_json.nodes} == {("p100",), ("k80",), ("m40",)}
 
 
 def differences(some: tuple[Job, ...], others: tuple[Job, ...]) -> dict[str, tuple[object, object]]:
@@ -94,6 +99,7 @@ OLD = {
     "required_nodes": "n[1-2]", "resv_name": "", "dependency": "", "tres_alloc_str": "",
     "tres_req_str": "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2", "tres_per_job": "", "tres_per_node": "gres:gpu:a100:2",
     "tres_per_task": "", "tres_per_socket": "", "requeue": True, "name": "train", "comment": "shunter: model=bert",
+    "features": "a100|h100", "licenses": "matlab:2", "shared": "none", "contiguous": False, "excluded_nodes": "n[8-9]",
 }  # fmt: skip
 WRAPPED = ("array_job_id", "array_task_id", "het_job_id", "priority", "submit_time", "eligible_time", "start_time")
 WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tasks")
@@ -102,7 +108,7 @@ WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tas
 def new(job: dict) -> dict:
     """The same job as releases from 23.11 on write it: wrapped numbers, lists of states, signed numbers."""
     told = {key: {"set": True, "infinite": False, "number": job[key]} for key in WRAPPED}
-    return {**job, **told, "job_state": [job["job_state"]], "nice": -5, "unheard_of": {"deep": [1]}}
+    return {**job, **told, "job_state": [job["job_state"]], "shared": ["none"], "nice": -5, "unheard_of": {"deep": [1]}}
 
 
 def read(job: dict, now: int = 1_794_787_000_000) -> Job:
@@ -117,6 +123,8 @@ def test_all_releases_write_the_same_job():
     assert (found.gpus, found.gpu_type, found.cpus, found.mem_mib, found.limit) == (2, "a100", 4, 16384, 5_400_000)
     assert (found.start, found.end, found.ran, found.wanted_nodes, found.told.model) == (-1, -1, 0, "n[1-2]", "bert")
     assert found.waits
+    assert (found.features, found.licenses, found.excluded) == ("a100|h100", "matlab:2", "n[8-9]")
+    assert (found.exclusive, found.min_nodes, found.contiguous) == ("node", 1, False)
 
 
 @pytest.mark.parametrize("shape", [dict, new])

@@ -135,7 +135,7 @@ def record(
     from shunter.slurm.client import Client
     from shunter.slurm.watcher import Watcher
 
-    present = Watcher(Client()).snapshot()
+    present = Watcher(Client(), surroundings=True).snapshot()
     present.save(out)
     typer.echo(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
 

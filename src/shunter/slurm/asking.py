@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import PartitionForm, Site
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.snapshot import Job, Snapshot, user_name
 from shunter.slurm.tres import memory_mib
 from shunter.slurm.watcher import Watcher
 
@@ -33,7 +32,7 @@ class Sources:
     def outlook(self, samples: int = SAMPLES, seed: int = 0) -> Outlook:
         """All that a forecast goes by."""
         client = Client() if self.snapshot is None else None
-        present = Watcher(client).snapshot() if client else Snapshot.load(self.snapshot or Path())
+        present = Watcher(client, surroundings=True).snapshot() if client else Snapshot.load(self.snapshot or Path())
         rules = site.read(self.site) if self.site else live_site(client) if client else Site()
         return Outlook(present, rules, self._run_times(client), samples, seed)
 
@@ -75,19 +74,12 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
 
 def _own(snapshot: Snapshot) -> str:
     """The user's own waiting jobs, or how to see all."""
-    user = _user()
+    user = user_name()
     mine = [job.id for job in snapshot.jobs if job.user == user and job.state == "PENDING"]
     if not mine:
         return f"user '{user}' has no job that waits; 'squeue --state=pending' lists those of all"
     more = f" and {len(mine) - LISTED} more" if len(mine) > LISTED else ""
     return f"of user '{user}' these wait: {', '.join(mine[:LISTED])}{more}"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return ""
 
 
 @dataclass(frozen=True)
@@ -119,7 +111,7 @@ class Wish:
             handle=NEW,
             state="PENDING",
             reason="Priority",
-            user=_user(),
+            user=user_name(),
             partition=self.partition or _usual_partition(snapshot),
             submit=snapshot.now,
             eligible=snapshot.now,

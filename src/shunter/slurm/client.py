@@ -46,6 +46,7 @@ class Client:
         self._deadline = float("inf")
         self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.environment |= {"TZ": "UTC", "LC_ALL": "C.UTF-8"}  # times without time zones, words in English
+        self.environment |= {"SLURM_BITSTR_LEN": "0"}  # all task numbers of an array, not the first 64 characters
         if conf is not None:
             self.environment["SLURM_CONF"] = str(conf)
 

@@ -37,6 +37,7 @@ class Node:
     mem_mib: int = 0
     mem_used: int = 0
     other_gpus: int = 0  # how many of its GPUs are of other types
+    features: tuple[str, ...] = ()  # the active ones
 
     @property
     def up(self) -> bool:
@@ -98,7 +99,8 @@ def _of_record(record: Mapping[str, str]) -> Node:
     cpus, memory = record.get("CPUEfctv") or record.get("CPUTot") or "0", record.get("RealMemory", "0")
     partitions = tuple(filter(None, record.get("Partitions", "").split(",")))
     state = record.get("State", "").lower()
-    node = Node(name, state, partitions, cpus=_whole(cpus, name), mem_mib=_whole(memory, name))
+    features = _features(record.get("ActiveFeatures", ""))
+    node = Node(name, state, partitions, cpus=_whole(cpus, name), mem_mib=_whole(memory, name), features=features)
     return _with_gpus(node, record.get("Gres", ""), record.get("CfgTRES", ""))
 
 
@@ -127,7 +129,15 @@ def _of_row(row: Mapping[str, str]) -> Node:
     cpus, cpus_used, memory, held = (
         _whole(text.rstrip("+"), name) for text in (total, taken, row["MEMORY"], row.get("ALLOCMEM", "0"))
     )
-    node = Node(name, row["STATE"].lower(), cpus=cpus, cpus_used=cpus_used, mem_mib=memory, mem_used=held)
+    node = Node(
+        name,
+        row["STATE"].lower(),
+        cpus=cpus,
+        cpus_used=cpus_used,
+        mem_mib=memory,
+        mem_used=held,
+        features=_features(row.get("ACTIVE_FEATURES", "")),
+    )
     return _with_gpus(node, row["GRES"]).in_use(row.get("GRES_USED", ""))
 
 
@@ -142,6 +152,7 @@ def of_json(node: Mapping[str, Any]) -> Node:
         cpus_used=_count(node, "alloc_cpus"),
         mem_mib=_count(node, "real_memory"),
         mem_used=_count(node, "alloc_memory"),
+        features=tuple(map(str, _words(node.get("active_features")))),
     )
     return _with_gpus(told, str(node.get("gres") or ""), str(node.get("tres") or "")).in_use(
         str(node.get("gres_used") or "")
@@ -154,6 +165,10 @@ def _count(node: Mapping[str, Any], key: str) -> int:
 
 def _words(told: Any) -> list[str]:
     return told if isinstance(told, list) else [word for word in str(told or "").split(",") if word]
+
+
+def _features(text: str) -> tuple[str, ...]:
+    return () if text in ("(null)", "N/A") else tuple(filter(None, text.split(",")))
 
 
 def each_read(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from functools import lru_cache
 
 from shunter.errors import SlurmError
+from shunter.slurm.tres import REMEMBERED
 
 KEY = re.compile(r"(?:^|\s)([A-Za-z][\w/:()]*)=")
 SETTING = re.compile(r"\s*([A-Za-z][\w()/]*)\s*=\s*(.*?)\s*$")
 NOTHING = ("", "(null)", "None", "N/A", "n/a")
 ENDLESS = ("UNLIMITED", "INFINITE", "NONE", "INVALID")
+DAY_MS = 86_400_000
+NO_TIME = ("N/A", "NONE", "Unknown", "(null)", "", "0")
 SECONDS = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?")
 
 
@@ -57,3 +62,26 @@ def seconds(text: str) -> float | None:
     if len(parts) == 1:
         return parts[0] * 60.0
     return sum(part * unit for part, unit in zip(reversed(parts), (1.0, 60.0, 3600.0), strict=False))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def time_ms(text: str) -> int:
+    """A time in UTC, or in seconds since 1970, as ms since 1970; -1 where there is none."""
+    if text in NO_TIME:
+        return -1
+    if text.isdigit():
+        return 1000 * int(text)
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def length_ms(text: str) -> int:
+    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
+    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
+    if found is None:
+        return 0
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000

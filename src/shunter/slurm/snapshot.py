@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from shunter.errors import SlurmError
 from shunter.files import whole
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node
+from shunter.slurm.surroundings import Licence, Reservation
 
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 OVER = frozenset(
@@ -55,6 +57,14 @@ class Job:
     requeues: bool = False  # Slurm may put it back into the queue
     wanted_nodes: str = ""
     reservation: str = ""
+    features: str = ""  # the constraint (-C), as Slurm writes it
+    licenses: str = ""  # as Slurm writes them: matlab:2,comsol:1
+    excluded: str = ""  # nodes that it must not have, while it waits
+    exclusive: str = (
+        ""  # whom it shares its nodes with: "" everybody, "node" nobody, else only jobs of the same user...
+    )
+    min_nodes: int = 1
+    contiguous: bool = False
     dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
 
@@ -102,6 +112,9 @@ class Snapshot:
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
+    reservations: tuple[Reservation, ...] = ()
+    licences: tuple[Licence, ...] = ()
+    hidden: tuple[str, ...] = ()  # what Slurm shows this user only in part (PrivateData): jobs, nodes, ...
 
     def save(self, path: Path) -> None:
         """Keep it as JSON."""
@@ -115,7 +128,12 @@ class Snapshot:
             read = json.loads(path.read_text())
             jobs = tuple(_loaded(Job, each | {"told": Told(**each["told"])}) for each in read["jobs"])
             nodes = tuple(_loaded(Node, each) for each in read["nodes"])
-            return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())))
+            around = {
+                "reservations": tuple(_loaded(Reservation, each) for each in read.get("reservations", ())),
+                "licences": tuple(_loaded(Licence, each) for each in read.get("licences", ())),
+                "hidden": tuple(read.get("hidden", ())),
+            }
+            return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)
         except OSError as error:
             raise SlurmError(f"{path}: can't be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError) as error:
@@ -124,3 +142,11 @@ class Snapshot:
 
 def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:
     return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+
+def user_name() -> str:
+    """The name of the user who runs this; "" where the system has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -10,15 +10,14 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.slurm.comments import told_in
 from shunter.slurm.hostlist import expand, task_numbers
+from shunter.slurm.shows import length_ms, time_ms
 from shunter.slurm.snapshot import Job
-from shunter.slurm.tres import REMEMBERED, asked_for, resources
+from shunter.slurm.tres import asked_for, resources
 from shunter.wrapped import plain
 
 JOB_FIELDS = [
@@ -53,12 +52,16 @@ JOB_FIELDS = [
     "tres-per-task",
     "tres-per-socket",
     "Requeue",
+    "Feature",
+    "Licenses",
+    "OverSubscribe",
+    "Contiguous",
     "Name",
     "Comment",
 ]
+EXCLUDED = "ExcNodes"  # only --format has it, and JSON
+RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED]
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
-DAY_MS = 86_400_000
-NO_TIME = ("N/A", "NONE", "Unknown", "(null)", "", "0")
 WRAP = 2**32  # 22.05 writes a nice below 0 as an unsigned number
 FLAGS = ("COMPLETING", "REVOKED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED")  # of several states what text would say
 PLAIN = {  # our field: JSON's
@@ -84,12 +87,17 @@ PLAIN = {  # our field: JSON's
     "tres-per-node": "tres_per_node",
     "tres-per-task": "tres_per_task",
     "tres-per-socket": "tres_per_socket",
+    "Feature": "features",
+    "Licenses": "licenses",
     "Name": "name",
     "Comment": "comment",
 }
 NEEDED = {*PLAIN.values(), "job_state", "state_reason", "array_job_id", "array_task_id", "array_task_string"} | {
-    *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time")
+    *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time"),
+    *("shared", "contiguous", "excluded_nodes"),
 }
+OVERSUBSCRIBE = {"none": "NO", "user": "USER", "mcs": "MCS", "shared": "YES", "oversubscribe": "YES"}  # JSON's: text's
+EXCLUSIVE = {"NO": "node", "USER": "user", "MCS": "mcs", "TOPO": "topology", "OK": "", "YES": "", "N/A": ""}
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -137,9 +145,12 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
         "TimeLimit": f"{_number(job, 'time_limit')}:00",
         "tres-alloc": str(job.get("tres_alloc_str") or job.get("tres_req_str") or ""),
         "Requeue": str(int(bool(job.get("requeue")))),
+        "OverSubscribe": _oversubscribe(job["shared"]),
+        "Contiguous": str(int(bool(job["contiguous"]))),
+        EXCLUDED: _text(job["excluded_nodes"]),
     }
     said["TimeUsed"] = f"0:{_ran_s(job, said['State'], now // 1000)}"
-    return [said[field] for field in JOB_FIELDS]
+    return [said[field] for field in RECORD_FIELDS]
 
 
 def _array_id(job: Mapping[str, Any]) -> str:
@@ -149,6 +160,12 @@ def _array_id(job: Mapping[str, Any]) -> str:
         return f"{array}_{task}"
     tasks = job.get("array_task_string")
     return f"{array}_[{tasks}]" if array and tasks else _text(job.get("job_id"))
+
+
+def _oversubscribe(shared: Any) -> str:
+    """As squeue writes it; JSON has a word, a list of words, or nothing."""
+    words = shared if isinstance(shared, list) else [shared] if shared else []
+    return next((OVERSUBSCRIBE.get(str(word), str(word).upper()) for word in words), "OK")
 
 
 def _ran_s(job: Mapping[str, Any], state: str, now: int) -> int:
@@ -177,9 +194,9 @@ def _text(value: Any) -> str:
 
 def jobs_of(values: Sequence[str]) -> Iterable[Job]:
     """The jobs of one record: a waiting array is one record and many jobs."""
-    if len(values) != len(JOB_FIELDS):
-        raise SlurmError(f"squeue should give {len(JOB_FIELDS)} fields for each job, got {len(values)}: {values[:2]}")
-    said = dict(zip(JOB_FIELDS, map(str.strip, values), strict=True))
+    if len(values) != len(RECORD_FIELDS):
+        raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 1}: {values[:2]}")
+    said = dict(zip(RECORD_FIELDS, map(str.strip, values), strict=True))
     job = _job(said)
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
@@ -225,6 +242,12 @@ def _job(said: Mapping[str, str]) -> Job:
         requeues=said["Requeue"] == "1",
         wanted_nodes=_said(said["ReqNodes"]),
         reservation=_said(said["Reservation"]),
+        features=_said(said["Feature"]),
+        licenses=_said(said["Licenses"]),
+        excluded=said[EXCLUDED] if said["State"] == "PENDING" else "",
+        exclusive=EXCLUSIVE.get(said["OverSubscribe"], said["OverSubscribe"].lower()),
+        min_nodes=max(int(said["NumNodes"].partition("-")[0] or 1), 1),
+        contiguous=said["Contiguous"] == "1",
         dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
     )
@@ -232,26 +255,3 @@ def _job(said: Mapping[str, str]) -> Job:
 
 def _said(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text
-
-
-@lru_cache(maxsize=REMEMBERED)
-def time_ms(text: str) -> int:
-    """A time in UTC, or in seconds since 1970, as ms since 1970; -1 where there is none."""
-    if text in NO_TIME:
-        return -1
-    if text.isdigit():
-        return 1000 * int(text)
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-    except ValueError:
-        raise SlurmError(f"Slurm should write times as 2026-01-31T12:00:00, got '{text}'") from None
-
-
-@lru_cache(maxsize=REMEMBERED)
-def length_ms(text: str) -> int:
-    """``[D-]HH:MM:SS`` or ``MM:SS`` in ms; 0 for UNLIMITED, NOT_SET and the like."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
-    if found is None:
-        return 0
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return days * DAY_MS + ((hours * 60 + minutes) * 60 + seconds) * 1000

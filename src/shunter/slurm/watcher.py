@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.nodes import Node, each_read, json_list, of_json, of_sinfo
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.shows import settings, time_ms
+from shunter.slurm.snapshot import Job, Snapshot, user_name
 from shunter.slurm.squeue import (
+    FIELD,
     JOB_FIELDS,
+    RECORD,
     jobs_of,
     json_record,
     new_mark,
     text_format,
     text_records,
-    time_ms,
 )
+from shunter.slurm.surroundings import hidden, licences, reservations
 from shunter.slurm.topology import Rack, racks
 
 NODE_FIELDS = {  # sinfo's: as a header calls it
@@ -32,6 +36,7 @@ NODE_FIELDS = {  # sinfo's: as a header calls it
     "CPUsState": "CPUS(A/I/O/T)",
     "Memory": "MEMORY",
     "AllocMem": "ALLOCMEM",
+    "Features_act": "ACTIVE_FEATURES",
 }
 JSON_SINCE = (21, 8)  # releases whose squeue has --json
 NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is about groups of nodes
@@ -51,8 +56,8 @@ class Form(StrEnum):
 class Watcher:
     """Takes snapshots; what has not changed since the last one is not read again."""
 
-    def __init__(self, client: Client, form: Form | None = None) -> None:
-        self.client = client
+    def __init__(self, client: Client, form: Form | None = None, *, surroundings: bool = False) -> None:
+        self.client, self.surroundings = client, surroundings
         self._fixed, self._form = form is not None, form
         self._known: Known = {}
         self.unread: dict[str, str] = {}  # jobs and nodes of the last snapshot that could not be read, and why
@@ -74,7 +79,27 @@ class Watcher:
         if time.perf_counter() - begun > LONG_S:
             self._leave_json()
         jobs = tuple(job for known in self._known.values() for job in known)
-        return Snapshot(now, jobs, tuple(self.nodes()), tuple(self._unread))
+        found = Snapshot(now, jobs, tuple(self.nodes()), tuple(self._unread))
+        return self._surrounded(found) if self.surroundings else found
+
+    def _surrounded(self, found: Snapshot) -> Snapshot:
+        """With the reservations and licences, and what Slurm hides; a few more calls."""
+        reserved = reservations(self.client.run("scontrol", "--all", "-o", "show", "reservations"))
+        counted = licences(self.client.run("scontrol", "-o", "show", "licenses"))
+        return replace(found, reservations=tuple(reserved), licences=tuple(counted), hidden=self.hidden())
+
+    def hidden(self) -> tuple[str, ...]:
+        """What PrivateData keeps from this user."""
+        private = hidden(settings(self.client.run("scontrol", "show", "config")), user_name(), sees_all=False)
+        return private if private and not self._operator() else ()
+
+    def _operator(self) -> bool:
+        """Whether this user is an operator or administrator of Slurm."""
+        try:
+            said = self.client.run("sacctmgr", "-n", "-P", "show", "user", user_name(), "format=adminlevel")
+        except SlurmError:
+            return False  # without slurmdbd there are none
+        return said.strip().lower() in ("operator", "administrator")
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
@@ -103,14 +128,24 @@ class Watcher:
     def _text_jobs(self) -> Known:
         """One that can't be read is left to Slurm, and must not keep us from the others."""
         mark, found = new_mark(), {}
+        excluded = self._excluded() if self.surroundings else {}
         asked = ("--noheader", "--all", "--states=all", "--Format", text_format(JOB_FIELDS, mark))
-        for record in text_records(self.client.run("squeue", *asked), mark):
+        for each in text_records(self.client.run("squeue", *asked), mark):
+            record = [*each, excluded.get(each[0].strip(), "")]
             try:
                 found[_but_priority(record)] = self._read(record)
             except (SlurmError, ValueError) as problem:
                 self.unread[f"job {record[0].strip()[:40]}"] = str(problem)
                 self._unread += [each.strip().partition("_")[0] for each in record[:3]]
         return found
+
+    def _excluded(self) -> dict[str, str]:
+        """The nodes that waiting jobs must not have, by job id."""
+        mark = new_mark()
+        text = self.client.run(
+            "squeue", "--noheader", "--all", "--states=pending", "--format", f"%A{mark}{FIELD}%x{mark}{RECORD}"
+        )
+        return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 
     def _read(self, values: Sequence[str]) -> tuple[Job, ...]:
         """The jobs of a record."""

@@ -1,0 +1,76 @@
+"""What else decides where and when jobs run: reservations, licences, and what Slurm hides from this user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shunter.errors import SlurmError
+from shunter.slurm.hostlist import expand
+from shunter.slurm.shows import records, time_ms
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Nodes that are kept for some users from ``start`` to ``end`` (ms since 1970)."""
+
+    name: str
+    start: int
+    end: int
+    nodes: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    partial: bool = False  # it keeps some cores of its nodes, or licences only: not whole nodes
+
+
+@dataclass(frozen=True)
+class Licence:
+    """A licence that Slurm counts."""
+
+    name: str
+    total: int
+    free: int
+
+
+def reservations(text: str) -> list[Reservation]:
+    """The reservations in what ``scontrol -o show reservations`` printed."""
+    return [_reservation(record) for record in records(text, "ReservationName")]
+
+
+def _reservation(record: dict[str, str]) -> Reservation:
+    nodes = tuple(expand(record.get("Nodes", "")))
+    cores = any(key.startswith("NodeName") for key in record)  # lists of cores follow where it has not whole nodes
+    return Reservation(
+        record["ReservationName"],
+        time_ms(record["StartTime"]),
+        time_ms(record["EndTime"]),
+        nodes,
+        tuple(filter(None, record.get("Flags", "").split(","))),
+        partial=cores or not nodes,
+    )
+
+
+def licences(text: str) -> list[Licence]:
+    """The licences in what ``scontrol -o show licenses`` printed."""
+    try:
+        return [
+            Licence(each["LicenseName"], int(each.get("Total", 0)), int(each.get("Free", 0)))
+            for each in records(text, "LicenseName")
+        ]
+    except ValueError as error:
+        raise SlurmError(f"scontrol show licenses must print whole numbers: {error}") from None
+
+
+def asked_licences(text: str) -> dict[str, int]:
+    """``matlab:2,comsol`` as numbers by name; ``matlab@server:2`` keeps its server."""
+    found: dict[str, int] = {}
+    for item in filter(None, text.replace("|", ",").split(",")):
+        name, _, count = item.replace("=", ":").partition(":")
+        found[name] = found.get(name, 0) + (int(count) if count.isdigit() else 1)
+    return found
+
+
+def hidden(settings: dict[str, str], user: str, sees_all: bool) -> tuple[str, ...]:
+    """The kinds of things (PrivateData) that Slurm shows this user only in part."""
+    private: Sequence[str] = settings.get("privatedata", "none").lower().split(",")
+    owner = settings.get("slurmuser", "").partition("(")[0]
+    return () if sees_all or user in ("root", owner) else tuple(each for each in private if each not in ("none", ""))
