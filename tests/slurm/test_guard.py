@@ -19,11 +19,11 @@ from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Controller, Mode, Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.guard import Duty, Guard, Tolerance, Window, base_of, handed_back
-from shunter.slurm.journal import DONE, Journal
+from shunter.slurm.guard import Duty, Guard, Tolerance, Window, base_of
+from shunter.slurm.journal import DONE, HandedBackError, Journal
 from shunter.slurm.levers import Order
 from shunter.slurm.nodes import Node
-from shunter.slurm.running import Settings, guarded
+from shunter.slurm.running import obedient, resume
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
 
@@ -297,7 +297,7 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     assert not controller.journal.in_force()
     kinds = [kind for _, kind, _ in controller.journal.events()]
     assert kinds == ["guard", "release"]  # once
-    assert handed_back(controller.journal) == controller.paused
+    assert controller.journal.handed_back() == controller.paused
     assert found[-1].paused == ""  # the controller says it from the next round on
     told = [outcome for outcome in found if outcome.paused]
     assert len(told) == 1
@@ -306,10 +306,14 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     assert len(checked) >= 3
 
 
-def test_while_slurm_is_away_it_is_paused_and_releases_later(controller):
-    controller.client.away = 2
-    watched(controller, longest_first)
+def test_while_slurm_is_away_it_is_paused_and_releases_later(controller, monkeypatch):
+    controller.client.away = 1
+    last = watched(controller, longest_first)[-1].round
     assert controller.paused
+    assert controller.journal.in_force()
+    monkeypatch.setattr(controller, "close", lambda _: None)
+    for _ in range(2):
+        obedient(controller)(last)
     assert len(controller.client.said) == 1
     assert not controller.journal.in_force()
 
@@ -327,7 +331,7 @@ def test_it_may_be_told_only_to_say_so(controller):
     assert not controller.paused
     assert controller.client.said == []
     assert controller.journal.last_event("guard would") is not None
-    assert handed_back(controller.journal) == ""
+    assert controller.journal.handed_back() == ""
 
 
 def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monkeypatch):
@@ -340,14 +344,24 @@ def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monke
     assert controller.journal.last_event("guard can't")[2] == "no shadow"
 
 
-def test_what_was_handed_back_stays_so_until_somebody_resumes(controller):
-    controller.journal.tell("guard", "worse")
-    guarded(controller, Settings(Mode.ACT), lambda _: None)
-    assert controller.paused == "worse"
-    guarded(controller, Settings(Mode.ACT, resume=True), lambda _: None)
+@pytest.mark.parametrize("kind", ["guard", "stop"])
+def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind, monkeypatch):
+    monkeypatch.setattr(controller, "close", lambda _: None)
+    close, current = obedient(controller), Round(1, Snapshot(NOW, (), ()), None, ())
+    order = Order("1", "nice", "-9", "0")
+    controller.journal.intend(1, [order])
+    controller.journal.tell(kind, "worse")
+    for each in (close, obedient(controller)):  # also after a restart
+        each(current)
+        assert controller.paused == "worse"
+        controller.paused = ""
+    with pytest.raises(HandedBackError, match="worse"):
+        controller.journal.intend(1, [order])
+    assert resume(controller.journal)
+    assert not resume(controller.journal)
+    close(current)
     assert controller.paused == ""
-    guarded(controller, Settings(Mode.ACT), lambda _: None)
-    assert controller.paused == ""
+    controller.journal.intend(1, [order])
 
 
 # ------------------------------------------------------------------------------------------- the real thing

@@ -17,6 +17,7 @@ def slurm() -> None:
 app.command("import", epilog=slurm_import.EXAMPLES)(slurm_import.import_site)
 app.command("run", epilog=slurm_run.EXAMPLES)(slurm_run.run)
 app.command("release")(slurm_run.release)
+app.command("resume")(slurm_run.resume)
 app.command("lab", epilog=slurm_lab.EXAMPLES)(slurm_lab.lab)
 slurm_asking.register(app)
 app.command("audit", epilog=slurm_audit.EXAMPLES)(slurm_audit.audit)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """Examples:
 
-shunter slurm audit --since 2h              # who was moved, when, and why
+shunter slurm audit --since 2h              # which jobs were changed or left alone, and why
 
 shunter slurm audit --job 4711 --json
 """
@@ -32,21 +32,22 @@ def audit(
     since: Annotated[str, typer.Option(metavar="T", help="From then on: 30m, 2h, 1d, or a date.")] = "",
     json: JsonOption = False,
 ) -> None:
-    """Say who was moved, when, and why, from the journal of a controller."""
+    """Show which jobs were changed or left alone, when, and why, from the journal of a controller; it only reads."""
+    from contextlib import closing
+
     from shunter.slurm import audit as told
     from shunter.slurm.journal import Journal
 
     check_journal(journal)
     begin = told.since_when(since, time.time()) if since else 0.0
-    book = Journal(journal)
-    found = told.entries(book, job, begin)
-    book.close()
+    with closing(Journal.reading(journal)) as book:
+        found = told.entries(book, job, begin)
     if json:
         print_json([vars(entry) | {"at": told.moment(entry.at)} for entry in found])
     elif found:
         show(_table(found))
     else:
-        note("the journal tells of nothing; nothing was changed")
+        note("the journal is empty: nothing was changed")
 
 
 def _table(entries: list[Entry]) -> Table:

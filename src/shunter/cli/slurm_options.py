@@ -53,7 +53,7 @@ GuardOption: TypeAlias = Annotated[
     ),
 ]
 ResumeOption: TypeAlias = Annotated[
-    bool, typer.Option("--resume", help="Act again after the guard has handed jobs back.")
+    bool, typer.Option("--resume", help="Act again after jobs were handed back (by the guard, or release).")
 ]
 
 # -- what it learns from, and who is told

@@ -35,7 +35,9 @@ shunter slurm run --policy wfp3 --mode act --exclude-partition urgent --max-chan
 
 shunter slurm run --policy sjf --mode act --guard watch:margin=0.1,patience=3   # it only notes that jobs wait longer
 
-shunter slurm release                               # undo everything, and give the jobs back to Slurm
+shunter slurm release                               # stop it, undo everything, and give the jobs back to Slurm
+
+shunter slurm resume                                # act again
 """
 
 
@@ -143,8 +145,10 @@ def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
 
 def _teller(mode: str) -> Callable[[Outcome], None]:
     """Says what a round came to: in words, or in mode dry-run as the commands that would be run."""
+    paused = ""
 
     def tell(outcome: Outcome) -> None:
+        nonlocal paused
         current = outcome.round
         said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
         said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
@@ -166,8 +170,9 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
             note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
         for name, why in list(outcome.unread.items())[:MOST_TOLD]:
             note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
-        if outcome.paused:
+        if outcome.paused and outcome.paused != paused:  # once
             note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
+        paused = outcome.paused
 
     return tell
 
@@ -197,19 +202,44 @@ def _tell_away(silence: SlurmError) -> None:
 
 
 def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
-    """Undo every change that a controller made to jobs that still wait, and give them back to Slurm."""
+    """Undo every change that a controller made to jobs that still wait, and give them back to Slurm.
+
+    A controller that runs is stopped first: it only watches until [bold]shunter slurm resume[/bold]. The exit code is 1
+    if anything could not be undone, and 2 if nothing could be tried.
+    """
+    from contextlib import closing
+
     from shunter.slurm.client import Client
     from shunter.slurm.journal import Journal
     from shunter.slurm.releasing import release as give_back
+    from shunter.slurm.stopping import stopped
     from shunter.slurm.watcher import Form, Watcher
 
     check_journal(journal)
-    book, client = Journal(journal), Client()
-    undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
-    book.close()
+    client = Client()
+    with closing(Journal(journal)) as book, stopped(book) as controller:
+        if controller.pid and not controller.problem and not json:
+            note(f"process {controller.pid} changes nothing until 'shunter slurm resume'", "controller stopped")
+        undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
+    problems += [controller.problem] if controller.problem else []
     if json:
-        print_json({"undone": undone, "problems": problems})
-        return
-    typer.echo(f"{undone} change{'' if undone == 1 else 's'} undone")
-    for problem in problems:
-        note(problem, "not undone", "yellow")
+        print_json({"undone": undone, "problems": problems, "controller": controller.pid or None})
+    else:
+        typer.echo(f"{undone} change{'' if undone == 1 else 's'} undone")
+        for problem in problems:
+            note(problem, "not undone", "yellow")
+    if problems:
+        raise typer.Exit(1)
+
+
+def resume(journal: JournalOption = JOURNAL) -> None:
+    """Let a controller change jobs again after the guard or [bold]shunter slurm release[/bold] handed them back."""
+    from contextlib import closing
+
+    from shunter.slurm.journal import Journal
+    from shunter.slurm.running import resume as take
+
+    check_journal(journal)
+    with closing(Journal(journal)) as book:
+        was = take(book)
+    note("a controller with this journal acts again" if was else "the jobs were not handed back; nothing to resume")

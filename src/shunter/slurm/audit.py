@@ -35,11 +35,11 @@ class Entry:
     @property
     def change(self) -> str:
         """From what to what."""
-        return f"{self.before or '-'} -> {self.value or '-'}" if self.job else ""
+        return f"{self.before or '-'} -> {self.value or '-'}" if self.before or self.value else ""
 
 
 def entries(journal: Journal, job: str = "", since: float = 0.0) -> list[Entry]:
-    """What the journal tells, oldest first; of one job if one is named, and from a moment on."""
+    """What the journal says, oldest first; of one job if one is named, and from a moment on."""
     found = [
         Entry(
             act.at, act.order.handle, act.order.lever, act.order.before, act.order.value, act.state,
@@ -48,6 +48,11 @@ def entries(journal: Journal, job: str = "", since: float = 0.0) -> list[Entry]:
         for act in journal.acts()
         if job in ("", act.order.handle)
     ]  # fmt: skip
+    found += [
+        Entry(at, handle, "respected", "", "", "left alone", why)
+        for handle, at, why in journal.hands_off()
+        if job in ("", handle)
+    ]
     if not job:
         found += [Entry(at, "", kind, "", "", "", text) for at, kind, text in journal.events()]
     return sorted((entry for entry in found if entry.at >= since), key=lambda entry: entry.at)

@@ -217,6 +217,7 @@ class Controller:
         ended = ""
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(number, orders):
+                ended = ended or self.journal.objection()
                 if ended:
                     self.journal.settle(act, ABANDONED, ended)
                     outcome.failed.append((act.order, ended))
@@ -224,7 +225,8 @@ class Controller:
                 try:
                     pull(self.client, act.order.commands())
                 except UnreachableError as error:
-                    ended = outcome.silence = str(error)  # it may have been done all the same: `recover` looks
+                    ended = outcome.silence = str(error)
+                    self.journal.settle(act, INTENT, ended)  # it may have been done all the same: `recover` looks
                     outcome.failed.append((act.order, ended))
                 except DeclinedError as error:
                     self.journal.settle(act, FAILED, str(error))

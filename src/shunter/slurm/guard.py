@@ -8,6 +8,7 @@ back to Slurm, and the controller only watches until somebody says otherwise.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
@@ -21,7 +22,7 @@ from shunter.protocols import Policy
 from shunter.registry import policy, text
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Controller, Outcome
-from shunter.slurm.journal import Journal
+from shunter.slurm.journal import GUARD
 from shunter.slurm.machines import machines_of
 from shunter.slurm.releasing import release
 from shunter.slurm.replica import Names, Replica
@@ -227,12 +228,6 @@ def base_of(client: Client) -> str:
     return of_config(settings(client.run("scontrol", "show", "config"))).policy
 
 
-def handed_back(journal: Journal) -> str:
-    """What the guard of an earlier run said when it handed the jobs back, unless somebody has taken them again."""
-    last = journal.last_event("guard", "resume")
-    return last[2] if last is not None and last[1] == "guard" else ""
-
-
 class Guard:
     """Looks on, round by round, and hands the jobs back when they wait longer than they would have."""
 
@@ -243,14 +238,12 @@ class Guard:
         self.verdict: Verdict | None = None
         self.worse = 0  # checks in a row
         self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
-        self._must_release = False
 
     def seen(self, outcome: Outcome) -> None:
         """A round is over: note it, and compare now and then."""
         snapshot = outcome.round.snapshot
-        if self._must_release:
-            self._release(snapshot)
         if self.controller.paused:
+            self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
         if self.window is None or self.window.full(snapshot):
             self.window = Window(snapshot)
@@ -284,13 +277,6 @@ class Guard:
             self.controller.journal.tell("guard would", told)
             return
         self.controller.paused = f"the guard has handed the jobs back: {told}"
-        self.controller.journal.tell("guard", self.controller.paused)
-        self._must_release = True
-        self._release(snapshot)
-
-    def _release(self, snapshot: Snapshot) -> None:
-        try:
+        self.controller.journal.tell(GUARD, self.controller.paused)
+        with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
             release(self.controller.client, self.controller.journal, snapshot)
-        except UnreachableError:
-            return  # and again in the next round
-        self._must_release = False

@@ -6,19 +6,23 @@ it turns out to be done, or it is *abandoned*; it is never simply done again.
 
 from __future__ import annotations
 
+import secrets
+import socket
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from shunter.errors import SlurmError
+from shunter.slurm.journal_file import JournalError, ReplacedError, damaged, opening_failed, readable, which, writable
 from shunter.slurm.levers import Order
 
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
-VERSION = 1
+GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
+VERSION = 2
 SCHEMA = """
 create table if not exists acts (
     id integer primary key, at real not null, round integer not null, handle text not null, lever text not null,
@@ -29,7 +33,11 @@ create index if not exists acts_by_handle on acts (handle, lever);
 create table if not exists hands_off (handle text primary key, at real not null, why text not null);
 create table if not exists life (only integer primary key check (only = 1), pid integer, at real, interval real);
 create table if not exists events (id integer primary key, at real not null, kind text not null, text text not null);
+create table if not exists identity (
+    only integer primary key check (only = 1), id text not null, host text not null, at real not null
+);
 """
+MEMORY = Path(":memory:")
 
 
 @dataclass(frozen=True)
@@ -44,40 +52,100 @@ class Act:
     note: str
 
 
-class JournalError(SlurmError):
-    """The journal can't be read or written just now: nothing may be done."""
+class HandedBackError(JournalError):
+    """The jobs were handed back to Slurm: nothing may be changed until they are taken again."""
 
 
 class Journal:
-    """The file.  One controller writes at a time; a watchdog and people may read, and undo."""
+    """The file.  One controller writes at a time; a watchdog and people may read, and undo.
 
-    def __init__(self, path: Path) -> None:
+    ``id`` is drawn when the file is made: a mark on a job says by it which journal knows more.
+    """
+
+    def __init__(self, path: Path, file: sqlite3.Connection | None = None) -> None:
         self.path = path
+        self._file = writable(path) if file is None else file
+        self._which = which(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = sqlite3.connect(path, timeout=10, isolation_level=None)
-            self._file.execute("pragma journal_mode = wal")
-            self._file.execute("pragma synchronous = full")
-            version = self._file.execute("pragma user_version").fetchone()[0]
-            if version not in (0, VERSION):
-                raise SlurmError(f"{path}: is a journal of version {version}, and this is {VERSION}; use another file")
-            if version != VERSION:  # else one that a hung controller has locked could not be opened
-                self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
-        except (sqlite3.Error, OSError) as error:
-            raise SlurmError(f"{path}: must be a journal or a place for one: {error}") from None
+            old, reads = self._version() != VERSION, self._file.execute("pragma query_only").fetchone()[0]
+            if old and not reads:  # else one that a hung controller has locked could not be opened
+                self._make()
+            self.id = self._identity() if not (old and reads) else ""
+        except sqlite3.Error as error:
+            self.close()
+            raise opening_failed(path, error) from None
+
+    @classmethod
+    def reading(cls, path: Path) -> Self:
+        """The same for who may only read it, and need not be able to write its folder."""
+        return cls(path, readable(path))
+
+    @classmethod
+    def in_memory(cls) -> Self:
+        """One that is gone with its process, for a controller that changes nothing."""
+        return cls(MEMORY, sqlite3.connect(MEMORY, isolation_level=None))
+
+    def _version(self) -> int:
+        found = int(self._file.execute("pragma user_version").fetchone()[0])
+        if found > VERSION:
+            self.close()
+            raise SlurmError(
+                f"{self.path}: is a journal of version {found}, and this release knows versions up to {VERSION};"
+                " use the newer release, or name another file (--journal)"
+            )
+        return found
+
+    def _make(self) -> None:
+        self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
+        made = (secrets.token_hex(6), socket.gethostname(), time.time())
+        self._file.execute("insert or ignore into identity values (1, ?, ?, ?)", made)
+
+    def _identity(self) -> str:
+        found = self._file.execute("select id from identity").fetchone()
+        if found is None:
+            raise damaged(self.path, "it has no id")
+        return str(found[0])
 
     def close(self) -> None:
         """Done with it."""
         self._file.close()
 
+    def check(self) -> None:
+        """Refuse a damaged one before anything depends on it."""
+        found = self._rows("pragma quick_check(1)")[0][0]
+        if found != "ok":
+            raise damaged(self.path, found)
+
+    def in_place(self) -> bool:
+        """Whether its name still means the file that was opened."""
+        return which(self.path) == self._which
+
+    def still_there(self) -> bool:
+        """Whether it does, and the same journal is in it."""
+        return self.in_place() and self._rows("select id from identity") == [(self.id,)]
+
+    def objection(self) -> str:
+        """Why nothing may be changed from now on; "": go on."""
+        return self.handed_back() if self.still_there() else self._replaced()
+
+    def _replaced(self) -> str:
+        return (
+            f"{self.path}: the journal was removed or replaced while it was in use, so nothing is changed any more; put"
+            " it back, or give the jobs back with 'shunter slurm release --from-marks' and start again"
+        )
+
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
             self._file.execute("begin immediate")
+            if not self.still_there():
+                raise ReplacedError(self._replaced())
             yield self._file
             self._file.execute("commit")
-        except sqlite3.Error as error:
+        except sqlite3.OperationalError as error:
             raise JournalError(f"{self.path}: the journal can't be written: {error}; is the disk full?") from error
+        except sqlite3.Error as error:
+            raise damaged(self.path, error) from error
         finally:
             if self._file.in_transaction:  # else nothing could ever be written again
                 with suppress(sqlite3.Error):
@@ -86,15 +154,19 @@ class Journal:
     def _rows(self, question: str, values: Iterable[object] = ()) -> list[Any]:
         try:
             return self._file.execute(question, tuple(values)).fetchall()
-        except sqlite3.Error as error:
+        except sqlite3.OperationalError as error:
             raise JournalError(f"{self.path}: the journal can't be read: {error}") from error
+        except sqlite3.Error as error:
+            raise damaged(self.path, error) from error
 
     # -- acts
 
     def intend(self, number: int, orders: Iterable[Order]) -> list[Act]:
         """Write down what is going to be done."""
-        now, found = time.time(), []
+        now, found, orders = time.time(), [], list(orders)
         with self._writing() as file:
+            if orders and (why := self.handed_back()):  # in the same transaction: nobody hands them back in between
+                raise HandedBackError(f"nothing is changed: {why}")
             for order in orders:
                 row = (now, number, order.handle, order.lever, order.value, order.before, order.why, INTENT, "")
                 made = file.execute(
@@ -150,7 +222,7 @@ class Journal:
             file.execute("delete from here")
             file.executemany("insert or ignore into here values (?)", ((handle,) for handle in present))
             alive = "select handle from here union select handle from acts where state in ('intent', 'done')"
-            last = "select max(id) from events where kind in ('guard', 'resume')"
+            last = f"select max(id) from events where kind in ('{GUARD}', '{STOP}', '{RESUME}')"
             return sum(
                 file.execute(f"delete from {where}", (before,)).rowcount
                 for where in (
@@ -169,7 +241,16 @@ class Journal:
 
     def left_alone(self) -> dict[str, str]:
         """The jobs that are not to be touched, and why."""
-        return dict(self._rows("select handle, why from hands_off"))
+        return {handle: why for handle, _, why in self.hands_off()}
+
+    def hands_off(self) -> list[tuple[str, float, str]]:
+        """The same with the time since when, oldest first."""
+        return self._rows("select handle, at, why from hands_off order by at")
+
+    def handed_back(self) -> str:
+        """Why the jobs are Slurm's again, as the guard or an operator said; "": they are not."""
+        last = self.last_event(GUARD, STOP, RESUME)
+        return last[2] if last is not None and last[1] != RESUME else ""
 
     # -- signs of life, for the watchdog
 

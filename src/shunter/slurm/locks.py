@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from shunter.errors import SlurmError
+from shunter.slurm.journal_file import make_folder, own_file
 
 
 def lock_of(journal: Path, holder: str) -> Path:
@@ -20,10 +21,12 @@ def lock_of(journal: Path, holder: str) -> Path:
 
 def held(journal: Path, holder: str) -> IO[bytes] | None:
     """Take a lock: it is held until the file is closed; None: somebody else has it."""
+    path = lock_of(journal, holder)
     try:
-        file = lock_of(journal, holder).open("ab")
-    except OSError as error:
-        raise SlurmError(f"{journal}: the {holder} must write beside the journal: {error.strerror}") from None
+        own_file(path)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab")
+    except (SlurmError, OSError) as error:
+        raise SlurmError(f"the {holder} must write beside the journal: {error}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -35,16 +38,30 @@ def held(journal: Path, holder: str) -> IO[bytes] | None:
     return file
 
 
-@contextmanager
-def only_controller(journal: Path) -> Iterator[None]:
-    """Act as the one controller of a journal; refused as long as another does."""
-    journal.parent.mkdir(parents=True, exist_ok=True)
+def holder_of(journal: Path, holder: str) -> str:
+    """The process that has or had a lock, as it wrote itself down; "": it has not yet."""
+    return lock_of(journal, holder).read_text()
+
+
+def claimed(journal: Path) -> IO[bytes] | None:
+    """Take the place of the one controller, with our process written down; None: another has it."""
     lock = held(journal, "controller")
-    if lock is None:
-        pid = lock_of(journal, "controller").read_text() or "that has just begun"
-        raise SlurmError(f"{journal}: another controller acts, process {pid}; stop it first, or only watch")
-    with lock:
+    if lock is not None:
         lock.truncate(0)
         lock.write(str(os.getpid()).encode())
         lock.flush()
+    return lock
+
+
+@contextmanager
+def only_controller(journal: Path) -> Iterator[None]:
+    """Act as the one controller of a journal; refused as long as another does."""
+    make_folder(journal.resolve())
+    lock = claimed(journal)
+    if lock is None:
+        raise SlurmError(
+            f"{journal}: another controller acts, process {holder_of(journal, 'controller') or 'that has just begun'};"
+            " stop it first, or only watch"
+        )
+    with lock:
         yield

@@ -36,33 +36,48 @@ def release(
     All is undone before any of it is written down: a journal that a hung controller has locked must not keep jobs from
     being freed, and undoing twice does no harm.
     """
-    waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-    running = {job.whole: job for job in snapshot.jobs if job.runs}  # they may be queued again, as nice as they are
-    alone = journal.left_alone()
-    settled: list[tuple[Act, str, str]] = []
-    undone, problems = 0, []
-    for act in journal.acts(INTENT, DONE):
-        order = journal.original(act.order)
-        if levers is not None and order.lever not in levers:
-            continue
-        if order.handle in snapshot.unread:
-            problems.append(f"job {order.handle}: what Slurm says of it can't be read; it must be tried again")
-            continue
-        job = waiting.get(order.handle) or (running.get(order.handle) if order.lever == "nice" else None)
-        if job is None or order.handle in alone or (act.state == INTENT and not was_done(order, job)):
+    found = _Undoing(client, journal, snapshot)
+    try:
+        for act in journal.acts(INTENT, DONE):
+            if levers is None or act.order.lever in levers:
+                found.undo(act)
+    finally:  # also if Slurm stops answering halfway
+        for act, state, note in found.settled:
+            journal.settle(act, state, note)
+        journal.tell("release", f"{found.undone} undone" + "".join(f"; {problem}" for problem in found.problems))
+    return found.undone, found.problems
+
+
+class _Undoing:
+    """Acts undone one by one, and what came of it."""
+
+    def __init__(self, client: Client, journal: Journal, snapshot: Snapshot) -> None:
+        self.client, self.journal, self.unread = client, journal, snapshot.unread
+        self.waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
+        self.running = {job.whole: job for job in snapshot.jobs if job.runs}  # may be queued again, as nice as they are
+        self.alone = journal.left_alone()
+        self.settled: list[tuple[Act, str, str]] = []
+        self.undone = 0
+        self.problems: list[str] = []
+
+    def undo(self, act: Act) -> None:
+        """Undo one, if it still matters."""
+        order = self.journal.original(act.order)
+        if order.handle in self.unread:
+            self.problems.append(f"job {order.handle}: what Slurm says of it can't be read; run this again")
+            return
+        job = self.waiting.get(order.handle) or (self.running.get(order.handle) if order.lever == "nice" else None)
+        if job is None or order.handle in self.alone or (act.state == INTENT and not was_done(order, job)):
             state = UNDONE if act.state == DONE else ABANDONED
-            settled.append((act, state, "released; it waits no longer or is not ours"))
-            continue
+            self.settled.append((act, state, "released; it waits no longer or is not ours"))
+            return
         try:
-            pull(client, order.undoing())
+            pull(self.client, order.undoing())
         except DeclinedError as error:
-            problems.append(f"job {order.handle}: {error}")
-            if GONE.search(str(error)):  # else it must be tried again
-                settled.append((act, UNDONE, f"released; {error}"))
+            if GONE.search(str(error)):
+                self.settled.append((act, UNDONE, f"released; {error}"))
+            else:  # it must be tried again
+                self.problems.append(f"job {order.handle}, {order.lever}: {error}")
         else:
-            settled.append((act, UNDONE, "released"))
-            undone += 1
-    for act, state, note in settled:
-        journal.settle(act, state, note)
-    journal.tell("release", f"{undone} undone")
-    return undone, problems
+            self.settled.append((act, UNDONE, "released"))
+            self.undone += 1

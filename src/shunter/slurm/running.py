@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,11 +14,11 @@ from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
-from shunter.slurm.backend import Levers, Rhythm, Scope, SlurmBackend
+from shunter.slurm.backend import Levers, Rhythm, Round, Scope, SlurmBackend
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
-from shunter.slurm.guard import Guard, Tolerance, handed_back
-from shunter.slurm.journal import Journal
+from shunter.slurm.guard import Guard, Tolerance
+from shunter.slurm.journal import DONE, INTENT, RESUME, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
@@ -54,34 +54,52 @@ def run(
     away: Callable[[SlurmError], None] = lambda _: None,
 ) -> None:
     """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
-    with ExitStack() as stack:
-        if settings.mode is Mode.ACT:
-            stack.enter_context(only_controller(journal))
-        book = Journal(journal)
-        stack.callback(book.close)
-        stack.enter_context(_crash_told(book))
+    acts = settings.mode is Mode.ACT
+    with _journal(journal, acts) as book:
         watcher = Watcher(client)
         controller = Controller(
             watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
             interval_s=settings.rhythm.interval_s, told=told,
         )  # fmt: skip
         backend = SlurmBackend(
-            watcher, controller.close,
+            watcher, obedient(controller) if acts else informed(controller, journal),
             rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
             history=history, rounds=settings.rounds,
         )  # fmt: skip
-        if settings.mode is Mode.ACT:
+        if acts:
+            if settings.resume:
+                resume(book)
             book.live(os.getpid(), settings.rhythm.interval_s)
             controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
-        if controller.paused:  # whoever handed the jobs back may have been killed before it was done
-            release(client, book, watcher.snapshot())
-        acts = settings.mode is Mode.ACT  # the watchdog goes by when that one begins and ends
-        book.tell("begin" if acts else "watch", f"{text(policy)} in mode {settings.mode}")
-        _go_on(policy, backend, book)
-        book.tell("end" if acts else "watched", "stopped")
+        note = book.tell if acts else _unnoted
+        note("begin", f"{text(policy)} in mode {settings.mode}")  # the watchdog goes by this and the end
+        _go_on(policy, backend, note)
+        note("end", "stopped")
+
+
+@contextmanager
+def _journal(path: Path, acts: bool) -> Iterator[Journal]:
+    """The journal of a controller that acts, and of no other; one that only watches writes nothing to disk."""
+    if not acts:
+        with closing(_to_read(path)):
+            pass  # if it can't be read, this is said at once
+        yield Journal.in_memory()
+        return
+    with only_controller(path), closing(Journal(path)) as book:
+        book.check()
+        with _crash_told(book):
+            yield book
+
+
+def _to_read(path: Path) -> Journal:
+    return Journal.reading(path) if path.is_file() else Journal.in_memory()
+
+
+def _unnoted(_kind: str, _text: str) -> None:
+    pass
 
 
 @contextmanager
@@ -94,7 +112,46 @@ def _crash_told(book: Journal) -> Iterator[None]:
         raise
 
 
-def _go_on(policy: Policy, backend: SlurmBackend, book: Journal) -> None:
+def resume(book: Journal) -> bool:
+    """Take the jobs again after they were handed back; whether they were."""
+    was = bool(book.handed_back())
+    if was:
+        book.tell(RESUME, "taken in hand again")
+    return was
+
+
+# -- rounds
+
+
+def obedient(controller: Controller) -> Callable[[Round], None]:
+    """Rounds of a controller that changes nothing while the jobs are handed back, but gives back what is in force."""
+    book, why = controller.journal, ""
+
+    def close(current: Round) -> None:
+        nonlocal why
+        before, why = why, book.handed_back()
+        if why:
+            controller.paused = why
+            if book.acts(INTENT, DONE):  # the one that handed back may have been killed, or found Slurm away
+                release(controller.client, book, current.snapshot)
+        elif before:
+            controller.paused = ""
+        controller.close(current)
+
+    return close
+
+
+def informed(controller: Controller, path: Path) -> Callable[[Round], None]:
+    """Rounds of a controller that only watches, and sees what another one has written down by then."""
+
+    def close(current: Round) -> None:
+        with closing(_to_read(path)) as controller.journal:
+            controller.close(current)
+
+    return close
+
+
+def _go_on(policy: Policy, backend: SlurmBackend, note: Callable[[str, str], None]) -> None:
     """Round after round, also when the cluster becomes another one."""
     memory = policy.start(backend.cluster)
     ranking = getattr(policy, "ranking", None)
@@ -103,18 +160,13 @@ def _go_on(policy: Policy, backend: SlurmBackend, book: Journal) -> None:
     drive(backend, policy, memory=memory, patience=FOREVER)
     while backend.renewed:
         backend.renewed = False
-        book.tell("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
+        note("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
         memory = policy.start(backend.cluster, memory)
         drive(backend, policy, memory=memory, patience=FOREVER)
 
 
 def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:
-    """The guard sees each round first; what one of an earlier run has handed back stays so unless somebody resumes."""
-    book = controller.journal
-    controller.paused = handed_back(book)
-    if controller.paused and settings.resume:
-        controller.paused = ""
-        book.tell("resume", "taken in hand again")
+    """The guard sees each round first."""
     if settings.guard is None:
         return told
     guard = Guard(controller, settings.guard)

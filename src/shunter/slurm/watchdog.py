@@ -54,7 +54,7 @@ class Watchdog:
             return self.look()
         except SlurmError as problem:  # Slurm is away or won't, or the journal is locked
             self.say(f"{problem}; trying again")
-        return self.path.exists()  # who removes the journal wants no more of it
+        return self._book.in_place()  # without its journal there is nothing to go by
 
     def look(self) -> bool:
         """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""
@@ -73,8 +73,8 @@ class Watchdog:
         if life is None:
             return "", False
         pid, at, interval_s = life
-        if not self.path.exists():
-            return "its journal was removed", True
+        if not self._book.still_there():
+            return "its journal was removed or replaced", True
         last = self._book.last_event("begin", "end")
         if last is not None and last[1] == "end" and last[0] >= at:
             return "the controller has stopped", True
