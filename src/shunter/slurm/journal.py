@@ -59,7 +59,7 @@ class HandedBackError(JournalError):
 class Journal:
     """The file.  One controller writes at a time; a watchdog and people may read, and undo.
 
-    ``id`` is drawn when the file is made: a mark on a job says by it which journal knows more.
+    ``id``, 8 hex digits, is drawn when the file is made: the marks on jobs say by it which journal knows more.
     """
 
     def __init__(self, path: Path, file: sqlite3.Connection | None = None) -> None:
@@ -97,7 +97,7 @@ class Journal:
 
     def _make(self) -> None:
         self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
-        made = (secrets.token_hex(6), socket.gethostname(), time.time())
+        made = (secrets.token_hex(4), socket.gethostname(), time.time())
         self._file.execute("insert or ignore into identity values (1, ?, ?, ?)", made)
 
     def _identity(self) -> str:
