@@ -81,7 +81,7 @@ def cluster():
 def ask(cluster, tmp_path_factory):
     """Asks a Prometheus that reads the metrics of the cluster: the series of an answer, or the error."""
     folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    server = Server("127.0.0.1", 0, cluster.metrics.text)
+    server = Server("127.0.0.1", 0, cluster.metrics.pages)
     (folder / "prometheus.yml").write_text(CONFIG.format(port=server.port))
     command = ["prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data", "--log.level=error"]
     with (folder / "said").open("wb") as said:

@@ -194,14 +194,50 @@ def test_ten_thousand_jobs_of_as_many_users_make_no_more_series_than_a_hundred_p
 
 @contextmanager
 def serving(metrics, port=0):
-    server = Server("127.0.0.1", port, metrics.text)
+    server = Server("127.0.0.1", port, metrics.pages)
     try:
         yield server
     finally:
         server.close()
 
 
-def test_it_answers_metrics_and_nothing_else():
+def health(page):
+    """The status and the text that a health check reads."""
+    try:
+        with urllib.request.urlopen(page, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def test_the_health_check_says_why_on_one_line():
+    metrics = Metrics(Client(), interval_s=0.05)
+    with serving(metrics) as server:
+        page = f"http://127.0.0.1:{server.port}/healthz"
+        assert health(page) == (503, "no round has ended yet\n")
+        metrics._interval_s = 1e6
+        metrics.seen(outcome(job(1)))
+        assert health(page)[0] == 200
+        metrics.away(UnreachableError("slurmctld\ndoes not answer"))
+        assert health(page)[0] == 200, "one poll without an answer is no reason for an alarm"
+        metrics._interval_s = 0.0
+        status, text = health(page)
+        assert (status, text.partition(": ")[2]) == (503, "slurmctld does not answer\n")
+        metrics._interval_s = 1e6
+        metrics.seen(outcome(job(1), paused="jobs waited longer"))
+        assert health(page) == (503, "jobs waited longer\n")
+        metrics.seen(outcome(job(1)))
+        assert health(page)[0] == 200
+
+
+def test_rounds_in_which_slurm_falls_silent_do_not_count_as_good():
+    metrics = Metrics(Client(), interval_s=1e6)
+    metrics.seen(outcome(job(1), silence="scontrol did not answer"))
+    assert metrics.health() == (False, "scontrol did not answer")
+
+
+def test_it_answers_metrics_and_health_and_nothing_else():
     with serving(Metrics(Client())) as server:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
             assert answer.headers["Content-Type"] == CONTENT_TYPE
@@ -266,11 +302,17 @@ def test_live_the_lag_grows_while_slurmctld_is_away_and_only_the_loopback_listen
         assert wait(lambda: read("shunter_job_wait_seconds_count", partition="main") == 1, 20)
         assert read("shunter_slurm_calls_total", command="squeue") >= 2
         assert read("shunter_lag_seconds") < 2
+        healthz = page.replace("/metrics", "/healthz")
+        assert health(healthz)[0] == 200
         lab.stop_controller()
         assert wait(lambda: read("shunter_lag_seconds") > 2.5, 30)
         assert wait(lambda: read("shunter_unreachable_total") >= 1, 60)
+        status, why = health(healthz)
+        assert status == 503
+        assert "slurm controller" in why.lower()
         lab.start_controller()
         assert wait(lambda: read("shunter_lag_seconds") < 1, 60)
+        assert wait(lambda: health(healthz)[0] == 200, 20)
         process.terminate()
         assert process.wait(20) == 0
     finally:

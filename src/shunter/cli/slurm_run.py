@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shunter.slurm.metrics import Metrics
 
 T = TypeVar("T")
+PATIENT_INTERVALS, PATIENCE_S = 3, 240.0  # without a round, after which systemd may take us for hung
 MOST_TOLD = 10  # of what can't be read, in one round
 EXAMPLES = """Examples:
 
@@ -69,7 +70,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """
     from shunter import traces
     from shunter.registry import policy as policy_named
-    from shunter.slurm import running
+    from shunter.slurm import notify, running
     from shunter.slurm.backend import Rhythm, Scope
     from shunter.slurm.client import Client
     from shunter.slurm.controller import Bounds
@@ -86,15 +87,15 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         Tolerance.of(guard),
         resume,
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _stopped_by_signals()
     past = traces.read(history) if history is not None else None
     client, tell = Client(), [_tell_json if json else _teller(mode)]
     with ExitStack() as stack:
-        aways = [_tell_away]
+        aways = [_tell_away, lambda problem: notify.alive(str(problem))]
+        tell.append(lambda outcome: notify.alive(_summary(outcome, mode)))
+        notify.patience(PATIENT_INTERVALS * interval + PATIENCE_S)
         if metrics_port is not None:
-            numbers = _served(stack, client, metrics_host, metrics_port)
+            numbers = _served(stack, client, (metrics_host, metrics_port), interval)
             tell.append(numbers.seen)
             aways.append(numbers.away)
         if audit_log is not None:
@@ -112,15 +113,30 @@ def _mode(text: str) -> Mode:
     return Mode(text)
 
 
-def _served(stack: ExitStack, client: Client, host: str, port: int) -> Metrics:
-    """Numbers for Prometheus, served as long as the stack stands."""
+def _stopped_by_signals() -> threading.Event:
+    """Set by Ctrl-C, and by the service manager."""
+    from shunter.slurm import notify
+
+    stop = threading.Event()
+
+    def end(*_: object) -> None:
+        stop.set()
+        notify.notify(STOPPING="1")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    return stop
+
+
+def _served(stack: ExitStack, client: Client, address: tuple[str, int], interval: float) -> Metrics:
+    """Numbers for Prometheus and a health check, served as long as the stack stands."""
     from shunter.slurm.exposition import Server
     from shunter.slurm.metrics import Metrics
 
-    numbers = Metrics(client)
-    server = Server(host, port, numbers.text)
+    numbers = Metrics(client, interval)
+    server = Server(*address, numbers.pages)
     stack.callback(server.close)
-    note(f"http://{host}:{server.port}/metrics", "metrics")
+    note(f"http://{address[0]}:{server.port}/metrics", "metrics")
     return numbers
 
 
@@ -143,6 +159,15 @@ def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
     return tell
 
 
+def _summary(outcome: Outcome, mode: str) -> str:
+    """A round in one line."""
+    current = outcome.round
+    said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
+    said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
+    later = f", {outcome.postponed} put off" if outcome.postponed else ""
+    return f"{said}{later} ({current.took_s:.2f} s)"
+
+
 def _teller(mode: str) -> Callable[[Outcome], None]:
     """Says what a round came to: in words, or in mode dry-run as the commands that would be run."""
     paused = ""
@@ -150,10 +175,7 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
     def tell(outcome: Outcome) -> None:
         nonlocal paused
         current = outcome.round
-        said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
-        said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
-        later = f", {outcome.postponed} put off" if outcome.postponed else ""
-        note(f"{said}{later} ({current.took_s:.2f} s)", f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
+        note(_summary(outcome, mode), f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
         jobs = {job.handle: job for job in current.jobs}
         for order in outcome.orders:
             user = jobs[order.handle].user if order.handle in jobs else "?"

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: families of counters, gauges and histograms, their text format, and a small server."""
+"""Numbers for Prometheus: families of counters, gauges and histograms, their text format, and a small web server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from shunter.errors import SlurmError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SOCKET_TIMEOUT_S = 5.0  # for who connects and asks nothing
+SOCKET_TIMEOUT_S = 5.0  # for a client that connects and sends nothing
 Labels = tuple[str, ...]  # the values, in the order of the family's names
+Page = Callable[[], tuple[int, str]]  # HTTP status and text
 
 
 @dataclass
@@ -98,17 +99,18 @@ def rendered(families: Iterable[Family | Histogram]) -> str:
 
 
 class Server:
-    """Answers ``GET /metrics`` from a thread of its own, until closed."""
+    """Serves pages by their paths from a thread of its own, until closed."""
 
-    def __init__(self, host: str, port: int, text: Callable[[], str]) -> None:
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
         class Handler(BaseHTTPRequestHandler):
             timeout = SOCKET_TIMEOUT_S
             server_version, sys_version = "shunter", ""
 
             def do_GET(self) -> None:
-                found = self.path.partition("?")[0] == "/metrics"
-                body = text().encode() if found else b"there is only /metrics\n"
-                self.send_response(200 if found else 404)
+                page = pages.get(self.path.partition("?")[0])
+                status, text = page() if page else (404, f"there is only {' and '.join(pages)}\n")
+                body = text.encode()
+                self.send_response(status)
                 self.send_header("Content-Type", CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

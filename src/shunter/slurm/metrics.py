@@ -1,10 +1,13 @@
-"""What a controller tells Prometheus: how long jobs wait, what it decides, what is refused, and how far it lags.
+"""What a controller reports to Prometheus: how long jobs wait, what it decides, what is refused, and how far it lags.
+
+The same numbers answer a health check: whether rounds come in time and do what they should.
 
 No label names a job or a user: a partition, a lever, a command and a kind of refusal are few.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -12,7 +15,7 @@ from collections import Counter
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Outcome
-from shunter.slurm.exposition import Family, Histogram, rendered
+from shunter.slurm.exposition import Family, Histogram, Page, rendered
 from shunter.slurm.levers import LEVERS
 from shunter.slurm.snapshot import Job, Snapshot
 
@@ -21,13 +24,16 @@ ROUND_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 REFUSALS = ("declined", "unreachable", "plan")
 MOST_PARTITIONS = 100
 OTHER = "other"  # all partitions beyond so many
+HEALTHY_INTERVALS = 3  # a good round must not be older than this
+LONGEST_REASON = 300  # characters
 
 
 class Metrics:
-    """The numbers; ``seen`` and ``away`` are told what happens, ``text`` is what Prometheus reads."""
+    """The numbers: ``seen`` and ``away`` receive what happens, ``pages`` is what others read."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, interval_s: float = 60.0) -> None:
         self._client, self._lock, self._looked = client, threading.Lock(), time.monotonic()
+        self._interval_s, self._good_at, self._problem = interval_s, -math.inf, "no round has ended yet"
         self._started: set[tuple[str, int]] | None = None  # runs that were counted, of jobs that Slurm still tells of
         self._partitions: set[str] = set()
         self.waits = Histogram(
@@ -59,6 +65,15 @@ class Metrics:
         """All of them."""
         return [value for value in vars(self).values() if isinstance(value, Family | Histogram)]
 
+    @property
+    def pages(self) -> dict[str, Page]:
+        """What is served, by its path."""
+        return {"/metrics": lambda: (200, self.text()), "/healthz": self._health_page}
+
+    def _health_page(self) -> tuple[int, str]:
+        well, why = self.health()
+        return (200, f"ok: {why}\n") if well else (503, f"{why}\n")
+
     def text(self) -> str:
         """What Prometheus reads."""
         with self._lock:
@@ -67,15 +82,30 @@ class Metrics:
                 self.calls.put(times, command)
             return rendered(self.families)
 
+    def health(self) -> tuple[bool, str]:
+        """Whether the controller works as it should, and why not, on one line."""
+        with self._lock:
+            age_s = time.monotonic() - self._good_at
+            if self.paused.values[()]:
+                return False, _one_line(self._problem)
+            if age_s > HEALTHY_INTERVALS * self._interval_s:
+                since = f"the last good round ended {age_s:.0f} s ago: " if math.isfinite(age_s) else ""
+                return False, _one_line(f"{since}{self._problem or 'the controller is busy or hangs'}")
+            return True, f"the last round ended {age_s:.0f} s ago"
+
     def away(self, silence: SlurmError) -> None:
-        """Slurm did not answer."""
+        """A round failed: Slurm did not answer, or the journal could not be written."""
         with self._lock:
             self.unreachable.add(1)
+            self._problem = str(silence)
 
     def seen(self, outcome: Outcome) -> None:
         """A round is over."""
         with self._lock:
             self._looked = time.monotonic()
+            self._problem = outcome.paused or outcome.silence
+            if not self._problem:
+                self._good_at = self._looked
             self.rounds.observe(outcome.round.took_s)
             self._note_jobs(outcome.round.snapshot)
             for lever, number in Counter(order.lever for order in outcome.orders).items():
@@ -109,3 +139,7 @@ class Metrics:
                 return OTHER
             self._partitions.add(name)
         return name
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_REASON]

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client
@@ -22,6 +25,7 @@ from shunter.slurm.daemons import alive
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import held
+from shunter.slurm.notify import alive as report_alive
 from shunter.slurm.releasing import release
 from shunter.slurm.watcher import Form, Watcher
 
@@ -37,15 +41,19 @@ Say = Callable[[str], None]
 class Watchdog:
     """Watches the controller of one journal."""
 
-    def __init__(self, journal: Path, client: Client, say: Say = lambda _: None) -> None:
-        self.path, self.client, self.say = journal, client, say
+    def __init__(
+        self, journal: Path, client: Client, say: Say = lambda _: None, stop: threading.Event | None = None
+    ) -> None:
+        self.path, self.client, self.say, self.stop = journal, client, say, stop or threading.Event()
         self._book = Journal(journal)
 
     def watch(self) -> None:
-        """Until the controller has ended and nothing of its is left that could strand a job."""
+        """Until the controller has ended and nothing of its is left that could strand a job, or until stopped."""
         try:
-            while self._goes_on():
-                time.sleep(self._look_s())
+            while self._goes_on() and not self.stop.wait(self._look_s()):
+                report_alive()
+            if self.stop.is_set():  # a machine that shuts down ends the controller just before
+                self._goes_on()
         finally:
             self._book.close()
 
@@ -135,11 +143,29 @@ def ensure(journal: Path, client: Client) -> None:
 
 def watch(journal: Path, client: Client, say: Say = lambda _: None) -> None:
     """Be the watchdog of a journal until its controller has ended."""
+    with _only_watchdog(journal):
+        Watchdog(journal, client, say).watch()
+
+
+def stay(journal: Path, client: Client, say: Say, stop: threading.Event) -> None:
+    """Be the watchdog of all controllers that will use a journal, as a service; it need not exist yet."""
+    with _only_watchdog(journal):
+        report_alive("waiting for a controller")
+        while not stop.is_set():
+            if journal.exists():
+                try:
+                    Watchdog(journal, client, say, stop).watch()
+                except SlurmError as problem:  # half written, or not readable yet
+                    say(f"{problem}; trying again")
+            report_alive()
+            stop.wait(LONGEST_LOOK_S)
+
+
+def _only_watchdog(journal: Path) -> IO[bytes]:
     lock = held(journal, "watchdog")
     if lock is None:
         raise SlurmError(f"{journal}: a watchdog watches it already; there must be one")
-    with lock:
-        Watchdog(journal, client, say).watch()
+    return lock
 
 
 def main() -> int:
@@ -147,10 +173,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m shunter.slurm.watchdog", description=__doc__)
     parser.add_argument("journal", type=Path)
     parser.add_argument("--detach", action="store_true", help="go into the background once it watches")
+    parser.add_argument("--stay", action="store_true", help="watch the next controllers too: for a service")
     given = parser.parse_args()
     try:
         if given.detach:
             return _detached(given.journal)
+        if given.stay:
+            stop = threading.Event()
+            signal.signal(signal.SIGTERM, lambda *_: stop.set())
+            stay(given.journal, Client(), lambda text: _write(f"{text}\n"), stop)
+            return 0
         watch(given.journal, Client(), lambda text: _write(f"{text}\n"))
     except SlurmError as error:
         _write(f"{error}\n")
