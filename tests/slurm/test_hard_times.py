@@ -125,16 +125,16 @@ def test_a_job_that_runs_and_is_queued_again_keeps_no_lift_of_ours(rounds) -> No
     assert jobs["3"].nice == 0
 
 
-def test_a_task_of_an_array_that_is_queued_again_goes_with_its_array(rounds) -> None:
+def test_a_task_of_an_array_that_is_queued_again_has_a_handle_of_its_own(rounds) -> None:
     again = {"JobArrayID": "7_2"}
     jobs = {"7": Played(50, said={"JobArrayID": "7_[4-6%2]"}), "9": Played(50, said=again), "10": Played(400)}
     found = rounds(jobs).controller.watcher.snapshot().jobs
     assert [(job.id, job.handle, job.whole) for job in found if job.id != "10"] == [
-        ("7_4", "7", "7"), ("7_5", "7", "7"), ("7_6", "7", "7"), ("7_2", "7", "7"),
+        ("7_4", "7", "7"), ("7_5", "7", "7"), ("7_6", "7", "7"), ("7_2", "7_2", "7"),
     ]  # fmt: skip
     jobs["9"].said |= RUNNING
     running = rounds(jobs).controller.watcher.snapshot().jobs[3]
-    assert (running.handle, running.whole) == ("9", "7")  # to be requeued alone
+    assert (running.handle, running.whole) == ("7_2", "7")  # to be requeued alone
 
 
 def test_parts_of_a_heterogeneous_job_go_together(rounds) -> None:

@@ -23,7 +23,10 @@ def submit_all_kinds(lab: Lab) -> None:
     """Jobs of every kind that are seen differently."""
     first = [lab.submit("--gres=gpu:1", "--time=10", script="sleep 60") for _ in range(24)]
     lab.submit("--nice=50", "--gpus=2", "--time=1-0", f"--job-name={HOSTILE}", f"--comment=shunter: model=x {HOSTILE}")
-    lab.submit("--array=1-9%2", "--gres=gpu:k80:2", "--time=5")
+    array = lab.submit("--array=1-9%2", "--gres=gpu:k80:2", "--time=5")
+    lab.submit(
+        f"--array={','.join(str(number * number) for number in range(30))}", "--gres=gpu:k80:2", "--time=5", "--hold"
+    )
     lab.submit("--array=3", "--gres=gpu:1", "--time=5")
     lab.submit("--begin=now+1hour", "--gpus-per-task=1", "--ntasks=3")
     lab.submit("--hold", "--gpus=1")
@@ -38,6 +41,7 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.wait_job(first[2], "RUNNING")
     for number, change in ((first[-1], "nice=77"), (first[-2], "nice=-5"), (first[-3], "priority=5")):
         lab.run("scontrol", "update", f"jobid={number}", change)
+    lab.run("scontrol", "update", f"jobid={array}_7", "nice=400", f"admincomment= {HOSTILE} ")
     lab.run("scontrol", "suspend", str(first[0]))
     lab.run("scontrol", "requeue", str(first[1]))
     lab.run("scontrol", "update", "nodename=k80-1", "state=drain", "reason=test")
@@ -61,6 +65,8 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert not one.unread
     assert not other.unread
     assert len(in_json.jobs) > 40
+    assert {(job.nice, job.admin_comment) for job in in_json.jobs if job.nice == 400} == {(400, f" {HOSTILE} ")}
+    assert any(len(job.tasks) > 64 for job in in_json.jobs)  # an array's tasks in full
     assert any(job.handle != job.id and "_" not in job.id for job in in_json.jobs)  # a part of a heterogeneous job
     assert {"PENDING", "RUNNING", "SUSPENDED"} <= {job.state for job in in_json.jobs}
     assert {node.name for node in in_json.nodes if not node.up} == {"k80-1"}
@@ -100,6 +106,7 @@ OLD = {
     "tres_req_str": "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2", "tres_per_job": "", "tres_per_node": "gres:gpu:a100:2",
     "tres_per_task": "", "tres_per_socket": "", "requeue": True, "name": "train", "comment": "shunter: model=bert",
     "features": "a100|h100", "licenses": "matlab:2", "shared": "none", "contiguous": False, "excluded_nodes": "n[8-9]",
+    "admin_comment": "",
 }  # fmt: skip
 WRAPPED = ("array_job_id", "array_task_id", "het_job_id", "priority", "submit_time", "eligible_time", "start_time")
 WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tasks")
@@ -119,7 +126,7 @@ def read(job: dict, now: int = 1_794_787_000_000) -> Job:
 def test_all_releases_write_the_same_job():
     found = read(OLD)
     assert found == read(new(OLD))
-    assert (found.id, found.handle, found.nice, found.priority) == ("10_3", "10", -5, 4_294_901_700)
+    assert (found.id, found.handle, found.nice, found.priority) == ("10_3", "10_3", -5, 4_294_901_700)
     assert (found.gpus, found.gpu_type, found.cpus, found.mem_mib, found.limit) == (2, "a100", 4, 16384, 5_400_000)
     assert (found.start, found.end, found.ran, found.wanted_nodes, found.told.model) == (-1, -1, 0, "n[1-2]", "bert")
     assert found.waits
@@ -132,7 +139,7 @@ def test_states_and_times_of_running_jobs(shape):
     about = {"job_state": "RUNNING", "start_time": 1_794_786_100, "end_time": 1_794_791_500, "nodes": "n[1-2]"}
     runs = OLD | about | {"tres_alloc_str": "cpu=4,mem=16G,node=2,gres/gpu=2,gres/gpu:a100=2"}
     found = read(shape(runs))
-    assert (found.ran, found.nodes, found.handle, found.runs) == (900_000, ("n1", "n2"), "12", True)
+    assert (found.ran, found.nodes, found.handle, found.runs) == (900_000, ("n1", "n2"), "10_3", True)
     assert read(shape(runs | {"pre_sus_time": 60, "suspend_time": 1_794_786_900})).ran == 160_000
     assert read(shape(runs | {"job_state": "SUSPENDED", "pre_sus_time": 60, "suspend_time": 1})).ran == 60_000
     ends = shape(runs)
@@ -151,6 +158,13 @@ def test_no_limit_and_limits_that_are_not_set():
 def test_a_waiting_array_is_many_jobs():
     tasks = jobs_of(json_record(OLD | {"array_task_id": None, "array_task_string": "1-3,7%2"}, 0))
     assert [(job.id, job.handle) for job in tasks] == [(f"10_{number}", "10") for number in (1, 2, 3, 7)]
+    assert {job.target for job in tasks} == {"10_[1-3,7]"}  # not 10, which are also those with a record of their own
+
+
+def test_the_last_task_of_an_array_is_named_alone():
+    """It has the array's own number, which would name all tasks."""
+    (last,) = jobs_of(json_record(OLD | {"job_id": 10, "array_task_id": None, "array_task_string": "7"}, 0))
+    assert (last.id, last.handle, last.target, last.whole) == ("10_7", "10_7", "10_7", "10")
 
 
 # ------------------------------------------------------------------------------------------- when text is asked for

@@ -273,7 +273,7 @@ class Controller:
             return {}
         self.recover(snapshot)
         waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-        alive = {job.whole for job in snapshot.jobs if not job.over}
+        alive = {name for job in snapshot.jobs if not job.over for name in (job.handle, job.whole)}
         force = self.journal.in_force()
         touched = {handle for handle, _ in force}
         noticed = self._set_by_hand(touched) | self._made_nice(waiting, touched)

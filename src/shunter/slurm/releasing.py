@@ -54,7 +54,8 @@ class _Undoing:
     def __init__(self, client: Client, journal: Journal, snapshot: Snapshot) -> None:
         self.client, self.journal, self.unread = client, journal, snapshot.unread
         self.waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-        self.running = {job.whole: job for job in snapshot.jobs if job.runs}  # may be queued again, as nice as they are
+        running = [job for job in snapshot.jobs if job.runs]  # may be queued again, as nice as they are
+        self.running = {name: job for job in running for name in (job.whole, job.handle)}
         self.alone = journal.left_alone()
         self.settled: list[tuple[Act, str, str]] = []
         self.undone = 0

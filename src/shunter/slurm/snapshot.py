@@ -30,7 +30,7 @@ class Job:
     """A job as Slurm tells it, in our units."""
 
     id: str  # as people write it: 12, 12_3 for the task of an array, 12+1 for a part of a heterogeneous job
-    handle: str  # what scontrol is told: all waiting tasks of an array have one, all parts of a heterogeneous job too
+    handle: str  # names it in the journal: 12 for what waits of an array, 12_3 for a task with a record of its own
     state: str
     reason: str = ""
     user: str = ""
@@ -67,6 +67,8 @@ class Job:
     contiguous: bool = False
     dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
+    admin_comment: str = ""  # with our marks, see marks.py
+    tasks: str = ""  # of a waiting array: its tasks without a record of their own, as 1-4,7
 
     @property
     def runs(self) -> bool:
@@ -87,6 +89,14 @@ class Job:
     def whole(self) -> str:
         """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle
+
+    @property
+    def target(self) -> str:
+        """What scontrol changes: exactly this record. ``12`` alone would mean every task of an array, whatever its own.
+
+        A task that its user has changed has a record of its own, and so has one that runs or ran.
+        """
+        return f"{self.handle}_[{self.tasks}]" if self.tasks else self.handle
 
     def with_priority(self, priority: int) -> Job:
         """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""

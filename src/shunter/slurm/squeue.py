@@ -58,6 +58,7 @@ JOB_FIELDS = [
     "Contiguous",
     "Name",
     "Comment",
+    "admin_comment",
 ]
 EXCLUDED = "ExcNodes"  # only --format has it, and JSON
 RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED]
@@ -91,6 +92,7 @@ PLAIN = {  # our field: JSON's
     "Licenses": "licenses",
     "Name": "name",
     "Comment": "comment",
+    "admin_comment": "admin_comment",
 }
 NEEDED = {*PLAIN.values(), "job_state", "state_reason", "array_job_id", "array_task_id", "array_task_string"} | {
     *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time"),
@@ -158,7 +160,9 @@ def _array_id(job: Mapping[str, Any]) -> str:
     array, task = _number(job, "array_job_id"), plain(job.get("array_task_id"))
     if array and task is not None:
         return f"{array}_{task}"
-    tasks = job.get("array_task_string")
+    tasks = str(job.get("array_task_string") or "")
+    if array and tasks.isdigit():
+        return f"{array}_{tasks}"
     return f"{array}_[{tasks}]" if array and tasks else _text(job.get("job_id"))
 
 
@@ -197,11 +201,13 @@ def jobs_of(values: Sequence[str]) -> Iterable[Job]:
     if len(values) != len(RECORD_FIELDS):
         raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 1}: {values[:2]}")
     said = dict(zip(RECORD_FIELDS, map(str.strip, values), strict=True))
+    said["admin_comment"] = values[JOB_FIELDS.index("admin_comment")]  # the site's text must stay as it is
     job = _job(said)
     tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
     if tasks is None:
         return (job,)
-    return tuple(replace(job, id=f"{tasks[1]}_{number}", handle=tasks[1]) for number in task_numbers(tasks[2]))
+    array = replace(job, handle=tasks[1], tasks=tasks[2])
+    return tuple(replace(array, id=f"{tasks[1]}_{number}") for number in task_numbers(tasks[2]))
 
 
 def _job(said: Mapping[str, str]) -> Job:
@@ -211,11 +217,11 @@ def _job(said: Mapping[str, str]) -> Job:
         said["tres-alloc"],
         *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
     )
-    task = re.fullmatch(r"(\d+)_\d+", said["JobArrayID"]) if said["State"] == "PENDING" else None
+    task = re.fullmatch(r"\d+_\d+", said["JobArrayID"])
     parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
     return Job(
         id=said["JobArrayID"] if not parts else said["JobID"],
-        handle=parts or (task[1] if task else said["JobID"]),  # a task that was queued again goes with its array
+        handle=parts or (task[0] if task else said["JobID"]),  # the last task of an array has the array's number
         state=said["State"],
         reason=said["Reason"] if said["Reason"] != "(null)" else "",
         user=said["UserName"],
@@ -250,6 +256,7 @@ def _job(said: Mapping[str, str]) -> Job:
         contiguous=said["Contiguous"] == "1",
         dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
+        admin_comment=_said(said["admin_comment"]),
     )
 
 

@@ -129,7 +129,7 @@ class Watcher:
         """One that can't be read is left to Slurm, and must not keep us from the others."""
         mark, found = new_mark(), {}
         excluded = self._excluded() if self.surroundings else {}
-        asked = ("--noheader", "--all", "--states=all", "--Format", text_format(JOB_FIELDS, mark))
+        asked = ("--noheader", "--all", "--states=all", "--array-unique", "--Format", text_format(JOB_FIELDS, mark))
         for each in text_records(self.client.run("squeue", *asked), mark):
             record = [*each, excluded.get(each[0].strip(), "")]
             try:
@@ -143,7 +143,13 @@ class Watcher:
         """The nodes that waiting jobs must not have, by job id."""
         mark = new_mark()
         text = self.client.run(
-            "squeue", "--noheader", "--all", "--states=pending", "--format", f"%A{mark}{FIELD}%x{mark}{RECORD}"
+            "squeue",
+            "--noheader",
+            "--all",
+            "--states=pending",
+            "--array-unique",
+            "--format",
+            f"%A{mark}{FIELD}%x{mark}{RECORD}",
         )
         return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 

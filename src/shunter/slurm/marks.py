@@ -1,0 +1,63 @@
+"""Marks: what a job had before our first change and what it has from us, kept in the job itself.
+
+A mark is a word in the job's AdminComment, which only operators may write, so a user can't forge one.  The lever and
+its mark are set by one request to slurmctld: a job never has one without the other, whatever is killed in between.
+Slurm saves marks with the job, and a task that leaves its waiting array takes the array's marks with it.
+
+    shunter:1f2e3d4c:nice=0>-300        journal 1f2e3d4c changed nice from 0 to -300
+
+Marks are separated by commas, from each other and from what the site has written there, which stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+VALUES = {  # by lever: what a job can have had before, and what it can have from us
+    "nice": (r"-?\d{1,10}", r"-?\d{1,10}"),
+    "priority": (r"\d{1,10}:-?\d{1,10}", r"\d{1,10}"),
+    "pin": (r"", r"[\w.+-]+"),
+    "shard": (r"gres[:/]shard[:=]\d{1,9}", r"gres[:/]shard[:=]\d{1,9}"),
+}
+LEVERS = "|".join(f"{lever}={before}>{value}" for lever, (before, value) in VALUES.items())
+MARK = re.compile(rf"(?:(?<=,)|\A)shunter:([0-9a-f]{{8}}):({LEVERS})(?:,|\Z)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One lever on one job: the journal that changed it, the value before its first change, and the present one."""
+
+    journal: str  # its identity, 8 hex digits
+    lever: str
+    before: str
+    value: str  # nodes of a pin are separated by commas, as in Slurm
+
+    def __str__(self) -> str:
+        """The mark as it stands in the AdminComment."""
+        return f"shunter:{self.journal}:{self.lever}={self.before}>{self.value.replace(',', '+')}"
+
+
+def marks_in(comment: str) -> dict[str, Mark]:
+    """The marks in an AdminComment by lever; a word that is not exactly a mark is the site's own text."""
+    found: dict[str, Mark] = {}
+    for match in MARK.finditer(comment):
+        lever, _, change = match[2].partition("=")
+        before, _, value = change.partition(">")
+        found.setdefault(lever, Mark(match[1], lever, before, value.replace("+", ",")))
+    return found
+
+
+def unmarked(comment: str, levers: Collection[str] = tuple(VALUES)) -> str:
+    """An AdminComment without the marks of these levers; the site's own text stays, byte for byte."""
+    kept = MARK.sub(lambda match: "" if match[2].partition("=")[0] in levers else match[0], comment)
+    return kept[:-1] if kept.endswith(",") and not comment.endswith(",") else kept
+
+
+def marked(comment: str, mark: Mark) -> str:
+    """An AdminComment with this mark, in place of one of the same lever."""
+    if not MARK.fullmatch(str(mark)):
+        raise ValueError(f"'{mark}' can't be read back as a mark")
+    rest = unmarked(comment, (mark.lever,))
+    return f"{rest},{mark}" if rest else str(mark)
