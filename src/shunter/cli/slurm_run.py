@@ -231,7 +231,8 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """
     from contextlib import closing
 
-    from shunter.slurm.client import Client
+    from shunter.errors import SlurmError
+    from shunter.slurm.client import Client, UnreachableError
     from shunter.slurm.journal import Journal
     from shunter.slurm.releasing import release as give_back
     from shunter.slurm.stopping import stopped
@@ -242,7 +243,11 @@ def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     with closing(Journal(journal)) as book, stopped(book) as controller:
         if controller.pid and not controller.problem and not json:
             note(f"process {controller.pid} changes nothing until 'shunter slurm resume'", "controller stopped")
-        undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
+        try:
+            undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
+        except UnreachableError as silence:
+            later = "the controller gives the jobs back when it answers" if controller.pid else "run this again then"
+            raise SlurmError(f"Slurm does not answer: {silence}; {later}") from None
     problems += [controller.problem] if controller.problem else []
     if json:
         print_json({"undone": undone, "problems": problems, "controller": controller.pid or None})

@@ -25,7 +25,7 @@ class Stopped:
 
 
 @contextmanager
-def stopped(book: Journal, wait_s: float = QUIET_S) -> Iterator[Stopped]:
+def stopped(book: Journal) -> Iterator[Stopped]:
     """Tell a controller to stop, and wait until no change of its is under way; meanwhile none can be started.
 
     A controller checks for this in the transaction in which it writes its intents, and before each change.
@@ -45,7 +45,7 @@ def stopped(book: Journal, wait_s: float = QUIET_S) -> Iterator[Stopped]:
             problem = (
                 f"the controller, process {pid}, could not be told to stop: {problem}; stop it, and run this again"
             )
-        elif not wait(lambda: not under_way(book), wait_s):
+        elif not wait(lambda: not under_way(book), QUIET_S):
             problem = (
                 f"the controller, process {pid}, hangs within a change; end it (kill -9 {pid}), and run this again"
             )
