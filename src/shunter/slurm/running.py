@@ -86,7 +86,8 @@ def _journal(path: Path, acts: bool) -> Iterator[Journal]:
     if not acts:
         with closing(_to_read(path)):
             pass  # if it can't be read, this is said at once
-        yield Journal.in_memory()
+        with closing(Journal.in_memory()) as book:
+            yield book
         return
     with only_controller(path), closing(Journal(path)) as book:
         book.check()
