@@ -1,5 +1,6 @@
 """Where machine code is kept, and what it depends on."""
 
+import re
 from pathlib import Path
 
 import shunter
@@ -9,9 +10,8 @@ from shunter import compiled
 def test_rooms_whose_edits_compile_nothing_have_no_kernels():
     package = Path(shunter.__file__).parent
     for room in compiled.WITHOUT_KERNELS:
-        sources = list((package / room).rglob("*.py"))
+        sources = [package / room] if room.endswith(".py") else list((package / room).rglob("*.py"))
         assert sources, f"there is no room {room}"
         for source in sources:
             text = source.read_text()
-            assert "import kernel" not in text, source
-            assert "numba.njit" not in text, source
+            assert not re.search(r"@kernel|pointer\(|njit|cfunc", text), source

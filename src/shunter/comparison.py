@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shunter import experiment, registry
+from shunter import caches, experiment, registry
 from shunter.compiled import cache_folder
 from shunter.errors import RunError
 from shunter.folders import Run, check_folder, load, new_folder
@@ -166,7 +166,8 @@ def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
 def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
     """The folder in which finished runs wait for the others; it outlives an interruption and is found again.
 
-    Without ``out`` it is in the user's cache; where that can't be used, or another process uses it, nothing is kept.
+    Without ``out`` it is in the user's cache.  Where that can't be used, another process uses it, or others could put
+    runs of theirs there, nothing is kept.
     """
     import fcntl
 
@@ -176,7 +177,9 @@ def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
             stash.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((stash / "lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (OSError, RuntimeError) as error:
+            if not caches.trusted(stash, frozenset({os.geteuid(), caches.ROOT})):
+                stash = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-")))
+        except (OSError, caches.NotPrivateError) as error:
             if out is not None:
                 busy = isinstance(error, BlockingIOError)
                 why = "another comparison is being written there" if busy else f"can't be written: {error}"
@@ -186,8 +189,7 @@ def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
 
 
 def _cache(scene: Scene) -> Path:
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return caches / "shunter" / "compare" / _key(scene.experiment("", 0))
+    return caches.private(caches.user_folder("compare")) / _key(scene.experiment("", 0))
 
 
 def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool = False) -> Task:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -16,14 +17,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
+from numba.core import event
+
+from shunter import caches, notices
 
 F = TypeVar("F", bound=Callable[..., Any])
 MONTH = 30 * 86_400
-# Rooms above every kernel: nothing compiled can depend on them (imports point downwards), so an edit there compiles nothing.
-WITHOUT_KERNELS = ("advice", "cli", "reproduce", "slurm", "testing", "tune")
+VARIABLE = "SHUNTER_KERNELS"  # the environment variable that names another place than the user's cache
+OURS = re.compile(r"[0-9a-f]{16}")  # the name of a folder of kernels
+# Rooms above every kernel. Imports point downwards, so no kernel depends on them, and an edit there compiles nothing.
+WITHOUT_KERNELS = ("advice", "cli", "precompile.py", "reproduce", "slurm", "testing", "tune")
 
 # `_nrt=False`: kernels own no memory, so numba need not count references to the arrays it passes around, which
 # otherwise costs more than the kernels do. A kernel that allocates does not compile; the arrays are made in Python.
@@ -31,35 +37,98 @@ OPTIONS: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False}
 
 
 @cache
-def cache_folder() -> Path:
-    """Where machine code is kept: one folder per state of shunter's sources.
+def sources_digest() -> str:
+    """A hash of all sources that kernels can depend on.
 
     Numba notices a change in a kernel's own file only, not in those that it calls; with stale callees it would crash.
-    The environment variable SHUNTER_KERNELS names another place than the user's cache.
     """
     package = Path(__file__).parent
     digest = hashlib.blake2b(digest_size=8)
     for source in sorted(package.rglob("*.py")):
         if source.relative_to(package).parts[0] not in WITHOUT_KERNELS:
             digest.update(source.read_bytes())
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(os.environ.get("SHUNTER_KERNELS") or caches / "shunter" / "kernels") / digest.hexdigest()
+    return digest.hexdigest()
+
+
+class Place(NamedTuple):
+    """Where machine code is kept."""
+
+    folder: Path
+    problem: str = ""  # why it is gone when this process ends; "": it stays
+
+
+@cache
+def place() -> Place:
+    """One folder per state of shunter's sources, which only this account can write to.
+
+    It is in the user's cache, or where the environment variable SHUNTER_KERNELS says; if neither is private, in a
+    temporary folder, which processes started from this one share.
+    """
     try:
-        if not folder.exists():
-            _forget_old(folder.parent)
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = Path(tempfile.gettempdir()) / f"shunter-kernels-{os.getuid()}" / digest.hexdigest()
-        folder.mkdir(parents=True, exist_ok=True)
+        parent = caches.user_folder("kernels", VARIABLE)
+        return Place(_prepared(parent))
+    except caches.NotPrivateError as error:
+        parent = caches.temporary("shunter-kernels-")
+        os.environ[VARIABLE] = str(parent)
+        return Place(_prepared(parent), str(error))
+
+
+def cache_folder() -> Path:
+    """Where machine code is kept."""
+    return place().folder
+
+
+def installed_folder() -> Path:
+    """Where whoever installed shunter can put compiled kernels for all accounts: beside the sources."""
+    return Path(__file__).parent / "__kernels__" / sources_digest()
+
+
+def _prepared(parent: Path) -> Path:
+    """The folder for the present sources; a new one begins with the kernels that were compiled at installation."""
+    folder = caches.private(parent / sources_digest())
+    if not any(folder.iterdir()):
+        _forget_old(parent)
+        _copy_installed(folder)
     return folder
 
 
-def _forget_old(folder: Path) -> None:
-    """Delete what sources of more than a month ago were compiled to."""
-    if folder.exists():
-        for old in folder.iterdir():
-            if time.time() - old.stat().st_mtime > MONTH:
-                shutil.rmtree(old, ignore_errors=True)
+def _copy_installed(folder: Path) -> None:
+    """Take what was compiled at installation, if only those could have changed it who can change the sources too."""
+    owners = frozenset({os.geteuid(), caches.ROOT, Path(__file__).stat().st_uid})
+    if caches.trusted(installed_folder(), owners):
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+        shutil.copytree(installed_folder(), part, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        part.chmod(0o700)
+        try:
+            part.rename(folder)  # whole: another process may begin at the same time
+        except OSError:
+            shutil.rmtree(part)
+
+
+def _forget_old(parent: Path) -> None:
+    """Delete what sources of more than a month ago were compiled to, and nothing else that may lie there."""
+    for old in parent.iterdir():
+        if OURS.fullmatch(old.name) and time.time() - old.stat().st_mtime > MONTH:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+class _Announcing(event.Listener):  # type: ignore[misc]
+    """Passes on which kernel numba compiles; those that another one calls are compiled within it."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def on_start(self, event: Any) -> None:
+        self._depth += 1
+        notices.compiling.get()(str(event.data["dispatcher"].py_func.__name__))
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if not self._depth:
+            notices.compiling.get()("")
+
+
+event.register("numba:compile", _Announcing())
 
 
 @contextmanager

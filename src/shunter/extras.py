@@ -15,12 +15,16 @@ EXTRAS = {  # which extra has it
 }
 
 
+class MissingError(InputError):
+    """An optional library is not installed."""
+
+
 def load(module: str, what: str) -> Any:
     """A module of an optional library; ``what`` needs it, and is named where it is missing."""
     try:
         return importlib.import_module(module)
     except (ImportError, OSError) as error:  # OSError: a library of the system is missing, such as libgomp
-        raise InputError(f"{what} needs {module.partition('.')[0]} ({error}); {remedy(module)}") from None
+        raise MissingError(f"{what} needs {module.partition('.')[0]} ({error}); {remedy(module)}") from None
 
 
 def require(module: str, what: str) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from shunter.errors import PolicyError, did_you_mean
@@ -43,6 +45,8 @@ def policy_class(name: str) -> type[Any]:
 
 def _by_path(path: str) -> type[Any]:
     module_name, _, class_name = path.rpartition(".")
+    if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs
+        sys.path.append(str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except SyntaxError as error:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from shunter import __version__
+from shunter import __version__, notices
 from shunter.cli import (
     advise,
     clusters,
     compare,
+    compiling,
     demo,
     energy,
     explain,
@@ -36,6 +35,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        notices.compiling.set(compiling.Notice())
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -81,6 +81,7 @@ def shunter(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("compile", epilog=compiling.EXAMPLES)(compiling.compile_kernels)
 app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
@@ -96,6 +97,5 @@ app.add_typer(slurm.app, name="slurm")
 
 
 def main() -> None:
-    """The entry point; policies in the present folder can be named by their dotted path."""
-    sys.path.append(str(Path.cwd()))
+    """The entry point."""
     app(prog_name="shunter")

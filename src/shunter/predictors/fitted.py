@@ -11,7 +11,7 @@ import numpy as np
 from shunter.arrays import F1
 from shunter.compiled import kernel
 from shunter.predictors import features as f
-from shunter.predictors.trees import Trees, evaluate, evaluate_all
+from shunter.predictors.trees import Trees, check, evaluate, evaluate_all
 from shunter.world import F64
 
 HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
@@ -40,6 +40,13 @@ class Fitted:
     importance: dict[str, float] = field(default_factory=dict)  # of features or terms
     versions: dict[str, str] = field(default_factory=dict)  # of the libraries that fitted it
     features: tuple[str, ...] = f.NAMES
+
+    def check(self) -> None:
+        """Refuse what no fit gives, and kernels could not stand."""
+        check(self.trees, len(self.features))
+        numbers = [self.alpha, self.half_life_days, self.longest_s, *self.edges, *np.ravel(self.spread)]
+        if self.edges.shape != (2,) or self.spread.shape != (3, 3) or not np.isfinite(numbers).all():
+            raise ValueError("its numbers are not complete")
 
     @property
     def numbers(self) -> F64:

@@ -9,7 +9,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import time
 import zipfile
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from shunter import caches
 from shunter.errors import ModelError
 from shunter.files import whole
 from shunter.predictors.fitted import Fitted
@@ -73,7 +73,11 @@ def load(path: Path) -> Fitted | Forecaster:
         )
     if not intact:
         raise ModelError(f"{path}: its content is not what was written: it was changed or damaged; {_AGAIN}")
-    return _check_features(_restored(header, arrays), path)
+    try:
+        fitted = _restored(header, arrays)
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelError(f"{path}: is not a model that shunter wrote ({error}); {_AGAIN}") from None
+    return _check_features(fitted, path)
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Forecaster:
@@ -88,6 +92,7 @@ def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Foreca
             value = header[field.name]
             values[field.name] = tuple(value) if isinstance(value, list) else value
     made: Fitted | Forecaster = cls(**values)
+    made.check()
     return made
 
 
@@ -113,8 +118,7 @@ def _checksum(arrays: dict[str, Any]) -> bytes:
 
 def cache_folder() -> Path:
     """Where fitted models are kept; the environment variable SHUNTER_MODELS names another place."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("SHUNTER_MODELS") or caches / "shunter" / "models")
+    return caches.private(caches.user_folder("models", "SHUNTER_MODELS"))
 
 
 @cache
@@ -129,7 +133,10 @@ def code_digest() -> str:
 def cached(parts: Sequence[object], make: Callable[[], T]) -> T:
     """What ``make`` fits, or what it fitted before from the same: history, model, settings, instant."""
     text = repr((code_digest(), *parts)).encode()
-    path = cache_folder() / f"{hashlib.blake2b(text, digest_size=16).hexdigest()}.model"
+    try:
+        path = cache_folder() / f"{hashlib.blake2b(text, digest_size=16).hexdigest()}.model"
+    except caches.NotPrivateError:
+        return make()
     try:
         found = load(path)
     except ModelError:
@@ -142,7 +149,6 @@ def cached(parts: Sequence[object], make: Callable[[], T]) -> T:
 def _keep(fitted: Fitted | Forecaster, path: Path) -> None:
     """Put a model into the cache, where one can write, and drop those of more than a month ago."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         for old in path.parent.glob("*.model"):
             if time.time() - old.stat().st_mtime > MONTH_S:
                 old.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from shunter.errors import ModelError
 from shunter.model import EARLIEST_DATE_MS, GPU, Trace
 from shunter.predictors.features import day_of_month
 from shunter.predictors.fitting import Model, Table, versions_of
-from shunter.predictors.trees import Trees, evaluate, evaluate_all
+from shunter.predictors.trees import Trees, check, evaluate, evaluate_all
 from shunter.world import F64
 
 BIN_MS = 600_000
@@ -52,6 +52,11 @@ class Forecaster:
     fitted_at: int  # ms
     versions: dict[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = NAMES
+
+    def check(self) -> None:
+        """Refuse what no fit gives, and kernels could not stand."""
+        check(self.jobs, len(self.features))
+        check(self.gpus, len(self.features))
 
 
 class Arrivals(Arrays):

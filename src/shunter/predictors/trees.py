@@ -88,6 +88,31 @@ def by_feature(trees: Trees, row: F64, parts: F64) -> None:
             parts[feature] += trees.value[node] - before
 
 
+def check(trees: Trees, width: int) -> None:
+    """Refuse trees that would lead a kernel out of its arrays, round in a circle, or to no number."""
+    nodes, count = trees.nodes, len(trees.value)
+    feature, children = nodes[:, FEATURE], nodes[:, LOWER:]
+    inner = feature != LEAF
+    if nodes.shape != (count, 4) or len(trees.threshold) != count or len(trees.base) != 1:
+        raise ValueError("its trees have parts of different lengths")
+    if np.any((feature < LEAF) | (feature >= width)) or not _within(children[inner], count):
+        raise ValueError("a node of its trees leads nowhere")
+    if not _within(trees.roots, count) or np.isnan(trees.threshold).any():
+        raise ValueError("a tree has no root or no threshold")
+    if not (np.isfinite(trees.value).all() and np.isfinite(trees.base).all()):
+        raise ValueError("a leaf of its trees has no number")
+    ends = ~inner  # nodes from which every way ends in a leaf
+    while not ends.all():
+        more = ends | ends[children].all(axis=1)
+        if (more == ends).all():
+            raise ValueError("a way through its trees goes round in a circle")
+        ends = more
+
+
+def _within(places: I1, count: int) -> bool:
+    return bool(np.all((places >= 0) & (places < count)))
+
+
 class _Growing:
     """Trees while they are put together."""
 

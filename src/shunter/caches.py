@@ -1,0 +1,131 @@
+"""Folders in which Shunter keeps what it made before, and where nobody else can have put anything.
+
+Machine code is unpickled when it is loaded, and fitted models and finished runs are believed.  So a cache is used only
+if no other account could have written there: the folder and all above it belong to this account or to root, and others
+may not write to them.  This is the rule by which ``sshd`` accepts a file of keys.
+"""
+
+from __future__ import annotations
+
+import atexit
+import grp
+import os
+import pwd
+import shlex
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = 0
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+class NotPrivateError(Exception):
+    """A folder can't be made, or others could have written to it; the message says why and what to do."""
+
+
+def user_folder(name: str, variable: str = "") -> Path:
+    """The place of a cache: a folder of the user's cache, or what an environment variable names instead."""
+    if named := os.environ.get(variable):
+        return Path(named)
+    try:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # the account has no home
+        remedy = f"name a place with {variable or 'XDG_CACHE_HOME'}"
+        raise NotPrivateError(f"this account has no home folder for a cache; {remedy}") from None
+    return caches / "shunter" / name
+
+
+def private(folder: Path) -> Path:
+    """Make a folder, if it is not there, that only this account can write to; raises ``NotPrivateError``."""
+    folder = folder.absolute()
+    try:
+        _make(folder)
+        why = _reachable(folder.parent) or _tampered(folder)
+    except OSError as error:
+        raise NotPrivateError(f"{error.filename or folder}: {error.strerror}; it must be a folder of yours") from None
+    if why:
+        raise NotPrivateError(why)
+    return folder
+
+
+def temporary(prefix: str) -> Path:
+    """A private folder that is deleted when this process ends."""
+    folder, owner = Path(tempfile.mkdtemp(prefix=prefix)), os.getpid()
+    if why := _reachable(folder.parent):
+        folder.rmdir()
+        raise NotPrivateError(f"{why}; or name another place for temporary files with TMPDIR")
+
+    def delete() -> None:
+        if os.getpid() == owner:  # not in a process that was forked off
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(delete)
+    return folder
+
+
+def trusted(folder: Path, owners: frozenset[int]) -> bool:
+    """Whether a folder is there, and only these accounts can have written what is in it."""
+    try:
+        return not _reachable(folder.absolute(), owners) and not _tampered(folder, owners)
+    except OSError:
+        return False
+
+
+def _make(folder: Path) -> None:
+    """Like ``mkdir --parents``, with every new folder open to this account alone."""
+    if not folder.exists():
+        _make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _reachable(folder: Path, owners: frozenset[int] | None = None) -> str:
+    """Why others could put another folder in this one's place; "": they can't."""
+    owners = owners or frozenset({os.geteuid(), ROOT})
+    for place in _above(folder):
+        found = place.lstat()
+        if found.st_uid not in owners:
+            return f"{place}: belongs to another account (user {found.st_uid}), so it is not used"
+        kept_apart = found.st_mode & stat.S_ISVTX  # there only the owner of an entry can replace it
+        if not stat.S_ISLNK(found.st_mode) and _others_write(found) and not kept_apart:
+            return f"{place}: others can write there, so it is not used; run: chmod go-w {shlex.quote(str(place))}"
+    return ""
+
+
+def _above(folder: Path) -> Iterator[Path]:
+    """A folder and those above it, as it is written, and as it is where links lead elsewhere."""
+    yield from (folder, *folder.parents)
+    resolved = folder.resolve()
+    if resolved != folder:
+        yield from (resolved, *resolved.parents)
+
+
+def _tampered(folder: Path, owners: frozenset[int] | None = None) -> str:
+    """Why a folder is not what we make, or has something in it that is not ours; "": all is ours."""
+    owners = owners or frozenset({os.geteuid()})
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder}: must be a folder, not a link or a file"
+    entries = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
+    odd = next((entry for entry in entries if entry.is_symlink() or entry.lstat().st_uid not in owners), None)
+    if found.st_uid not in owners or _others_write(found) or odd is not None:
+        return f"{odd or folder}: another account could have written it, so it is not used; delete {folder}"
+    return ""
+
+
+def _others_write(found: os.stat_result) -> bool:
+    mode = found.st_mode & OTHERS_WRITE
+    return bool(mode) and not (mode == stat.S_IWGRP and _own_group(found.st_gid))
+
+
+@cache
+def _own_group(gid: int) -> bool:
+    """Whether a group is this account's alone, as many systems make one for every user."""
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}

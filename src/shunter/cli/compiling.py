@@ -1,0 +1,59 @@
+"""``shunter compile``, and what people see while kernels are compiled: that it happens, and how far it is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from shunter.cli.console import note
+
+EXAMPLES = """Examples:
+
+shunter compile                 # now, so that no later command of yours waits
+
+sudo shunter compile --for-all  # once after an installation, for all accounts of this machine
+"""
+CLEAR = "\r\x1b[K"
+
+
+class Notice:
+    """Says that kernels are compiled: a line for a log, a running count on a terminal."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, kernel: str) -> None:
+        """Take note of one more kernel, or (without a name) of the end."""
+        if kernel and not self.count:
+            self._begin()
+        self.count += bool(kernel)
+        if sys.stderr.isatty():
+            sys.stderr.write(f"{CLEAR}compiling kernels: {self.count}" if kernel else CLEAR)
+            sys.stderr.flush()
+
+    def _begin(self) -> None:
+        from shunter.compiled import place
+
+        problem = place().problem
+        kept = f"every time, because they can't be kept: {problem}" if problem else "once for this version of shunter"
+        note(f"kernels are compiled, {kept}; this can take a minute or two", "compiling", "dim")
+
+
+def compile_kernels(
+    for_all: Annotated[
+        bool,
+        typer.Option("--for-all", help="Keep them beside the program, for all accounts; needs its owner's rights."),
+    ] = False,
+) -> None:
+    """Compile all kernels now, so that no later command waits for that.
+
+    Without it, commands compile what they need when they first need it, and keep it in the user's cache.
+    """
+    from shunter import precompile
+
+    begun = time.monotonic()
+    folder = precompile.for_all() if for_all else precompile.for_this_account()
+    typer.echo(f"compiled in {time.monotonic() - begun:.0f} s: {folder}")

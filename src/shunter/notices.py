@@ -1,0 +1,9 @@
+"""What the library has to say while it works, to whoever wants to know: without importing anything heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+# Called with the name of a kernel before it is compiled, and with "" when the outermost one is done.
+compiling: ContextVar[Callable[[str], None]] = ContextVar("compiling", default=lambda _: None)

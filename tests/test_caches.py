@@ -1,0 +1,241 @@
+"""Caches that nobody else can have written to; here others try."""
+
+import io
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shunter import caches, compiled
+from shunter.errors import ModelError
+from shunter.predictors import storing, trees
+
+STRANGER = 4001
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another account")
+
+
+class Planted:
+    """What runs when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self):
+        return (open, (str(self.mark), "w"))
+
+
+def plant(folder: Path, mark: Path) -> None:
+    """Put an index for every kernel there is into a folder, as another account."""
+    compiled.copy_into(np.zeros(2), np.ones(2))  # so that there is at least this one
+    for index in compiled.cache_folder().rglob("*.nbi"):
+        copy = folder / compiled.sources_digest() / index.relative_to(compiled.cache_folder())
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(pickle.dumps(Planted(mark)))
+    give_away(folder)
+
+
+def give_away(folder: Path) -> None:
+    for entry in (folder, *folder.rglob("*")):
+        os.chown(entry, STRANGER, STRANGER, follow_symlinks=False)
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A folder in which everybody may write, as /tmp is."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def use_a_kernel(**environment: str) -> str:
+    """Load and run one in a process of its own; returns where it keeps them."""
+    code = (
+        "import numpy as np; from shunter.compiled import copy_into, place;"
+        "copy_into(np.zeros(2), np.ones(2)); print(place().folder)"
+    )
+    clean = {name: value for name, value in os.environ.items() if name not in ("SHUNTER_KERNELS", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@as_root
+class TestAnotherAccountPlantsKernels:
+    """Each of these ran the stranger's code when caches were trusted by their names."""
+
+    @pytest.fixture
+    def mark(self, tmp_path):
+        path = tmp_path / "executed"
+        yield path
+        assert not path.exists()
+
+    def test_in_the_temporary_folder(self, shared, mark):
+        plant(shared / f"shunter-kernels-{os.getuid()}", mark)
+        nowhere = {"HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none"}
+        used = use_a_kernel(TMPDIR=str(shared), **nowhere)
+        assert Path(used).is_relative_to(shared)
+        assert not Path(used).exists(), "a temporary cache goes with its process"
+
+    def test_in_a_cache_that_is_theirs(self, shared, mark):
+        plant(shared / "shunter" / "kernels", mark)
+        give_away(shared / "shunter")
+        assert not use_a_kernel(XDG_CACHE_HOME=str(shared)).startswith(str(shared))
+
+    def test_behind_a_link(self, shared, tmp_path, mark):
+        plant(shared / "theirs", mark)
+        own = tmp_path / "own"
+        own.mkdir()
+        (own / "kernels").symlink_to(shared / "theirs")
+        assert not use_a_kernel(SHUNTER_KERNELS=str(own / "kernels")).startswith(str(own))
+
+    def test_in_a_folder_of_ours_that_others_could_write_to(self, tmp_path, mark):
+        folder = tmp_path / "open" / compiled.sources_digest()
+        plant(tmp_path / "open", mark)
+        for entry in (tmp_path / "open", folder):
+            os.chown(entry, 0, 0)
+        assert not use_a_kernel(SHUNTER_KERNELS=str(tmp_path / "open")).startswith(str(folder))
+
+
+class TestPrivate:
+    def test_makes_folders_for_this_account_alone(self, tmp_path):
+        old = os.umask(0)
+        try:
+            made = caches.private(tmp_path / "a" / "b")
+        finally:
+            os.umask(old)
+        assert [made.stat().st_mode & 0o777, made.parent.stat().st_mode & 0o777] == [0o700, 0o700]
+        assert caches.private(made) == made
+
+    @pytest.mark.parametrize("place", ["b", "."])
+    def test_refuses_where_others_may_write(self, tmp_path, place):
+        folder = tmp_path / "a" / "b"
+        folder.mkdir(parents=True)
+        (tmp_path / "a" / place).chmod(0o777)
+        with pytest.raises(caches.NotPrivateError, match="not used"):
+            caches.private(folder)
+
+    def test_refuses_links_and_files(self, tmp_path):
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to(tmp_path / "real")
+        (tmp_path / "file").touch()
+        for name in ("link", "file"):
+            with pytest.raises(caches.NotPrivateError, match="must be a folder"):
+                caches.private(tmp_path / name)
+
+    @as_root
+    def test_refuses_what_is_not_ours(self, tmp_path):
+        folder = caches.private(tmp_path / "a")
+        (folder / "x").touch()
+        os.chown(folder / "x", STRANGER, STRANGER)
+        with pytest.raises(caches.NotPrivateError, match="another account could have written it"):
+            caches.private(folder)
+
+    @as_root
+    def test_accepts_what_root_made_above(self, tmp_path):
+        assert caches.private(tmp_path / "a" / "b").is_dir()
+
+    def test_without_a_home_names_the_remedy(self, monkeypatch):
+        for name in ("XDG_CACHE_HOME", "SHUNTER_KERNELS"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError))
+        with pytest.raises(caches.NotPrivateError, match="SHUNTER_KERNELS"):
+            caches.user_folder("kernels", "SHUNTER_KERNELS")
+
+
+class TestInstalledKernels:
+    @pytest.fixture
+    def installed(self, tmp_path, monkeypatch):
+        folder = tmp_path / "installed"
+        (folder / "part").mkdir(parents=True)
+        (folder / "part" / "one.nbi").write_text("compiled")
+        monkeypatch.setattr(compiled, "installed_folder", lambda: folder)
+        return folder
+
+    def test_a_new_cache_begins_with_them(self, tmp_path, installed):
+        made = compiled._prepared(tmp_path / "cache")
+        assert (made / "part" / "one.nbi").read_text() == "compiled"
+        assert made.stat().st_mode & 0o777 == 0o700
+
+    def test_what_was_compiled_since_stays(self, tmp_path, installed):
+        made = compiled._prepared(tmp_path / "cache")
+        (made / "part" / "one.nbi").write_text("mine")
+        assert (compiled._prepared(tmp_path / "cache") / "part" / "one.nbi").read_text() == "mine"
+
+    @as_root
+    def test_not_if_a_stranger_could_have_written_them(self, tmp_path, installed):
+        give_away(installed / "part")
+        assert not list(compiled._prepared(tmp_path / "cache").iterdir())
+
+
+def test_only_old_kernels_are_forgotten(tmp_path):
+    for name in ("0123456789abcdef", "my thesis", "fedcba9876543210"):
+        (tmp_path / name).mkdir()
+    for name in ("0123456789abcdef", "my thesis"):
+        os.utime(tmp_path / name, (0, 0))
+    compiled._prepared(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"my thesis", "fedcba9876543210", compiled.sources_digest()}
+
+
+def test_files_in_the_present_folder_are_not_imported(tmp_path):
+    """Libraries import what they can do without, and would find it there."""
+    for name in ("lightgbm", "interpret", "tbb", "yaml", "IPython", "pandas", "scipy", "cupy", "coverage"):
+        (tmp_path / f"{name}.py").write_text(f"open('{tmp_path}/executed-{name}', 'w')\n")
+    script = "from shunter.cli.main import main; main()"
+    command = [sys.executable, "-P", "-c", script, "simulate", "synthetic:jobs=3", "-c", "1x8", "-p", "fifo"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.glob("executed-*"))
+
+
+# ------------------------------------------------------------------------------------------- models
+
+
+def small_model() -> storing.Fitted:
+    growing = trees._Growing()
+    root = growing.add(0.0, 0, 1.0)
+    growing.roots.append(growing.join(root, growing.add(1.0), growing.add(2.0), growing.add(3.0)))
+    return storing.Fitted(
+        "gbm", {}, growing.grown(0.0), 0.0, 1.0, 10.0, np.zeros(2), np.zeros((3, 3)), 1, (0, 1), 1, 0.1
+    )
+
+
+def changed(model: storing.Fitted, **parts: object) -> storing.Fitted:
+    whole = {name: getattr(model.trees, name).copy() for name in trees.Trees.fields}
+    for name, (place, value) in parts.items():
+        whole[name][place] = value
+    return storing.dataclasses.replace(model, trees=trees.Trees(**whole))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"nodes": ((0, trees.LOWER), 0)},  # a circle
+        {"nodes": ((0, trees.UPPER), 10**9)},
+        {"nodes": ((0, trees.MISSING), -1)},
+        {"nodes": ((0, trees.FEATURE), 10**6)},
+        {"nodes": ((0, trees.FEATURE), -2)},
+        {"roots": (0, 4)},
+        {"value": (1, np.nan)},
+        {"threshold": (0, np.nan)},
+    ],
+)
+def test_a_model_that_would_lead_a_kernel_astray_is_refused(tmp_path, parts):
+    storing.save(small_model(), tmp_path / "good.model")
+    assert storing.load(tmp_path / "good.model").name == "gbm"
+    storing.save(changed(small_model(), **parts), tmp_path / "bad.model")  # with a checksum that is right
+    with pytest.raises(ModelError, match=r"bad\.model"):
+        storing.load(tmp_path / "bad.model")
+
+
+def test_a_model_with_pickled_parts_is_refused(tmp_path):
+    content = io.BytesIO()
+    np.savez(content, header=np.array([{}], dtype=object), checksum=np.zeros(1, np.uint8))
+    (tmp_path / "bad.model").write_bytes(content.getvalue())
+    with pytest.raises(ModelError, match="is not a model"):
+        storing.load(tmp_path / "bad.model")
