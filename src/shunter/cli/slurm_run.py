@@ -192,6 +192,10 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
             note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
         for name, why in list(outcome.unread.items())[:MOST_TOLD]:
             note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
+        if outcome.stale_s:
+            note(
+                f"the look was {outcome.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late"
+            )
         if outcome.paused and outcome.paused != paused:  # once
             note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = outcome.paused
@@ -214,6 +218,7 @@ def _tell_json(outcome: Outcome) -> None:
             "respected": outcome.respected,
             "unread": outcome.unread,
             "paused": outcome.paused,
+            "stale_s": outcome.stale_s,
             "guard_ratio": outcome.ratio,
         }
     )

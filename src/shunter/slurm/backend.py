@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -19,10 +20,11 @@ from shunter.errors import PolicyError, ShunterError, SlurmError
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
 from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
+from shunter.slurm.nodes import Node
 from shunter.slurm.past import Past
 from shunter.slurm.replica import Names, Replica
 from shunter.slurm.snapshot import Job, Snapshot
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.topology import Rack
 from shunter.world import I64
 
 ROUNDING_S = 0.01  # a wait may end so much too early
@@ -72,6 +74,7 @@ class Round:
     preempts: list[str] = field(default_factory=list)  # what should be stopped and queued again
     refusals: list[Refusal] = field(default_factory=list)
     took_s: float = 0.0  # for looking, deciding and planning, not for acting
+    looked: float = field(default_factory=time.monotonic)  # when the look began
 
 
 class LiveView(View):
@@ -90,12 +93,32 @@ class LiveView(View):
         return self._past.trace(tuple(self.names["vc"]))
 
 
+class Source(Protocol):
+    """Where looks at a cluster come from: see ``watcher`` for the real one."""
+
+    def racks(self) -> list[Rack]:
+        """Which nodes stand together."""
+        ...
+
+    def nodes(self) -> Sequence[Node]:
+        """The machines."""
+        ...
+
+    def counters(self) -> str:
+        """Something that changes when anything has happened; "": not known."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Jobs and nodes as they are now."""
+        ...
+
+
 class SlurmBackend:
     """A live cluster.  Iterate over its views; after each, ``closed`` is told what the policy wanted."""
 
     def __init__(
         self,
-        watcher: Watcher,
+        watcher: Source,
         closed: Callable[[Round], None],
         *,
         rhythm: Rhythm | None = None,
@@ -147,11 +170,11 @@ class SlurmBackend:
                 self._wait()
                 if self.stopped.is_set():
                     return
-                begun = time.perf_counter()
+                begun = time.monotonic()
                 snapshot = self.watcher.snapshot()
                 if self._other_machines(snapshot):
                     return
-                view = self._look(snapshot)
+                view = self._look(snapshot, begun)
             except ShunterError as problem:
                 if not self._number and not isinstance(problem, UnreachableError):
                     raise  # it has never worked
@@ -163,7 +186,7 @@ class SlurmBackend:
                 return
             yield view
             try:
-                self._close(time.perf_counter() - begun)
+                self._close(time.monotonic() - begun)
             except SlurmError as problem:
                 self.away(problem)
             if self.rounds and self._number >= self.rounds:
@@ -235,7 +258,7 @@ class SlurmBackend:
         self._looked = -float("inf")
         return True
 
-    def _look(self, snapshot: Snapshot) -> View:
+    def _look(self, snapshot: Snapshot, looked: float) -> View:
         self._number += 1
         previous = self._replica
         ended = self._ended(snapshot)
@@ -253,7 +276,7 @@ class SlurmBackend:
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
         view = LiveView(replica, self._generation, moved, self._past)
         self._replica = replica
-        self._round = Round(self._number, snapshot, view, replica.jobs)
+        self._round = Round(self._number, snapshot, view, replica.jobs, looked=looked)
         self._begin(replica, [replica.rows[job.id] for job in ended])
         return view
 

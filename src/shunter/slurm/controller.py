@@ -31,6 +31,8 @@ KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
 LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change Slurm declined
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
+OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
+FRESH_S = 10.0  # and however short the interval is, a look is good for so long
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
@@ -62,6 +64,7 @@ class Outcome:
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
     silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
+    stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
     ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
@@ -111,9 +114,16 @@ class Controller:
             unread=self._unreadable(),
         )
         if self.mode is Mode.ACT:
-            self.act(current.number, urgent, outcome)
+            outcome.stale_s = self._stale_s(current)
+            if not outcome.stale_s:
+                self.act(current.number, urgent, outcome)
             self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)
+
+    def _stale_s(self, current: Round) -> float:
+        """How old a look is that is too old to act on; 0: it is not."""
+        age_s = time.monotonic() - current.looked
+        return age_s if age_s > max(OLDEST_LOOK * self.interval_s, FRESH_S) else 0.0
 
     def orders(self, current: Round) -> list[Order]:
         """The changes that lead to what the policy wants, the most urgent first."""

@@ -223,9 +223,9 @@ def _gpus_up(snapshot: Snapshot) -> int:
     return sum(node.gpus for node in snapshot.nodes if node.up)
 
 
-def base_of(client: Client) -> str:
-    """The policy that is nearest to what Slurm does by itself."""
-    return of_config(settings(client.run("scontrol", "show", "config"))).policy
+def shadow_policy(tolerance: Tolerance, client: Client) -> Policy:
+    """The policy of the shadow: the one that was set, or the nearest to what Slurm does by itself."""
+    return policy(tolerance.base or of_config(settings(client.run("scontrol", "show", "config"))).policy)
 
 
 class Guard:
@@ -233,7 +233,7 @@ class Guard:
 
     def __init__(self, controller: Controller, tolerance: Tolerance) -> None:
         self.controller, self.tolerance = controller, tolerance
-        self.base = policy(tolerance.base or base_of(controller.client))
+        self.base = shadow_policy(tolerance, controller.client)
         self.window: Window | None = None
         self.verdict: Verdict | None = None
         self.worse = 0  # checks in a row

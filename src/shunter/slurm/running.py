@@ -14,10 +14,11 @@ from shunter.errors import SlurmError
 from shunter.model import Trace
 from shunter.protocols import Policy
 from shunter.registry import text
+from shunter.slurm import warming
 from shunter.slurm.backend import Levers, Rhythm, Round, Scope, SlurmBackend
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
-from shunter.slurm.guard import Guard, Tolerance
+from shunter.slurm.guard import Guard, Tolerance, shadow_policy
 from shunter.slurm.journal import DONE, INTENT, RESUME, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import only_controller
@@ -56,6 +57,7 @@ def run(
     """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
     acts = settings.mode is Mode.ACT
     with _journal(journal, acts) as book:
+        _compile(policy, client, settings.guard if acts else None)
         watcher = Watcher(client)
         controller = Controller(
             watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
@@ -78,6 +80,13 @@ def run(
         note("begin", f"{text(policy)} in mode {settings.mode}")  # the watchdog goes by this and the end
         _go_on(policy, backend, note)
         note("end", "stopped")
+
+
+def _compile(policy: Policy, client: Client, guard: Tolerance | None) -> None:
+    """Compile before the first look: what is seen must not grow old while a round compiles."""
+    warming.rounds(policy)
+    if guard is not None:
+        warming.shadow(shadow_policy(guard, client))
 
 
 @contextmanager
