@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.slurm.levers import levers_from
 
     settings = running.Settings(
-        _mode(mode),
+        mode_named(mode),
         Rhythm(interval, min(poll, interval)),
         Scope(*(frozenset(names or ()) for names in (exclude_user, exclude_partition, exclude_qos))),
         levers_from(levers),
@@ -104,7 +104,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         running.run(policy_named(policy), client, journal, settings, stop=stop, history=past, told=told, away=away)
 
 
-def _mode(text: str) -> Mode:
+def mode_named(text: str) -> Mode:
+    """The mode of this name."""
     from shunter.errors import SlurmError, did_you_mean
     from shunter.slurm.controller import Mode
 

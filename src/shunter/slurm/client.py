@@ -50,9 +50,13 @@ class Client:
         if conf is not None:
             self.environment["SLURM_CONF"] = str(conf)
 
+    def path_of(self, program: str) -> str | None:
+        """Where a command is; None: it is not on the PATH."""
+        return shutil.which(program, path=self.environment.get("PATH"))
+
     def run(self, program: str, *arguments: str) -> str:
         """What a command prints."""
-        path = shutil.which(program, path=self.environment.get("PATH"))
+        path = self.path_of(program)
         if path is None:
             raise SlurmError(
                 f"'{program}' must be on the PATH, and it isn't; run this where Slurm's commands are installed"

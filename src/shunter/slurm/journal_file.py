@@ -63,6 +63,14 @@ def make_folder(path: Path) -> None:
         raise SlurmError(f"{path}: its folder can't be made: {error.strerror}; check the path") from None
 
 
+def check_place(path: Path) -> None:
+    """Refuse a place whose journal could not be trusted; nothing is made there."""
+    real = path.resolve()
+    _check_folder(real)
+    if os.path.lexists(real):
+        _check_file(real, real.lstat())
+
+
 def _check_folder(path: Path) -> None:
     folder = path.parent
     found = folder.stat()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import getpass
 import json
+import os
+import pwd
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -155,8 +156,8 @@ def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:
 
 
 def user_name() -> str:
-    """The name of the user who runs this; "" where the system has none."""
+    """The name of the user who runs this, whatever the environment says; "" where the system has none."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
         return ""

@@ -1,0 +1,336 @@
+"""Whether this account, this machine and this Slurm are fit for a controller: one finding for each thing to check.
+
+Nothing is changed: Slurm is queried, files are looked at, and no lock is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+from shunter import __version__
+from shunter.errors import SlurmError
+from shunter.slurm.asking import live_site
+from shunter.slurm.client import Client
+from shunter.slurm.journal import Journal
+from shunter.slurm.journal_file import check_place
+from shunter.slurm.locks import lock_of
+from shunter.slurm.shows import settings
+from shunter.slurm.snapshot import Snapshot, user_name
+from shunter.slurm.watcher import Watcher
+
+TESTED = (22, 5)  # the release of Slurm that the tests run
+CLOCK_WARN_S, CLOCK_FAIL_S = 3.0, 60.0  # Slurm reports whole seconds
+SLOW_SDIAG_S, SLOW_LOOK_S = 1.0, 10.0
+NEEDED, USEFUL = ("squeue", "sinfo", "sdiag", "scontrol", "sprio"), ("sacct", "sacctmgr")
+SDIAG_TIME = re.compile(r"^sdiag output at .*\((\d+)\)$", re.MULTILINE)
+OTHERS_READ = stat.S_IROTH
+DEPTHS = {"bf_max_job_test": 500, "default_queue_depth": 100}  # Slurm's defaults
+
+
+class Verdict(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a check, and what to do about it."""
+
+    check: str
+    verdict: Verdict
+    text: str
+    remedy: str = ""
+
+
+@dataclass
+class Patient:
+    """What is examined; Slurm's configuration is read once."""
+
+    client: Client
+    journal: Path
+    acts: bool  # whether it is to change jobs: then more is required
+    user: str
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def accounting(self) -> bool:
+        """Whether the site has slurmdbd."""
+        return self.config.get("accountingstoragetype", "").endswith("slurmdbd")
+
+    @property
+    def owner(self) -> str:
+        """The account of slurmctld, which may do everything."""
+        return self.config.get("slurmuser", "").partition("(")[0]
+
+    @cached_property
+    def level(self) -> str:
+        """The account's AdminLevel; "" where accounting does not know it."""
+        if not self.accounting:
+            return ""
+        try:
+            said = self.client.run("sacctmgr", "-n", "-P", "show", "user", self.user, "format=adminlevel")
+        except SlurmError:
+            return ""
+        return said.strip().lower()
+
+    @property
+    def rules(self) -> bool:
+        """Whether Slurm lets it see and change the jobs of others."""
+        return self.user in ("root", self.owner) or self.level in ("operator", "administrator")
+
+    @property
+    def wanting(self) -> Verdict:
+        """How bad it is if something is missing that only acting requires."""
+        return Verdict.FAIL if self.acts else Verdict.WARN
+
+
+Check = Callable[[Patient], Iterator[Finding]]
+
+
+def examine(client: Client, journal: Path, acts: bool) -> list[Finding]:
+    """All findings; where Slurm does not answer, those about this machine."""
+    patient = Patient(client, journal, acts, user_name())
+    found = [*_commands(patient), *_files(patient), *_processes(patient)]
+    try:
+        patient.config = settings(client.run("scontrol", "show", "config"))
+    except SlurmError as problem:
+        return [*found, Finding("slurm", Verdict.FAIL, str(problem), "start slurmctld and munge, or set SLURM_CONF")]
+    for check in (_versions, _rights, _privacy, _accounting, _clock, _queue, _scheduler, _model):
+        try:
+            found += check(patient)
+        except SlurmError as problem:
+            name = check.__name__.strip("_")
+            found.append(Finding(name, Verdict.FAIL, str(problem), "run this again; see slurmctld's log"))
+    return found
+
+
+# ------------------------------------------------------------------------------------------- this machine
+
+
+def _commands(of: Patient) -> Iterator[Finding]:
+    missing = {name: of.client.path_of(name) is None for name in (*NEEDED, *USEFUL)}
+    verdict = Verdict.FAIL if any(missing[name] for name in NEEDED) else Verdict.WARN
+    absent = [name for name, is_missing in missing.items() if is_missing]
+    if absent:
+        yield Finding("commands", verdict, f"not on the PATH: {', '.join(absent)}", "install Slurm's client commands")
+    else:
+        yield Finding("commands", Verdict.OK, ", ".join(missing))
+
+
+def _files(of: Patient) -> Iterator[Finding]:
+    """The journal: whether this account can write it, and others can't. Watching needs none."""
+    place, folder = of.journal, of.journal.absolute().parent
+    try:
+        if not place.exists():
+            if not of.acts:
+                return
+            place = folder
+        check_place(of.journal)
+        found = place.stat()
+    except SlurmError as problem:
+        yield _failed("journal", of.wanting, problem)
+        return
+    except OSError as error:
+        remedy = f"make the folder, or run this as the owner of {folder}"
+        yield Finding("journal", of.wanting, f"{place}: {error.strerror}", remedy)
+        return
+    text = f"{place} belongs to {_owner(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):o}"
+    if not (os.access(folder, os.W_OK) and os.access(place, os.W_OK)):
+        yield Finding("journal", of.wanting, f"{text}: {of.user} can't write it", "run this as its owner")
+    elif found.st_mode & OTHERS_READ and place != folder:
+        yield Finding("journal", Verdict.WARN, f"{text}: everybody can read it", f"chmod o= {place}")
+    else:
+        yield Finding("journal", Verdict.OK, text)
+
+
+def _failed(check: str, verdict: Verdict, problem: SlurmError) -> Finding:
+    """An error as a finding: what is wrong stands before the first semicolon, the remedy behind it."""
+    text, _, remedy = str(problem).partition("; ")
+    return Finding(check, verdict, text, remedy)
+
+
+def _owner(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _processes(of: Patient) -> Iterator[Finding]:
+    """Which of our processes run, and whether the jobs were handed back."""
+    for holder, remedy in (("controller", "systemctl start shunter"), ("watchdog", "systemctl start shunter-watchdog")):
+        try:
+            runs = _is_locked(lock_of(of.journal, holder))
+        except OSError as error:
+            yield Finding(holder, Verdict.WARN, f"can't tell: {error.strerror}", "run this as the journal's owner")
+            continue
+        missing = Verdict.OK if holder == "watchdog" or not of.acts else Verdict.WARN
+        yield Finding(
+            holder, Verdict.OK if runs else missing, "runs" if runs else "none acts on this journal",
+            "" if runs or missing is Verdict.OK else remedy,
+        )  # fmt: skip
+    if not os.access(of.journal, os.R_OK):
+        return
+    try:
+        book = Journal.reading(of.journal)
+        why = book.handed_back()
+        book.close()
+    except SlurmError as problem:
+        yield _failed("handed back", Verdict.FAIL, problem)
+        return
+    if why:
+        yield Finding("handed back", Verdict.WARN, why, "shunter slurm resume, once the cause is known")
+
+
+def _is_locked(file: Path) -> bool:
+    """Whether a process holds the lock, from the kernel's own list: to try it could keep a controller from starting."""
+    try:
+        number = str(file.stat().st_ino)
+    except FileNotFoundError:
+        return False
+    rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+    return any("FLOCK" in row and row[-3].rpartition(":")[2] == number for row in rows)
+
+
+# ------------------------------------------------------------------------------------------- the account
+
+
+def _rights(of: Patient) -> Iterator[Finding]:
+    if of.user == "root":
+        yield Finding("rights", Verdict.WARN, "this is root, which is more than is needed", "run this as shunter")
+    elif of.rules:
+        yield Finding("rights", Verdict.OK, f"{of.user} may change the jobs of others ({of.level or 'SlurmUser'})")
+    elif not of.accounting:
+        yield Finding(
+            "rights", of.wanting, f"without slurmdbd only root and {of.owner} may change the jobs of others",
+            f"run the controller as {of.owner}, or only watch",
+        )  # fmt: skip
+    else:
+        how = "modify" if of.level else "add"
+        words = (
+            f"user {of.user} set adminlevel=operator"
+            if of.level
+            else f"user {of.user} account=root adminlevel=operator"
+        )
+        yield Finding(
+            "rights", of.wanting, f"{of.user} may not change the jobs of others", f"sacctmgr -i {how} {words}"
+        )
+
+
+def _privacy(of: Patient) -> Iterator[Finding]:
+    private = [name for name in of.config.get("privatedata", "").lower().split(",") if name not in ("", "none")]
+    hidden = [] if of.rules else [name for name in ("jobs", "nodes") if name in private]
+    shown = f"PrivateData={','.join(private) or 'none'}"
+    if hidden:
+        text = f"{shown} hides {' and '.join(hidden)} of others from {of.user}"
+        yield Finding("privacy", of.wanting, text, "make the account an operator: forecasts and orders need all jobs")
+    else:
+        yield Finding("privacy", Verdict.OK, f"{of.user} sees all jobs and nodes ({shown})")
+
+
+def _accounting(of: Patient) -> Iterator[Finding]:
+    if of.accounting:
+        yield Finding("accounting", Verdict.OK, "slurmdbd")
+        return
+    text = "no slurmdbd: Slurm counts neither age nor fair share, and there is no history to learn from"
+    yield Finding("accounting", Verdict.WARN, text, "set AccountingStorageType=accounting_storage/slurmdbd")
+
+
+# ------------------------------------------------------------------------------------------- Slurm
+
+
+def _versions(of: Patient) -> Iterator[Finding]:
+    served = of.config.get("slurm_version", "")
+    ours = f"shunter {__version__}, Python {platform.python_version()}"
+    yield Finding("shunter", Verdict.OK, ours)
+    release = f"{of.client.release[0]}.{of.client.release[1]:02}"
+    if not served.startswith(release):
+        text = f"the commands are of {release}, slurmctld is of {served}"
+        yield Finding("slurm", Verdict.WARN, text, "install the commands of slurmctld's release")
+    elif of.client.release == TESTED:
+        yield Finding("slurm", Verdict.OK, f"Slurm {served}")
+    else:
+        text = f"Slurm {served}; a real {TESTED[0]}.{TESTED[1]:02} is tested, others by their recorded answers"
+        yield Finding("slurm", Verdict.OK, text)
+
+
+def _clock(of: Patient) -> Iterator[Finding]:
+    begun = time.time()
+    found = SDIAG_TIME.search(of.client.run("sdiag"))
+    if found is None:
+        yield Finding("clock", Verdict.WARN, "sdiag does not show slurmctld's time", "compare the clocks by hand")
+        return
+    theirs = int(found[1])
+    apart = max(begun - theirs - 1, theirs - time.time(), 0.0)
+    verdict = Verdict.FAIL if apart > CLOCK_FAIL_S else Verdict.WARN if apart > CLOCK_WARN_S else Verdict.OK
+    text = "as slurmctld's" if verdict is Verdict.OK else f"{apart:.0f} s apart from slurmctld's"
+    yield Finding("clock", verdict, text, "" if verdict is Verdict.OK else "synchronise both (chrony, ntp)")
+
+
+def _queue(of: Patient) -> Iterator[Finding]:
+    """How long a poll takes, what it shows, and what of it can't be parsed."""
+    watcher = Watcher(of.client)
+    sdiag_s = _timed(watcher.counters)
+    snapshot = watcher.snapshot()
+    look_s = _timed(watcher.snapshot)
+    text = f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {len(snapshot.jobs):,} jobs"
+    slow = sdiag_s > SLOW_SDIAG_S or look_s > SLOW_LOOK_S
+    remedy = "raise --interval and --poll; see 'sdiag' for what slurmctld is busy with"
+    yield Finding("polls", Verdict.WARN if slow else Verdict.OK, text, remedy if slow else "")
+    yield _gpus(snapshot)
+    if watcher.unread:
+        name, why = next(iter(watcher.unread.items()))
+        text = f"{len(watcher.unread)} jobs or nodes can't be parsed and are left to Slurm; {name}: {why}"
+        yield Finding("unread", Verdict.WARN, text, "report this with the output of squeue --json")
+
+
+def _timed(call: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    call()
+    return time.perf_counter() - begun
+
+
+def _gpus(snapshot: Snapshot) -> Finding:
+    gpus = sum(node.gpus for node in snapshot.nodes)
+    if not gpus:
+        return Finding("nodes", Verdict.FAIL, "no node has GPUs that Slurm schedules", "set Gres=gpu:... in slurm.conf")
+    return Finding("nodes", Verdict.OK, f"{len(snapshot.nodes):,} nodes with {gpus:,} GPUs")
+
+
+def _scheduler(of: Patient) -> Iterator[Finding]:
+    kind, priority = of.config.get("schedulertype", ""), of.config.get("prioritytype", "")
+    if priority != "priority/multifactor":
+        text = f"{priority}: jobs have no age, size or fair share beside nice"
+        yield Finding("priority", Verdict.WARN, text, "set PriorityType=priority/multifactor")
+    else:
+        yield Finding("priority", Verdict.OK, priority)
+    if kind != "sched/backfill":
+        yield Finding(
+            "scheduler", Verdict.WARN, f"{kind}: small jobs never use gaps", "set SchedulerType=sched/backfill"
+        )
+        return
+    site = live_site(of.client)
+    depths = [f"{name}={site.parameter(name, default)}" for name, default in DEPTHS.items()]
+    yield Finding("scheduler", Verdict.OK, f"{kind}, {', '.join(depths)}")
+
+
+def _model(of: Patient) -> Iterator[Finding]:
+    """What the site uses and our model of it does not know: forecasts are less certain there."""
+    remarks = [remark.removeprefix("not modelled: ") for remark in live_site(of.client).remarks]
+    for remark in remarks:
+        yield Finding("not modelled", Verdict.WARN, remark, "forecasts and the guard are less certain")
+    if not remarks:
+        yield Finding("not modelled", Verdict.OK, "nothing in Slurm's configuration")
