@@ -70,7 +70,8 @@ CLOCK_SIZE = 11
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
 # START: one row per node, a = node, b = thousandths of GPUs there.  The job's GPUs are released at FINISH, FAIL
 # (a = 1: for good), PREEMPT (a = cause, b = work lost) and MOVE (from a to b GPUs; START rows follow).  STOP: it is
-# being checkpointed.  NODE_DOWN, NODE_UP, SLEEP, WAKE: a = node.  REASSIGN: a = node, b = virtual cluster.
+# being checkpointed.  NODE_DOWN, NODE_UP, SLEEP, WAKE: a = node; NODE_DOWN: b = 1: its jobs
+# run to their end.  REASSIGN: a = node, b = virtual cluster.
 BY_POLICY, BY_LEASE, BY_FAILURE = range(3)  # causes of PREEMPT
 
 

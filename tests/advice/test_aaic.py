@@ -33,7 +33,8 @@ def row(cluster, about, gpus):
     interval, record = about["rank_interval"], about["record"]
     used = [f"{gpus * record['in_use_while_waiting'][key]:.0f}" for key in ("p10", "p50", "p90")]
     cells = [
-        f"`{cluster}`", f"{about['rank_correlation']:.2f}", f"{interval['low']:.2f} .. {interval['high']:.2f}",
+        f"`{cluster}`", f"{about['rank_correlation']:.2f}", f"{about['rank_of_waits']:.2f}",
+        f"{interval['low']:.2f} .. {interval['high']:.2f}",
         *(duration(about[key]["mean"]) for key in ("recorded_wait_s", "simulated_wait_s")),
         *(duration(about[key]) for key in ("mean_abs_error_s", "median_abs_error_s")),
         share(about["within_factor_2"]),

@@ -14,7 +14,8 @@ import shunter
 from shunter import scenes, traces
 from shunter.advice import advising
 from shunter.advice.candidates import Candidate, site_of
-from shunter.advice.words import dominated, earlier, explained, gain, percent, trust
+from shunter.advice.verdict import CAUTION, NO, TRUST
+from shunter.advice.words import action, checked, dominated, explained, failed, gain, percent, trust
 from shunter.cli.main import app
 from shunter.errors import RunError
 
@@ -46,7 +47,7 @@ def question(base=BASE, **more):
 
 def test_a_history_of_the_simulators_own_is_found_again_exactly(history):
     scene = scenes.scene(str(history), "4x8")
-    found, waits = advising.replayed(scene, question())
+    found, waits = advising.replayed(scene, question(), 0)
     assert found["rank_correlation"] == pytest.approx(1)
     assert (found["mean_abs_error_s"], found["within_factor_2"]) == (0, 1)
     assert (waits == scene.trace.recorded_wait).all()
@@ -57,7 +58,7 @@ def test_a_history_of_the_simulators_own_is_found_again_exactly(history):
 def test_another_present_or_another_cluster_is_seen_to_be_wrong(history):
     for cluster, base in (("4x8", "lifo"), ("6x8", BASE)):
         scene = scenes.scene(str(history), cluster)
-        found, _ = advising.replayed(scene, question(base))
+        found, _ = advising.replayed(scene, question(base), 0)
         assert found["rank_correlation"] < 0.9
         assert found["mean_abs_error_s"] > 60
     told = " ".join(explained(found, scene.cluster, BASE, ("left out 3 jobs that asked for no GPU",)))
@@ -84,32 +85,34 @@ def test_the_best_are_better_and_one_of_them_is_slurms_own(history):
     cluster = scenes.scene(trace, "4x8").cluster
     rows = advising.compared(advising.window(trace, cluster, asked), asked)
     assert rows[0]["policy"] == BASE
-    best = advising.best(rows, "wait")
+    best = advising.best(advising.better(rows), None)
     assert [row["policy"].partition(":")[0] for row in best] == ["sjf", "multifactor"]
     assert best[0]["wait_s"]["mean"] < best[1]["wait_s"]["mean"] < rows[0]["wait_s"]["mean"]
     assert "Waits: mean" in gain(best[0], rows[0])
 
 
 @pytest.mark.usefixtures("few")
-def test_the_best_are_looked_at_on_the_days_before(history):
+def test_the_better_ones_are_run_on_the_days_before(history):
     trace, asked = traces.read(history), question(goal="tail")
     cluster = scenes.scene(trace, "4x8").cluster
     begin = advising.window(trace, cluster, asked).begin
-    found = advising.held_before(trace, cluster, asked, begin, ["sjf:backfill=easy"], None)
+    check = advising.window(trace, cluster, asked, begin)
+    found = advising.checked(check, asked, [{"policy": "sjf:backfill=easy"}])
     inside = (trace.submit >= begin - 2 * 86_400_000) & (trace.submit < begin)
     assert found["jobs"] == inside.sum()
-    told = found["policies"]["sjf:backfill=easy"]
-    assert told["mean_change"] == pytest.approx(told["wait_s"]["mean"] / found["present_wait_s"]["mean"] - 1)
-    assert told["goal_change"] == pytest.approx(told["wait_s"]["p99"] / found["present_wait_s"]["p99"] - 1)
-    said = earlier({"policy": "sjf:backfill=easy"}, found, "tail")
-    assert f"the P99 wait by {percent(told['goal_change'])}" in said
-    assert advising.held_before(trace, cluster, asked, int(trace.submit[0]), ["fifo"], None) is None
-    assert "too short" in earlier({}, None, "wait")
+    of_sjf = found["policies"]["sjf:backfill=easy"]
+    assert of_sjf["mean_change"] == pytest.approx(of_sjf["wait_s"]["mean"] / found["present_wait_s"]["mean"] - 1)
+    assert of_sjf["goal"]["change"] == pytest.approx(of_sjf["goal"]["after"] / of_sjf["goal"]["before"] - 1)
+    assert f"the P99 wait by {percent(of_sjf['goal']['change'])}" in checked(
+        {"policy": "sjf:backfill=easy"}, found, "tail"
+    )
+    assert advising.window(trace, cluster, asked, int(trace.submit[0])) is None
+    assert "too short" in checked({}, None, "wait")
 
 
-def row(mean, p99, by_slurm=False, name="x", high=-1.0):
-    told = {"policy": name, "wait_s": {"mean": mean, "p99": p99}, "by_slurm": by_slurm, "difference": {"high_s": high}}
-    return told | {"slowdown": 1, "user_wait_s": 1}
+def row(mean, p99, by_slurm=False, name="x", high=-0.01, before=1000):
+    goal = {"before": before, "after": mean, "change": mean / before - 1, "low": -1.0, "high": high, "days": 30}
+    return {"policy": name, "title": name, "wait_s": {"mean": mean, "p99": p99}, "by_slurm": by_slurm, "goal": goal}
 
 
 def test_a_long_tail_comes_last_and_slurms_own_comes_in():
@@ -117,12 +120,36 @@ def test_a_long_tail_comes_last_and_slurms_own_comes_in():
     rows = [present, *sorted(
         [row(100, 9000, name="tail"), row(500, 4000, name="a"), row(600, 4000, name="b"), row(700, 4000, name="c"),
          row(800, 4000, True, name="slurm"), row(1200, 4000, True, name="worse")],
-        key=lambda one: advising.order(one, present, "wait"),
+        key=lambda one: advising.order(one, present),
     )]  # fmt: skip
     assert rows[-1]["policy"] == "tail"
-    assert [one["policy"] for one in advising.best(rows, "wait")] == ["a", "b", "slurm"]
-    for useless in (row(2000, 9000), row(990, 5000), row(700, 5000, high=1.0)):
-        assert advising.best([present, useless], "wait") == []
+    assert [one["policy"] for one in advising.best(advising.better(rows), None)] == ["a", "b", "slurm"]
+    for useless in (row(2000, 9000), row(990, 5000), row(700, 5000, high=0.1)):
+        assert advising.better([present, useless]) == []
+
+
+def test_what_fails_on_the_check_days_is_dropped_and_the_next_moves_up():
+    good = [
+        row(500, 4000, name="refuted"),
+        row(550, 4000, name="tail"),
+        row(600, 4000, name="a"),
+        row(700, 4000, name="b"),
+    ]
+    elsewhere = {
+        "refuted": row(26_670, 5000),
+        "tail": row(500, 9000),
+        "a": row(900, 5000),
+        "b": row(950, 5000, high=0.2),
+    }
+    present = row(1000, 5000)
+    check = {"present_wait_s": present["wait_s"]}
+    check["policies"] = {name: one | advising._holds(one, present) for name, one in elsewhere.items()}
+    assert [one["policy"] for one in advising.best(good, check)] == ["a", "b"]
+    assert [one["policy"] for one in advising.dropped(good, check)] == ["refuted", "tail"]
+    assert "by -50 % on the days compared, but by +2567 % (" in failed(good[0], check, "wait")
+    assert "P99 wait from 1.39 h to 2.50 h on the check days" in failed(good[1], check, "wait")
+    assert "may be chance" not in checked(good[2], check, "wait")
+    assert "may be chance" in checked(good[3], check, "wait")
 
 
 def test_a_user_with_most_of_the_jobs_is_named():
@@ -158,18 +185,20 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
     done = run(*common, "--json", "--output", page, "--slurm-conf", tmp_path / "slurm.conf")
     assert done.exit_code == 0, done.stderr
     record = json.loads(done.stdout)
+    assert list(record)[:2] == ["verdict", "why"]
+    assert record["verdict"] in {TRUST, CAUTION}
     assert record["validity"]["rank_correlation"] == pytest.approx(1)
     assert record["window"]["jobs"] == sum(group["jobs"] for group in record["compared"][0]["by_size"])
-    actions = {row["policy"].partition(":")[0]: row["action"] for row in record["best"]}
-    assert actions["sjf"]["command"] == (
-        f"shunter slurm run --policy sjf:backfill=easy --history {history} --mode watch"
-    )
-    assert "-PriorityType=priority/basic\n+PriorityType=priority/multifactor\n" in actions["multifactor"]["diff"]
-    assert " ClusterName=own" in actions["multifactor"]["diff"]
+    assert [row["title"] for row in record["best"]] == ["small jobs first"]
+    diff = record["best"][0]["action"]["diff"]
+    assert "-PriorityType=priority/basic\n+PriorityType=priority/multifactor\n" in diff
+    assert " ClusterName=own" in diff
+    assert [row["title"] for row in record["dropped"]] == ["shortest first"]  # of most gain, but not on the check days
+    assert "P99 wait from 1.58 d to 3.02 d on the check days" in record["dropped"][0]["checked"]
 
     opened = visit(page.read_text(encoding="utf-8"), viewport={"width": 1100, "height": 900})
     assert opened.locator("h2").all_inner_texts() == [
-        "What is best", "How far to believe it", "What was compared", "What was run",
+        "Verdict", "What is best", "How far to believe it", "What was compared", "What was run",
     ]  # fmt: skip
     assert opened.locator("figure.chart .plot svg").count() == 1
     assert opened.locator("svg.plane").count() == 1
@@ -178,8 +207,34 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
     told = run(*common)
     assert told.exit_code == 0, told.stderr
     assert max(len(line) for line in told.stdout.splitlines()) <= 100
+    assert told.stdout.startswith(f"{record['verdict'].capitalize()}: ")
     assert "3. What is best" in told.stdout
     assert "+PriorityFavorSmall=YES" in told.stdout
+    assert "'shortest first' was dropped" in " ".join(told.stdout.split())
+
+
+def test_what_slurm_can_not_do_comes_with_the_controllers_command():
+    told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None)
+    assert told == {"command": "shunter slurm run --policy sjf:backfill=easy --history 'my jobs.csv' --mode watch"}
+
+
+@pytest.mark.usefixtures("few")
+def test_without_a_replay_that_holds_there_is_no_advice(history, tmp_path):
+    page = tmp_path / "advice.html"
+    common = (history, "--cluster", "12x8", "--base", BASE, "--days", 2, "--warmup", 1, "--workers", 1)
+    done = run(*common, "--json", "--output", page)
+    assert done.exit_code == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["verdict"] == NO
+    assert record["compared"] == record["best"] == record["dropped"] == []
+    text = page.read_text(encoding="utf-8")
+    assert text.index("Don&#x27;t use") < text.index("How far to believe it")
+    assert "What is best" not in text
+    told = run(*common)
+    assert told.exit_code == 0
+    assert told.stdout.startswith("Don't use: ")
+    assert "slurm.conf" not in told.stdout
+    assert "What is best" not in told.stdout
 
 
 def test_what_is_done_now_must_be_known(history):

@@ -145,7 +145,7 @@ def test_the_interval_holds_the_value_and_is_the_same_each_time():
     trace = days(30)
     simulated = trace.recorded_wait + np.random.default_rng(1).integers(0, 900_000, len(trace))
     found = validity(trace, simulated, pool(8))
-    low, value, high = (found["rank_interval"]["low"], found["rank_correlation"], found["rank_interval"]["high"])
+    low, value, high = (found["rank_interval"]["low"], found["rank_of_waits"], found["rank_interval"]["high"])
     assert low < value < high
     assert high - low < 0.3
     assert validity(trace, simulated, pool(8)) == found
@@ -181,4 +181,4 @@ def test_jobs_that_wait_on_one_side_only_are_told():
 
 def test_without_recorded_waits_nothing_is_claimed():
     trace = made([(0, 1, 5, 1), (1, 1, 5, 1)])
-    assert validity(trace, np.array([-1, -1]), pool(8)) == {"jobs": 0}
+    assert validity(trace, np.array([-1, -1]), pool(8)) == {"jobs": 0, "parts": []}

@@ -11,6 +11,7 @@ from shunter.cluster import NodeGroup
 from shunter.errors import ClusterError, InvariantError
 from shunter.model import Assign, Power, Preempt, Start
 from shunter.sim import Fault, Scenario, Simulator, random_faults
+from shunter.testing.invariants import check
 
 
 def faults(*rows, known=False):
@@ -29,6 +30,21 @@ def test_a_failure_throws_jobs_back_into_the_queue_and_they_lose_their_work():
     assert column(run, w.PREEMPTIONS) == [1, 1]
     assert nodes_of(run) == [(400, "NODE_DOWN"), (700, "NODE_UP")]
     assert {int(a) for _, kind, _, a, _ in run.events if kind == w.PREEMPT} == {w.BY_FAILURE}
+
+
+def test_on_a_node_that_drains_jobs_run_to_their_end_and_none_starts():
+    trace = jobs((0, 1000), (0, 300), (500, 100))
+    run = play(trace, cluster(2), greedy=True, scenario=Scenario((Fault(400, 0, 700, drains=True),)))
+    assert ends(run) == [1000, 300, 800]  # the third waits for the node, although a GPU is free
+    assert column(run, w.PREEMPTIONS) == [0, 0, 0]
+    assert nodes_of(run) == [(400, "NODE_DOWN"), (700, "NODE_UP")]
+    check(run.events, trace, cluster(2))
+
+
+def test_a_failure_of_a_node_that_drains_throws_its_jobs_out():
+    both = Scenario((Fault(200, 0, 700, drains=True), Fault(400, 0, 600)))
+    run = play(jobs((0, 1000)), cluster(1), greedy=True, scenario=both)
+    assert ends(run) == [1700]
 
 
 def test_a_gang_on_two_nodes_frees_the_healthy_one():

@@ -1,8 +1,8 @@
-"""From a history to advice: the present replayed, other policies on the last days, and the three best of them."""
+"""From a history to advice: the present replayed, other policies on the last days, and the best that hold elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from shunter import runs, scenes
 from shunter import world as w
 from shunter.advice.candidates import Candidate, candidates
-from shunter.advice.effects import change, effects
+from shunter.advice.effects import effects
 from shunter.advice.validity import validity
+from shunter.advice.verdict import CAUTION, Verdict, verdict
 from shunter.cluster import Cluster
 from shunter.comparison import compare_scene
 from shunter.errors import RunError, did_you_mean
@@ -29,9 +30,9 @@ GOALS = {
     "tail": "P99 wait",
     "slowdown": "mean bounded slowdown",
 }
-TAIL = 1.5  # who makes the P99 wait so many times as long comes after all others
+TAIL = 1.5  # a policy that makes the P99 wait this many times as long comes after all others
 BEST = 3
-LEAST = 0.02  # of what is wanted, that must be gained to be better
+LEAST = 0.02  # of the goal, that must be gained to be better
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,29 @@ def window(trace: Trace, cluster: Cluster, question: Question, until: int | None
 # ------------------------------------------------------------------------------------------- the present
 
 
-def replayed(scene: scenes.Scene, question: Question, progress: Progress | None = None) -> tuple[dict[str, Any], I64]:
-    """How far the waits of the present policy are from the recorded ones, over the whole history; and those waits."""
+COMPARED, CHECKED = "the days compared", "the check days"
+
+
+def replayed(
+    scene: scenes.Scene, question: Question, begin: int, progress: Progress | None = None
+) -> tuple[dict[str, Any], I64]:
+    """How far the waits of the present policy are from the recorded ones, over the whole history; and those waits.
+
+    The days compared begin at ``begin``; they and as many before them, the check days, are judged on their own, too.
+    """
     total = len(scene.trace)
     told = None if progress is None else lambda done: progress(done, total)
     result = runs.run(scene, question.base, question.seed, progress=told)
     waits: I64 = np.where(result.table[w.STATE] == w.DONE, result.table[w.WAITED], -1)
-    return validity(result.trace, waits, scene.cluster, question.seed), waits
+    submit, length = result.trace.submit, round(question.days * DAY_MS)
+    parts = {COMPARED: submit >= begin, CHECKED: (submit >= begin - length) & (submit < begin)}
+    return validity(result.trace, waits, scene.cluster, question.seed, parts), waits
+
+
+def judged(found: Mapping[str, Any], check: Window | None) -> Verdict:
+    """Whether the replay holds well enough for advice; without check days never more than with caution."""
+    short = "the history is too short for check days, on which the best would be tried again"
+    return verdict(found, [] if check else [(CAUTION, short)])
 
 
 # ------------------------------------------------------------------------------------------- the others
@@ -113,16 +130,23 @@ def replayed(scene: scenes.Scene, question: Question, progress: Progress | None 
 def compared(found: Window, question: Question, progress: Progress | None = None) -> list[dict[str, Any]]:
     """The present policy, then every other beside it, the best first."""
     chosen = options(question)
-    waits = _waits(found, [question.base, *(one.policy for one in chosen)], question, progress)
-    trace, before = found.counted, waits[0]
-    rows: list[dict[str, Any]] = []
-    for candidate, after in zip(chosen, waits[1:], strict=True):
-        told = effects(trace, before, after, question.seed)
-        row = {"policy": candidate.policy, "title": candidate.title, "by_slurm": candidate.by_slurm, **told}
-        rows.append(row | {"changes": dict(candidate.changes)})
-    base = effects(trace, before, before, question.seed)
-    present = {"policy": question.base, "title": "what is done now", "by_slurm": True, **base, "changes": {}}
-    return [present, *sorted(rows, key=lambda row: order(row, present, question.goal))]
+    rows = _effects(found, [one.policy for one in chosen], question, progress)
+    present = rows[0] | {"title": "what is done now", "by_slurm": True, "changes": {}}
+    others = [
+        row | {"title": one.title, "by_slurm": one.by_slurm, "changes": dict(one.changes)}
+        for one, row in zip(chosen, rows[1:], strict=True)
+    ]
+    return [present, *sorted(others, key=lambda row: order(row, present))]
+
+
+def _effects(
+    found: Window, policies: Sequence[str], question: Question, progress: Progress | None
+) -> list[dict[str, Any]]:
+    """What each policy does to the jobs that count, beside the present one, which comes first."""
+    texts, trace = [question.base, *policies], found.counted
+    waits = _waits(found, texts, question, progress)
+    found_out = (effects(trace, waits[0], after, question.goal, question.seed) for after in waits)
+    return [{"policy": text, **row} for text, row in zip(texts, found_out, strict=True)]
 
 
 def _waits(found: Window, policies: Sequence[str], question: Question, progress: Progress | None) -> list[F64]:
@@ -132,55 +156,57 @@ def _waits(found: Window, policies: Sequence[str], question: Question, progress:
     return [run.jobs["wait"].to_numpy()[found.rows] for run in kept]
 
 
-def order(row: dict[str, Any], present: dict[str, Any], goal: str) -> tuple[bool, float]:
-    """What rows are sorted by: those with a much longer tail last, then what is wanted."""
-    return bool(row["wait_s"]["p99"] > TAIL * present["wait_s"]["p99"] + 60), _wanted(row, goal)
+def order(row: dict[str, Any], present: dict[str, Any]) -> tuple[bool, float]:
+    """What rows are sorted by: those with a much longer tail last, then the goal."""
+    return bool(row["wait_s"]["p99"] > TAIL * present["wait_s"]["p99"] + 60), row["goal"]["after"]
 
 
-def _wanted(row: dict[str, Any], goal: str) -> float:
-    """What is to be small."""
-    waits = row["wait_s"]
-    values = {"wait": waits["mean"], "users": row["user_wait_s"], "tail": waits["p99"], "slowdown": row["slowdown"]}
-    return float(values[goal])
-
-
-def _better(row: dict[str, Any], present: dict[str, Any], goal: str) -> bool:
-    """Whether it gains something, beyond what chance gives to the mean wait, and not at the cost of a long tail."""
-    by_chance = goal == "wait" and not row["difference"]["high_s"] < 0
-    gains = _wanted(row, goal) < (1 - LEAST) * _wanted(present, goal)
-    return gains and not by_chance and not order(row, present, goal)[0]
-
-
-def best(rows: Sequence[dict[str, Any]], goal: str) -> list[dict[str, Any]]:
-    """The three best that are better than the present; one of them Slurm's own, if any of those is."""
+def better(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those that gain something beyond what chance gives, and not at the cost of a long tail."""
     present, others = rows[0], rows[1:]
-    good = [row for row in others if _better(row, present, goal)]
-    own = [row for row in good if row["by_slurm"]]
-    chosen = good[:BEST]
+
+    def gains(row: dict[str, Any]) -> bool:
+        goal = row["goal"]
+        sure = goal["change"] is not None and goal["change"] < -LEAST and goal["high"] < 0
+        return sure and not order(row, present)[0]
+
+    return [row for row in others if gains(row)]
+
+
+# ------------------------------------------------------------------------------------------- the check
+
+
+def checked(
+    found: Window, question: Question, good: Sequence[dict[str, Any]], progress: Progress | None = None
+) -> dict[str, Any]:
+    """The policies that were better, on days on which they were not chosen; each ``holds`` there or does not."""
+    rows = _effects(found, [row["policy"] for row in good], question, progress)
+    present = rows[0]
+    kept = ("wait_s", "mean_change", "goal")
+    return {
+        "jobs": len(found.rows),
+        "present_wait_s": present["wait_s"],
+        "policies": {row["policy"]: {key: row[key] for key in kept} | _holds(row, present) for row in rows[1:]},
+    }
+
+
+def _holds(row: dict[str, Any], present: dict[str, Any]) -> dict[str, bool]:
+    """Whether there is a gain on these days, too, and no much longer tail; and whether chance can't explain it."""
+    goal, long_tail = row["goal"], order(row, present)[0]
+    gains = goal["change"] is not None and goal["change"] < 0
+    return {"holds": gains and not long_tail, "long_tail": long_tail, "sure": gains and goal["high"] < 0}
+
+
+def best(good: Sequence[dict[str, Any]], check: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The three best of those that hold on the check days; one of them Slurm's own, if any of those is."""
+    held = [row for row in good if check is None or check["policies"][row["policy"]]["holds"]]
+    own = [row for row in held if row["by_slurm"]]
+    chosen = held[:BEST]
     if own and own[0] not in chosen:
         chosen = [*chosen[: BEST - 1], own[0]]
     return chosen
 
 
-def held_before(
-    trace: Trace, cluster: Cluster, question: Question, begin: int, chosen: Sequence[str], progress: Progress | None
-) -> dict[str, Any] | None:
-    """The same policies on the days before those they were chosen on; None where the history is too short."""
-    found = window(trace, cluster, question, begin)
-    if found is None or not chosen:
-        return None
-    waits, trace = _waits(found, [question.base, *chosen], question, progress), found.counted
-    rows = [effects(trace, waits[0], after, question.seed) for after in waits]
-    present, goal = rows[0], question.goal
-    return {
-        "jobs": len(found.rows),
-        "present_wait_s": present["wait_s"],
-        "policies": {
-            policy: {
-                "wait_s": row["wait_s"],
-                "mean_change": row["mean_change"],
-                "goal_change": change(_wanted(present, goal), _wanted(row, goal)),
-            }
-            for policy, row in zip(chosen, rows[1:], strict=True)
-        },
-    }
+def dropped(good: Sequence[dict[str, Any]], check: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Those that were better on the days they were chosen on, and are not on the check days."""
+    return [row for row in good if check is not None and not check["policies"][row["policy"]]["holds"]]

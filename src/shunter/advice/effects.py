@@ -8,25 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shunter.advice.paired import paired, slowdown
 from shunter.model import GPU, Trace
-from shunter.report.bootstrap import mean_difference
 from shunter.report.metrics import SIZES, spread
 from shunter.world import F64
 
-BOUND_S = 10.0  # of the bounded slowdown
 MOST_ACCOUNTS = 6
 LONGER_S = 600.0  # a job that waits so much longer has lost something
 
 
-def effects(trace: Trace, before: F64, after: F64, seed: int = 0) -> dict[str, Any]:
+def effects(trace: Trace, before: F64, after: F64, goal: str = "wait", seed: int = 0) -> dict[str, Any]:
     """Waits (s) of all jobs under the present policy and another: in all, by size, by who submitted; and who loses."""
-    run = trace.duration / 1000
     return {
         "wait_s": spread(after),
-        "slowdown": float(_slowdown(after, run).mean()),
+        "slowdown": float(slowdown(trace, after).mean()),
         "user_wait_s": float(_by_user(trace, after).mean()),
         "mean_change": change(before.mean(), after.mean()),
-        "difference": mean_difference([before], [after], seed),
+        "goal": paired(trace, before, after, goal, seed),
         "by_size": [_group(name, before, after, mine) for name, mine in sizes(trace)],
         "by_group": [_group(name, before, after, mine) for name, mine in groups(trace)],
         "losers": losers(trace, before, after),
@@ -36,11 +34,6 @@ def effects(trace: Trace, before: F64, after: F64, seed: int = 0) -> dict[str, A
 def change(before: float, after: float) -> float | None:
     """The relative change; None where there was nothing."""
     return float(after / before - 1) if before > 0 else None
-
-
-def _slowdown(wait: F64, run: F64) -> F64:
-    found: F64 = np.maximum(1.0, (wait + run) / np.maximum(run, BOUND_S))
-    return found
 
 
 def _by_user(trace: Trace, wait: F64) -> F64:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from shunter.advice.words import NOTHING, percent
+from shunter.advice.verdict import NO
+from shunter.advice.words import NO_ADVICE, NOTHING, interval, percent, verdict_text
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -35,32 +34,40 @@ def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str
     title = f"Advice for {record['cluster']['name']}"
     window = record["window"]
     lead = (
-        f"{record['jobs']:,} jobs on {record['cluster']['gpus']:,} GPUs; policies compared on {window['jobs']:,} of"
-        f" them, from {window['from']} to {window['until']}, by {record['goal']}."
+        f"{record['verdict'].capitalize()}. {record['jobs']:,} jobs on {record['cluster']['gpus']:,} GPUs; the days to"
+        f" compare are from {window['from']} to {window['until']}, {window['jobs']:,} jobs."
     )
-    sections = [
-        Section("What is best", _best(record)),
+    believe, run = (
         Section("How far to believe it", _validity(record, recorded, simulated)),
-        Section("What was compared", _compared(record)),
         Section("What was run", _provenance(record)),
-    ]
-    return render(title, lead, sections)
+    )
+    first = Section("Verdict", _verdict(record))
+    if record["verdict"] == NO:
+        return render(title, lead, [first, believe, run])
+    advice = Section("What is best", _best(record))
+    return render(title, lead, [first, advice, believe, Section("What was compared", _compared(record)), run])
+
+
+def _verdict(record: Mapping[str, Any]) -> list[str]:
+    parts = [f"<p><strong>{text_of(record['verdict'].capitalize())}:</strong> {text_of(verdict_text(record))}</p>"]
+    if record["verdict"] == NO:
+        parts.append(paragraph(NO_ADVICE))
+    return [*parts, *([points(record["why"][2:])] if record["why"][2:] else [])]
 
 
 def _best(record: Mapping[str, Any]) -> list[str]:
-    if not record["best"]:
-        return [paragraph(NOTHING)]
-    parts = [_by_size_chart(record)]
+    parts = [_by_size_chart(record)] if record["best"] else [paragraph(NOTHING)]
     for row in record["best"]:
         parts += [
             f"<h3>{text_of(row['title'])}</h3>",
             paragraph(row["policy"]),
             paragraph(row["gain"]),
-            paragraph(row["earlier"]),
+            paragraph(row["checked"]),
             _groups(row),
             *_action(row["action"]),
         ]
-    return parts
+    fell = ["<h3>Dropped</h3>", points(row["checked"] for row in record["dropped"])] if record["dropped"] else []
+    return [*parts, *fell]
 
 
 def _action(action: Mapping[str, str]) -> list[str]:
@@ -78,8 +85,10 @@ def _by_size_chart(record: Mapping[str, Any]) -> str:
     sizes = [rows[0]["by_size"][at]["name"] for at in shown]
     means = {row["title"]: [row["by_size"][at]["after"]["mean"] for at in shown] for row in rows}
     best = record["best"][0]
-    change = "" if best["mean_change"] is None else f" by {-100 * best['mean_change']:.0f} %"
-    finding = f"'{best['title']}' cuts the mean wait{change}; {share(best['losers']['users'])} of users wait longer."
+    finding = (
+        f"'{best['title']}': mean wait {percent(best['mean_change'])} on these days;"
+        f" {share(best['losers']['users'])} of users wait longer."
+    )
     return figure("Mean wait by job size, now and then", finding, bars(sizes, means, "GPUs of the job", WAIT))
 
 
@@ -125,26 +134,21 @@ def _compared(record: Mapping[str, Any]) -> list[str]:
     least = {key: min(row["wait_s"][key] for row in rows) for key in ("mean", "p95", "p99")}
     for row in rows:
         waits = [Cell(duration(row["wait_s"][key]), row["wait_s"][key] == least[key]) for key in least]
-        found = row["difference"]
-        interval = "–" if row is rows[0] else f"{_signed(found['low_s'])} .. {_signed(found['high_s'])}"
+        change = "–" if row is rows[0] else interval(row["goal"])
         losers = [share(row["losers"][key]) for key in ("jobs", "users")]
         by = "–" if row is rows[0] else "Slurm" if row["by_slurm"] else "controller"
         name = Cell(row["title"], hint=row["policy"])
-        lines.append([name, by, *waits, interval, duration(row["user_wait_s"]), f"{row['slowdown']:.2f}", *losers])
+        lines.append([name, by, *waits, change, duration(row["user_wait_s"]), f"{row['slowdown']:.2f}", *losers])
     headings = [
-        *("what is done", "by", "mean wait", "P95 wait", "P99 wait", "mean vs now, 95 %", "wait by user", "slowdown"),
+        *("what is done", "by", "mean wait", "P95 wait", "P99 wait", "goal vs now, 95 %", "wait by user", "slowdown"),
         *("jobs 10 m longer", "users longer"),
     ]
     told = (
-        f"The first {record['window']['warmup_days']:g} days of the simulation don't count. Intervals are of paired"
-        " jobs, drawn in blocks. Who makes the P99 wait more than 1.5 times as long stands at the end."
+        f"The first {record['window']['warmup_days']:g} days of the simulation don't count. Intervals: the same days"
+        " are drawn again and again for both. Options that raise the P99 wait by more than 1.5 times come last."
     )
     dominated = [paragraph(record["window"]["dominated"])] if record["window"]["dominated"] else []
     return [*dominated, table("Policies and settings, the best first", headings, lines, (1,)), note(told)]
-
-
-def _signed(seconds: float | None) -> str:
-    return "–" if seconds is None or not np.isfinite(seconds) else ("+" if seconds > 0 else "") + duration(seconds)
 
 
 def _provenance(record: Mapping[str, Any]) -> list[str]:

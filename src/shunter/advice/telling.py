@@ -9,6 +9,7 @@ from typing import Any
 from shunter import __version__
 from shunter.advice import words
 from shunter.advice.advising import GOALS, Question, Window
+from shunter.advice.verdict import Verdict
 from shunter.model import Trace
 from shunter.report.explain import moment
 from shunter.scenes import Scene
@@ -24,16 +25,20 @@ class Answer:
     question: Question
     validity: Mapping[str, Any]
     window: Window
-    compared: Sequence[Mapping[str, Any]]  # the present first
-    best: Sequence[Mapping[str, Any]]
-    before: Mapping[str, Any] | None  # the best on the days before
+    verdict: Verdict
+    compared: Sequence[Mapping[str, Any]] = ()  # the present first; nothing where the verdict is not to use it
+    best: Sequence[Mapping[str, Any]] = ()
+    dropped: Sequence[Mapping[str, Any]] = ()  # better on the days compared, and not on the check days
+    check: Mapping[str, Any] | None = None  # those that were better, on the check days
 
 
 def record(answer: Answer, conf: str | None) -> dict[str, Any]:
     """What ``shunter advise --json`` prints; ``conf`` is the site's own slurm.conf, if it is known."""
     scene, question = answer.scene, answer.question
-    cluster, trace, present = scene.cluster, scene.trace, answer.compared[0]
+    cluster, trace = scene.cluster, scene.trace
     return {
+        "verdict": answer.verdict.use,
+        "why": list(answer.verdict.why),
         "version": __version__,
         "history": answer.history,
         "jobs": len(trace),
@@ -51,18 +56,19 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
             "dominated": words.dominated(answer.window.counted, question.goal),
             "days": question.days,
             "warmup_days": question.warmup,
-            "before": answer.before,
+            "check": answer.check,
         },
         "compared": list(answer.compared),
         "best": [
             {
                 **row,
-                "gain": words.gain(row, present),
-                "earlier": words.earlier(row, answer.before, question.goal),
+                "gain": words.gain(row, answer.compared[0]),
+                "checked": words.checked(row, answer.check, question.goal),
                 "action": words.action(row, question, answer.history, conf),
             }
             for row in answer.best
         ],
+        "dropped": [{**row, "checked": words.failed(row, answer.check or {}, question.goal)} for row in answer.dropped],
         "remarks": [*trace.remarks, *scene.remarks, *question.site.remarks],
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,17 +24,31 @@ DAY_MS = 86_400_000
 HEAVY = 3  # users whose share of the error is told
 
 
-def validity(trace: Trace, simulated: I64, cluster: Cluster, seed: int = 0) -> dict[str, Any]:
-    """The comparison of simulated waits (ms; -1: the job did not run) with the trace's recorded ones."""
+def validity(
+    trace: Trace,
+    simulated: I64,
+    cluster: Cluster,
+    seed: int = 0,
+    parts: Mapping[str, NDArray[np.bool_]] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The comparison of simulated waits (ms; -1: the job did not run) with the trace's recorded ones.
+
+    ``parts`` are jobs that are judged on their own, too, by name.
+    """
     known = (trace.recorded_wait >= 0) & (simulated >= 0)
     trace, simulated = trace.select(known), simulated[known]
     if not len(trace):
-        return {"jobs": 0}
+        return {"jobs": 0, "parts": []}
     whole = np.ones(len(trace), np.bool_)
+    shown = {name: rows[known] for name, rows in parts.items() if rows[known].any()}
     return {
         "jobs": len(trace),
         **_agreement(trace, simulated, whole),
-        "rank_interval": _interval(trace, simulated, seed),
+        "rank_interval": _interval(trace, simulated, whole, seed),
+        "parts": [
+            _agreement(trace, simulated, rows, name) | {"rank_interval": _interval(trace, simulated, rows, seed)}
+            for name, rows in shown.items()
+        ],
         "by_size": [_agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
         "by_month": [_agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
         "record": waiting_with_room(trace, cluster),
@@ -52,11 +67,20 @@ def _agreement(trace: Trace, simulated: I64, rows: NDArray[np.bool_], name: str 
     return about | {
         "recorded_wait_s": spread(recorded, 1000),
         "simulated_wait_s": spread(found, 1000),
+        "recorded_waiting": float((recorded >= AT_ONCE_MS).mean()),
+        "simulated_waiting": float((found >= AT_ONCE_MS).mean()),
         "rank_correlation": _correlation(ranks(recorded), ranks(found)),
+        "rank_of_waits": _correlation(ranks(_waits(recorded)), ranks(_waits(found))),
         "mean_abs_error_s": float(error.mean()) / 1000,
         "median_abs_error_s": float(np.median(error)) / 1000,
         "within_factor_2": float(near.mean()),
     }
+
+
+def _waits(wait: F64) -> F64:
+    """Waits as they are ranked where only waits matter: one under a minute is none."""
+    found: F64 = np.where(wait < AT_ONCE_MS, 0.0, wait)
+    return found
 
 
 def _correlation(a: F64, b: F64) -> float | None:
@@ -65,13 +89,13 @@ def _correlation(a: F64, b: F64) -> float | None:
     return float(np.corrcoef(a, b)[0, 1])
 
 
-def _interval(trace: Trace, simulated: I64, seed: int) -> dict[str, float | None]:
-    """The 95 % interval of the rank correlation: days are drawn again and again, because jobs of a day share its queue.
+def _interval(trace: Trace, simulated: I64, rows: NDArray[np.bool_], seed: int) -> dict[str, float | None]:
+    """The 95 % interval of the rank correlation of waits over a minute: days are drawn again and again.
 
-    Ranks are those among all jobs.
+    Jobs of a day share its queue.  Ranks are those among all these jobs.
     """
-    a, b = ranks(trace.recorded_wait.astype(np.float64)), ranks(simulated.astype(np.float64))
-    day = np.unique((trace.submit - trace.submit[0]) // DAY_MS, return_inverse=True)[1]
+    a, b = (ranks(_waits(waits[rows].astype(np.float64))) for waits in (trace.recorded_wait, simulated))
+    day = np.unique((trace.submit[rows] - trace.submit[0]) // DAY_MS, return_inverse=True)[1]
     a, b = (a - a.mean()) / len(a), (b - b.mean()) / len(b)
     sums = np.array([np.bincount(day, values) for values in (np.ones(len(a)), a, b, a * b, a * a, b * b)])
     days = sums.shape[1]

@@ -10,20 +10,30 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from shunter.advice.words import NOTHING, percent
+from shunter.advice.verdict import CAUTION, NO, TRUST
+from shunter.advice.words import NO_ADVICE, NOTHING, percent, verdict_text
 from shunter.report.tables import broken, duration, share, table
 
+COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
 NAME = 44  # columns of a title
 WIDTH = 98
 LEGEND = (
     "by Slurm: a setting of its own; by shunter: its controller; wait by user: each user counts alike;\n"
-    " slowdown: bounded, mean; users lose: wait longer. Who makes P99 over 1.5 times as long stands last."
+    " slowdown: bounded, mean; users lose: wait longer. Options that raise P99 by over 1.5 times come last."
 )
 
 
 def advice_view(record: Mapping[str, Any]) -> RenderableType:
-    """All of it: how far it is to be believed, the comparison, and what is best."""
-    return Group(*_validity(record), *_comparison(record), *_best(record))
+    """All of it: the verdict, how near the replay is, the comparison, and what is best."""
+    parts = [*_verdict(record), *_validity(record)]
+    if record["verdict"] == NO:
+        return Group(*parts, Text(NO_ADVICE))
+    return Group(*parts, *_comparison(record), *_best(record))
+
+
+def _verdict(record: Mapping[str, Any]) -> list[RenderableType]:
+    said = Text.assemble((f"{record['verdict'].capitalize()}: ", COLOURS[record["verdict"]]), verdict_text(record))
+    return [said, Text("")]
 
 
 def _heading(text: str) -> Text:
@@ -72,16 +82,16 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [_heading("3. What is best")]
     if not record["best"]:
-        return [*parts, Text(NOTHING)]
+        parts.append(Text(NOTHING))
     for number, row in enumerate(record["best"], 1):
         parts += ["", _heading(f"{number}) {row['title']}"), Text(broken(row["policy"], WIDTH))]
-        parts += [Text(row["gain"]), Text(row["earlier"])]
+        parts += [Text(row["gain"]), Text(row["checked"])]
         parts += [_groups(row)]
         if "diff" in row["action"]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
         else:
             parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
-    return parts
+    return [*parts, *(Text(f"\n{row['checked']}", style="yellow") for row in record["dropped"])]
 
 
 def _groups(row: Mapping[str, Any]) -> RenderableType:

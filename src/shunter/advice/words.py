@@ -15,9 +15,15 @@ from shunter.cluster import Cluster
 from shunter.model import Trace
 from shunter.report.tables import duration, share
 
-NOTHING = "Nothing that was tried is better than what is done now."
+NOTHING = "Nothing that was tried is better than what is done now, on the days compared and on the check days."
+NO_ADVICE = "Nothing was compared: without a replay that holds, the comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
 MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
+
+
+def verdict_text(record: Mapping[str, Any]) -> str:
+    """Why the verdict is what it is, in one or two clauses."""
+    return "; ".join(record["why"][:2]) + "."
 
 
 def trust(found: Mapping[str, Any]) -> str:
@@ -131,16 +137,33 @@ def gain(row: Mapping[str, Any], present: Mapping[str, Any]) -> str:
 _POINTS = (("mean", "mean"), ("P95", "p95"), ("P99", "p99"))
 
 
-def earlier(row: Mapping[str, Any], before: Mapping[str, Any] | None, goal: str) -> str:
-    """Whether the gain was there on the days before, too."""
-    if before is None:
-        return "The history is too short to look at the days before."
-    found = before["policies"][row["policy"]]
-    if found["mean_change"] is None:
-        return "On the days before, nobody waited."
-    more = "" if goal == "wait" else f", the {GOALS[goal]} by {percent(found['goal_change'])}"
-    mean = percent(found["mean_change"])
-    return f"On the days before, on which it was not chosen, the mean wait changes by {mean}{more}."
+def interval(goal: Mapping[str, Any]) -> str:
+    """A change with its 95 % interval."""
+    if goal["low"] is None:
+        return percent(goal["change"])
+    return f"{percent(goal['change'])} ({percent(goal['low'])} to {percent(goal['high'])})"
+
+
+def checked(row: Mapping[str, Any], check: Mapping[str, Any] | None, goal: str) -> str:
+    """What it gains on the check days, on which it was not chosen."""
+    if check is None:
+        return "The history is too short for check days, so the gain may be due to the days it was chosen on."
+    found = check["policies"][row["policy"]]
+    text = f"On the check days, on which it was not chosen, it changes the {GOALS[goal]} by {interval(found['goal'])}"
+    return text + ("." if found["sure"] else ", which may be chance.")
+
+
+def failed(row: Mapping[str, Any], check: Mapping[str, Any], goal: str) -> str:
+    """How it failed on the check days."""
+    found = check["policies"][row["policy"]]
+    tail = ""
+    if found["long_tail"]:
+        p99 = [duration(waits["p99"]) for waits in (check["present_wait_s"], found["wait_s"])]
+        tail = f" and the P99 wait from {p99[0]} to {p99[1]}"
+    return (
+        f"'{row['title']}' was dropped: it changes the {GOALS[goal]} by {percent(row['goal']['change'])} on the days"
+        f" compared, but by {interval(found['goal'])}{tail} on the check days."
+    )
 
 
 def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -25,7 +26,8 @@ from shunter.cli.reports import check_page, write_page
 from shunter.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    from shunter.advice.advising import Question
+    from shunter.advice.advising import Question, Window
+    from shunter.advice.telling import Answer
     from shunter.scenes import Scene
     from shunter.slurm.site import Site
 
@@ -102,11 +104,12 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:
-    """Replay a history under what is done now, compare other policies and settings, and print the three best.
+    """Replay a history under the present policy, compare other policies and settings, and print the three best.
 
-    First it says how far simulated waits are from recorded ones. Then, on the last days, it compares settings that
-    Slurm itself has and policies that only the controller can run. In the end it prints what each of the best buys and
-    costs, with a diff of slurm.conf or the controller's command.
+    The first line is a verdict: trust, caution or don't use, and why. It depends on how far simulated waits are from
+    recorded ones. Unless it is "don't use", settings of Slurm and policies of the controller are compared on the last
+    days. Those that are better are run on the days before; whatever fails there is dropped. Each of the best comes
+    with what it gains and costs, and a diff of slurm.conf or the controller's command.
     """
     history, cluster = _imported(history, cluster)
     if cluster is None:
@@ -174,21 +177,34 @@ def _site(cluster: str, given: Path | None) -> Site | None:
 def _advice(history: str, scene: Scene, question: Question, conf: str | None) -> tuple[dict[str, Any], Any]:
     """Everything, step by step, each with its bar."""
     from shunter.advice import advising, telling
+    from shunter.advice.verdict import NO
 
-    with progress("replaying the history") as tell:
-        found, simulated = advising.replayed(scene, question, tell)
     window = advising.window(scene.trace, scene.cluster, question)
     if window is None:
         raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
+    check = advising.window(scene.trace, scene.cluster, question, window.begin)
+    with progress("replaying the history") as tell:
+        found, simulated = advising.replayed(scene, question, window.begin, tell)
+    found_out = telling.Answer(history, scene, question, found, window, advising.judged(found, check))
+    if found_out.verdict.use != NO:
+        found_out = _compared(found_out, check)
+    return telling.record(found_out, conf), telling.both_waits(scene.trace, simulated)
+
+
+def _compared(answer: Answer, check: Window | None) -> Answer:
+    """The answer with what is best and what was dropped."""
+    from shunter.advice import advising
+
+    window, question = answer.window, answer.question
     if window.scene.history is None:
         note("there are no jobs before the days that are compared, so policies learn run times on the way")
     else:
         learn(window.scene, [one.policy for one in advising.options(question)])
     with progress("comparing") as tell:
         rows = advising.compared(window, question, tell)
-    chosen = advising.best(rows, question.goal)
-    names = [row["policy"] for row in chosen]
-    with progress("looking at the days before") as tell:
-        before = advising.held_before(scene.trace, scene.cluster, question, window.begin, names, tell)
-    found_out = telling.Answer(history, scene, question, found, window, rows, chosen, before)
-    return telling.record(found_out, conf), telling.both_waits(scene.trace, simulated)
+    good, checked = advising.better(rows), None
+    if check is not None and good:
+        with progress("checking on earlier days") as tell:
+            checked = advising.checked(check, question, good, tell)
+    chosen, dropped = advising.best(good, checked), advising.dropped(good, checked)
+    return dataclasses.replace(answer, compared=rows, best=chosen, dropped=dropped, check=checked)

@@ -10,6 +10,7 @@ from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, KIND_SHIF
 from shunter.sim.state import (
     CHECKPOINT_COST,
     EXPIRED,
+    FAULT_DRAINS,
     FAULT_END,
     FAULT_NODE,
     FAULT_TIME,
@@ -133,7 +134,7 @@ def next_event(state: State) -> bool:
         fault = state.faults[counts[NEXT_FAULT]]
         counts[NEXT_FAULT] += 1
         announce(state, fault[FAULT_NODE])
-        break_down(state, fault[FAULT_NODE], fault[FAULT_END])
+        break_down(state, fault[FAULT_NODE], fault[FAULT_END], fault[FAULT_DRAINS] == 1)
         return True
     if kind == K_REPAIR:
         cancel(heap, counts, source)

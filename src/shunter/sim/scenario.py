@@ -15,12 +15,13 @@ from shunter.world import F64, I64
 
 @dataclass(frozen=True)
 class Fault:
-    """A node that goes down at ``time`` and is back at ``end`` (ms); ``known``: an outage that was announced."""
+    """A node that goes down at ``time`` and is back at ``end`` (ms)."""
 
     time: int
     node: int
     end: int
-    known: bool = False
+    known: bool = False  # an outage that was announced
+    drains: bool = False  # no job starts there any more, but those that run end in peace; else they are killed
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ class Scenario:
             raise NetworkError("contention is about the links of a network, and there is none; set network too")
 
     def fault_table(self, nodes: int, begin: int) -> I64:
-        """The faults that are not over by ``begin`` as rows (time, node, end, known), in order of time."""
+        """The faults that are not over by ``begin`` as rows (time, node, end, known, drains), in order of time."""
         for fault in self.faults:
             if not 0 <= fault.node < nodes or fault.end <= fault.time:
                 raise ClusterError(f"{fault}: node must be 0..{nodes - 1} and end must come after time")
-        rows = sorted((f.time, f.node, f.end, int(f.known)) for f in self.faults if f.end > begin)
-        return np.array(rows, np.int64).reshape(-1, 4)
+        rows = sorted((f.time, f.node, f.end, int(f.known), int(f.drains)) for f in self.faults if f.end > begin)
+        return np.array(rows, np.int64).reshape(-1, 5)
 
     def speed_tables(self, models: tuple[str, ...]) -> tuple[F64, F64]:
         """Both speed tables as arrays over the trace's model codes; the last row stands for an unknown model."""

@@ -24,7 +24,7 @@ INTERVAL, CHECKPOINT_COST, BASE, CHILD, SIBLING = range(3, 8)
 TRUTH_COLUMNS = 8
 
 # -- columns of `faults`, in order of time
-FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN = range(4)
+FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN, FAULT_DRAINS = range(5)
 
 # -- entries of `counts`
 NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE, TOLD_ROWS = range(10)
@@ -106,7 +106,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
     told = np.zeros((reasons * (w.MOST_REASONS + 2**14), 1 + w.REASON_COLUMNS), np.int64)
     faults = scenario.fault_table(m, int(clock[w.NOW]))
-    for time, node, _, known in faults[::-1]:
+    for time, node, _, known, _ in faults[::-1]:
         if known:
             nodes[w.OUTAGE, node] = time
     tier_speed, pair_speed = scenario.speed_tables(trace.models)

@@ -460,19 +460,26 @@ def bring_up(state: State, node: int) -> None:
 
 
 @kernel
-def break_down(state: State, node: int, until: int) -> None:
-    """A node fails or goes into maintenance: its jobs are thrown back into the queue."""
+def break_down(state: State, node: int, until: int, drains: bool) -> None:
+    """A node fails or goes into maintenance: its jobs go back to the queue, or, where it drains, run to their end."""
     world = state.world
     source = node_source(state, node)
     if state.heap[WHERE, source] >= 0:  # it is down already, or waking up: it is not back before that is over too
         until = max(until, state.heap[TIME, source])
-    if world.nodes[w.NODE_STATE, node] == w.DOWN:
-        schedule(state.heap, state.counts, source, until, K_REPAIR)
-        return
-    world.nodes[w.NODE_STATE, node] = w.DOWN
-    world.nodes[w.FREE, node] = 0
-    world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made anew
-    record(state, w.NODE_DOWN, -1, node, 0)
+    if world.nodes[w.NODE_STATE, node] != w.DOWN:
+        world.nodes[w.NODE_STATE, node] = w.DOWN
+        world.nodes[w.FREE, node] = 0
+        world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made anew
+        record(state, w.NODE_DOWN, -1, node, int(drains))
+    if not drains:
+        kill_all(state, node)
+    schedule(state.heap, state.counts, source, until, K_REPAIR)
+
+
+@kernel
+def kill_all(state: State, node: int) -> None:
+    """Throw all jobs off a node."""
+    world = state.world
     per_gpu, first = world.clock[w.SLOTS_PER_GPU], world.nodes[w.FIRST_GPU, node]
     for slot in range(first * per_gpu, (first + world.nodes[w.TOTAL, node]) * per_gpu):
         job = world.slots[w.SLOT_JOB, slot]
@@ -480,7 +487,6 @@ def break_down(state: State, node: int, until: int) -> None:
             if world.jobs[w.STATE, job] == w.STOPPING:  # it was being checkpointed: that never finished
                 world.jobs[w.STATE, job] = w.RUNNING
             kill(state, job, w.BY_FAILURE)
-    schedule(state.heap, state.counts, source, until, K_REPAIR)
 
 
 @kernel

@@ -48,6 +48,7 @@ class _Node:
     cpu: int  # 0: not limited
     mem: int
     up: bool = True
+    drains: bool = False  # what runs there runs on
     used: int = 0  # thousandths of GPUs
     cpu_used: int = 0
     mem_used: int = 0
@@ -95,7 +96,7 @@ class _Replay:
         elif kind == w.REASSIGN:
             self.nodes[a].vc = b
         else:
-            self.change_node(kind, a)
+            self.change_node(kind, a, b == 1)
 
     # -- jobs
 
@@ -243,16 +244,16 @@ class _Replay:
 
     # -- nodes
 
-    def change_node(self, kind: int, node: int) -> None:
-        """A node goes or comes; what ran on it is thrown off in the same instant (checked when time goes on)."""
+    def change_node(self, kind: int, node: int, drains: bool) -> None:
+        """A node goes or comes; unless it drains, its jobs leave in the same instant (checked when time goes on)."""
         if kind == w.SLEEP:
             _must(self.nodes[node].used == 0, f"node {node} was put to sleep although jobs run there")
-        self.nodes[node].up = kind == w.NODE_UP
+        self.nodes[node].up, self.nodes[node].drains = kind == w.NODE_UP, kind == w.NODE_DOWN and drains
 
     def hold_still(self) -> None:
         """What must hold when an instant is over."""
         for index, node in enumerate(self.nodes):
-            _must(node.up or node.used == 0, f"node {index} is not up, but jobs run on it")
+            _must(node.up or node.drains or node.used == 0, f"node {index} is not up, but jobs run on it")
 
 
 def check(events: I64, trace: Trace, cluster: Cluster, *, tenants: int = 1, over: bool = True) -> None:

@@ -1,0 +1,93 @@
+"""Whether to use the advice at all, and why: the first thing that is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shunter.report.tables import duration, share
+
+TRUST, CAUTION, NO = "trust", "caution", "don't use"
+LEVELS = (TRUST, CAUTION, NO)
+
+# Set before any history was tried: 0.5 is where a rank correlation is usually called strong, 0.3 where it is weak.
+RANK, LEAST_RANK = 0.5, 0.3
+RATIO, MOST_RATIO = 2.0, 5.0  # of simulated to recorded mean waits, either way
+OVER, MOST_OVER = 0.01, 0.05  # of the time, with more GPUs in use than there are
+FEW = 0.01  # of the jobs: if fewer wait over a minute, there is nothing to rank
+FEWEST = 100  # jobs
+A_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far the advice can be used, with the reasons, the worst first."""
+
+    use: str  # one of LEVELS
+    why: tuple[str, ...]
+
+
+def verdict(found: Mapping[str, Any], more: Iterable[tuple[str, str]] = ()) -> Verdict:
+    """The verdict on a replay; ``more`` are reasons that come from elsewhere, each with its level."""
+    if not found["jobs"]:
+        return Verdict(NO, ("the history has no recorded waits, so the replay can't be checked",))
+    reasons = [*_crowded(found), *more]
+    for part in (found, *found["parts"]):
+        reasons += _rank(part) + _ratio(part)
+    level = max((LEVELS.index(level) for level, _ in reasons), default=0)
+    why = tuple(dict.fromkeys(text for one, text in reasons if LEVELS.index(one) == level and level))
+    return Verdict(LEVELS[level], why or (_agrees(found),))
+
+
+def _agrees(found: Mapping[str, Any]) -> str:
+    times = [duration(found[key]["mean"]) for key in ("simulated_wait_s", "recorded_wait_s")]
+    return (
+        f"the replay ranks waits as recorded (rank correlation {found['rank_of_waits']:.2f}), and the mean wait is"
+        f" {times[0]} where {times[1]} was recorded"
+    )
+
+
+def _where(part: Mapping[str, Any]) -> str:
+    return f" on {part['name']}" if part.get("name") else ""
+
+
+def _crowded(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    over = found["record"]["over_capacity"]
+    if over < OVER:
+        return []
+    why = f"the record has more GPUs in use than the cluster has, for {share(over)} of the time"
+    return [(NO if over > MOST_OVER else CAUTION, why)]
+
+
+def _rank(part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the ranks of waits say."""
+    rank, where = part["rank_of_waits"], _where(part)
+    if part["jobs"] < FEWEST:
+        return [(CAUTION, f"there are only {part['jobs']:,} jobs to judge by{where}")]
+    if part["recorded_waiting"] < FEW and part["simulated_waiting"] < FEW:
+        return [(CAUTION, f"hardly any job waits{where}, so there is nothing to judge by and little to gain")]
+    if rank is None or rank < LEAST_RANK:
+        shown = "not at all" if rank is None else f"{rank:.2f}"
+        chance = "no better than chance" if rank is None or rank < 0.1 else "little better than chance"
+        return [(NO, f"the replay ranks waits {chance}{where} ({shown})")]
+    if rank < RANK:
+        return [(CAUTION, f"the replay ranks waits only roughly as recorded{where} ({rank:.2f})")]
+    low = part["rank_interval"]["low"]
+    if low is not None and low < LEAST_RANK:
+        return [(CAUTION, f"the rank correlation of waits{where}, {rank:.2f}, may by chance be as low as {low:.2f}")]
+    return []
+
+
+def _ratio(part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the means say; a minute more or less does not matter."""
+    simulated, recorded = (part[key]["mean"] for key in ("simulated_wait_s", "recorded_wait_s"))
+    ratio = (simulated + A_MINUTE_S) / (recorded + A_MINUTE_S)
+    times = max(ratio, 1 / ratio)
+    if times < RATIO:
+        return []
+    plain = simulated / recorded if ratio > 1 and recorded > 0 else recorded / max(simulated, 1e-9)
+    how = f"{plain:.0f} times" if 9.5 < plain < 1e5 else f"{plain:.1f} times" if plain <= 9.5 else "far above"
+    pair = ("simulated waits are", "the recorded ones") if ratio > 1 else ("recorded waits are", "the simulated ones")
+    text = f"{pair[0]} {how} {pair[1]}{_where(part)} ({duration(simulated)} simulated, {duration(recorded)} recorded)"
+    return [(NO if times > MOST_RATIO else CAUTION, text)]
