@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -90,13 +91,12 @@ class AuditLog:
             raise SlurmError(
                 f"{path}: the audit log can't be written: {error.strerror}; choose another place"
             ) from None
-        self._book = Journal(journal)
+        self._journal = journal
         self._told = time.time()  # events until then
 
     def close(self) -> None:
         """Add the last events."""
         self._add_events()
-        self._book.close()
         self._file.close()
 
     def seen(self, outcome: Outcome) -> None:
@@ -115,9 +115,12 @@ class AuditLog:
             self._write(entry, round=current.number, user=user, partition=partition)
 
     def _add_events(self) -> None:
-        for at, kind, text in self._book.events(after=self._told):
-            self._write(Entry(at, "", kind, "", "", "", text))
-            self._told = at
+        if not self._journal.is_file():
+            return  # who only watches has none
+        with closing(Journal.reading(self._journal)) as book:
+            for at, kind, text in book.events(after=self._told):
+                self._write(Entry(at, "", kind, "", "", "", text))
+                self._told = at
 
     def _write(self, entry: Entry, **more: Any) -> None:
         line: Mapping[str, Any] = asdict(entry) | {"at": moment(entry.at)} | more

@@ -227,7 +227,8 @@ class Controller:
         ended = ""
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(number, orders):
-                ended = ended or self.journal.objection()
+                self.journal.confirm()
+                ended = ended or self.journal.handed_back()
                 if ended:
                     self.journal.settle(act, ABANDONED, ended)
                     outcome.failed.append((act.order, ended))

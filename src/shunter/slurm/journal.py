@@ -6,8 +6,6 @@ it turns out to be done, or it is *abandoned*; it is never simply done again.
 
 from __future__ import annotations
 
-import secrets
-import socket
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -33,9 +31,8 @@ create index if not exists acts_by_handle on acts (handle, lever);
 create table if not exists hands_off (handle text primary key, at real not null, why text not null);
 create table if not exists life (only integer primary key check (only = 1), pid integer, at real, interval real);
 create table if not exists events (id integer primary key, at real not null, kind text not null, text text not null);
-create table if not exists identity (
-    only integer primary key check (only = 1), id text not null, host text not null, at real not null
-);
+create table if not exists identity (only integer primary key check (only = 1), id text not null);
+insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 MEMORY = Path(":memory:")
 
@@ -69,7 +66,7 @@ class Journal:
         try:
             old, reads = self._version() != VERSION, self._file.execute("pragma query_only").fetchone()[0]
             if old and not reads:  # else one that a hung controller has locked could not be opened
-                self._make()
+                self._file.executescript(f"begin immediate; {SCHEMA} pragma user_version = {VERSION}; commit;")
             self.id = self._identity() if not (old and reads) else ""
         except sqlite3.Error as error:
             self.close()
@@ -95,11 +92,6 @@ class Journal:
             )
         return found
 
-    def _make(self) -> None:
-        self._file.executescript(f"{SCHEMA} pragma user_version = {VERSION};")
-        made = (secrets.token_hex(4), socket.gethostname(), time.time())
-        self._file.execute("insert or ignore into identity values (1, ?, ?, ?)", made)
-
     def _identity(self) -> str:
         found = self._file.execute("select id from identity").fetchone()
         if found is None:
@@ -120,16 +112,13 @@ class Journal:
         """Whether its name still means the file that was opened."""
         return which(self.path) == self._which
 
-    def still_there(self) -> bool:
-        """Whether it does, and the same journal is in it."""
-        return self.in_place() and self._rows("select id from identity") == [(self.id,)]
+    def confirm(self) -> None:
+        """Refuse to go on with a file that is no longer the one that was opened, or has another journal in it."""
+        if self._rows("select id from identity") != [(self.id,)]:
+            raise self._replaced()
 
-    def objection(self) -> str:
-        """Why nothing may be changed from now on; "": go on."""
-        return self.handed_back() if self.still_there() else self._replaced()
-
-    def _replaced(self) -> str:
-        return (
+    def _replaced(self) -> ReplacedError:
+        return ReplacedError(
             f"{self.path}: the journal was removed or replaced while it was in use, so nothing is changed any more; put"
             " it back, or give the jobs back with 'shunter slurm release --from-marks' and start again"
         )
@@ -138,12 +127,11 @@ class Journal:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
             self._file.execute("begin immediate")
-            if not self.still_there():
-                raise ReplacedError(self._replaced())
+            self.confirm()
             yield self._file
             self._file.execute("commit")
         except sqlite3.OperationalError as error:
-            raise JournalError(f"{self.path}: the journal can't be written: {error}; is the disk full?") from error
+            raise JournalError(f"{self.path}: the journal can't be written: {error}") from error
         except sqlite3.Error as error:
             raise damaged(self.path, error) from error
         finally:
@@ -152,6 +140,8 @@ class Journal:
                     self._file.execute("rollback")
 
     def _rows(self, question: str, values: Iterable[object] = ()) -> list[Any]:
+        if not self.in_place():  # SQLite would mix the two
+            raise self._replaced()
         try:
             return self._file.execute(question, tuple(values)).fetchall()
         except sqlite3.OperationalError as error:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, Act, Journal
+from shunter.slurm.journal_file import JournalError
 from shunter.slurm.levers import Order, pull
 from shunter.slurm.snapshot import Job, Snapshot
 
@@ -42,9 +43,7 @@ def release(
             if levers is None or act.order.lever in levers:
                 found.undo(act)
     finally:  # also if Slurm stops answering halfway
-        for act, state, note in found.settled:
-            journal.settle(act, state, note)
-        journal.tell("release", f"{found.undone} undone" + "".join(f"; {problem}" for problem in found.problems))
+        found.note()
     return found.undone, found.problems
 
 
@@ -60,6 +59,15 @@ class _Undoing:
         self.settled: list[tuple[Act, str, str]] = []
         self.undone = 0
         self.problems: list[str] = []
+
+    def note(self) -> None:
+        """Write down what was done."""
+        try:
+            for act, state, note in self.settled:
+                self.journal.settle(act, state, note)
+            self.journal.tell("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
+        except JournalError as error:
+            self.problems.append(f"{self.undone} changes are undone, but this is not noted: {error}; run this again")
 
     def undo(self, act: Act) -> None:
         """Undo one, if it still matters."""

@@ -81,7 +81,7 @@ class Watchdog:
         if life is None:
             return "", False
         pid, at, interval_s = life
-        if not self._book.still_there():
+        if not self._book.in_place():
             return "its journal was removed or replaced", True
         last = self._book.last_event("begin", "end")
         if last is not None and last[1] == "end" and last[0] >= at:
