@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self, TypeAlias
 
@@ -83,15 +84,18 @@ class RunTimes:
     @classmethod
     def of(cls, ended: Iterable[Ended], source: str) -> RunTimes:
         """Run times of a history, the last to end last."""
-        jobs = list(ended)
-        if not jobs:
-            return cls(f"{cls().source.partition(',')[0]}, since {source} has no ended jobs")
-        return cls(f"run times as of {len(jobs):,} jobs in {source}, and AAIC's where these are few", _samples(jobs))
+        seen = Seen()
+        for job in ended:
+            seen.add(job)
+        return seen.run_times(source)
 
     def beside(self, jobs: Iterable[Job]) -> Self:
         """The same, given that such jobs run by now and have not ended: without them, long jobs would seem rare."""
         running = [Ended(job.user, job.name, job.ran, job.limit) for job in jobs if job.runs and self.groups]
-        return replace(self, running=_samples(running, len(running)), curves={})
+        seen = Seen(len(running))
+        for job in running:
+            seen.add(job)
+        return replace(self, running=seen.samples(), curves={})
 
     def draws(self, jobs: Sequence[Job], samples: int, seed: int) -> I64:
         """Total run times (ms, one row for each job) in so many samples.
@@ -149,16 +153,38 @@ def _groups(user: str, name: str, limit: float) -> tuple[Group, ...]:
     return (("kind", user, name, f"{limit:.0f}"), *named, ("user", user), ("all",))
 
 
-def _samples(jobs: Iterable[Ended], last: int = LAST) -> dict[Group, Sample]:
-    """The last so many jobs of each group."""
-    members: dict[Group, list[Ended]] = {}
-    for job in jobs:
+class Seen:
+    """Ended jobs of a history that goes on: the last ones of each group."""
+
+    def __init__(self, last: int = LAST) -> None:
+        self.count = 0
+        self._last = last
+        self._members: dict[Group, deque[Ended]] = {}
+        self._samples: dict[Group, Sample] = {}
+        self._changed: set[Group] = set()
+
+    def add(self, job: Ended) -> None:
+        """A job has ended, after all others."""
+        self.count += 1
         for group in _groups(job.user, job.name, job.limit):
-            members.setdefault(group, []).append(job)
-    return {group: _sample(found[-last:]) for group, found in members.items()}
+            self._members.setdefault(group, deque(maxlen=self._last)).append(job)
+            self._changed.add(group)
+
+    def samples(self) -> dict[Group, Sample]:
+        """What the jobs of each group took, as of now."""
+        self._samples |= {group: _sample(self._members[group]) for group in self._changed}
+        self._changed.clear()
+        return dict(self._samples)
+
+    def run_times(self, source: str) -> RunTimes:
+        """How long jobs run, as of now; ``source`` names the history."""
+        if not self.count:
+            return RunTimes(f"{RunTimes().source.partition(',')[0]}, since {source} has no ended jobs")
+        words = f"run times as of {self.count:,} jobs in {source}, and AAIC's where these are few"
+        return RunTimes(words, self.samples())
 
 
-def _sample(jobs: Sequence[Ended]) -> Sample:
+def _sample(jobs: Collection[Ended]) -> Sample:
     ratios = [min(job.ran / job.limit, 1.0) for job in jobs if job.limit > 0]
     return Sample(np.array([job.ran for job in jobs], np.float64), np.array(ratios, np.float64))
 
@@ -184,11 +210,19 @@ def survival(ended: F64, running: F64, broader: Curve) -> Curve:
 
 def of_trace(trace: Trace) -> RunTimes:
     """Samples of a history that was kept as a trace."""
-    users, names = (*trace.users, ""), (*trace.job_names, "")
     order = np.argsort(trace.submit + np.maximum(trace.recorded_wait, 0) + trace.duration, kind="stable")
-    columns = (trace.user, trace.job_name, trace.duration, trace.limit)
-    rows = zip(*(column[order].tolist() for column in columns), strict=True)
-    return RunTimes.of((Ended(users[user], names[name], ran, limit) for user, name, ran, limit in rows), trace.name)
+    return RunTimes.of((ended(trace, row) for row in order.tolist()), trace.name)
+
+
+def ended(trace: Trace, row: int) -> Ended:
+    """A job of a history."""
+    user, name = trace.user[row], trace.job_name[row]
+    return Ended(
+        trace.users[user] if user >= 0 else "",
+        trace.job_names[name] if name >= 0 else "",
+        float(trace.duration[row]),
+        float(trace.limit[row]),
+    )
 
 
 def of_accounting(client: Client) -> RunTimes:
