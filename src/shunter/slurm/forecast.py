@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from shunter.slurm.site import Site
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.waiting import Kind, meaning, parents
 from shunter.world import F64, I64
+
+if TYPE_CHECKING:
+    from shunter.slurm.waits import Waits
 
 SAMPLES = 100
 HOUR_MS = 3_600_000
@@ -54,6 +58,7 @@ class Forecast:
     now: int  # ms since 1970
     starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
     assumptions: tuple[str, ...] = ()
+    method: str = "roll-forward"
 
     def at(self, level: float) -> int | None:
         """By when it has started in so large a share of the samples; None: not in a year."""
@@ -74,9 +79,15 @@ class Outlook:
     run_times: RunTimes = field(default_factory=RunTimes)
     samples: int = SAMPLES
     seed: int = 0
+    waits: Waits | None = None  # what past waits say; None: there is no history of them
 
     def of(self, *asked: Job) -> list[Forecast]:
         """Forecasts for waiting jobs, also ones that are not in the snapshot."""
+        found = self.rolled(*asked)
+        return self.waits.corrected(self, found) if self.waits is not None else found
+
+    def rolled(self, *asked: Job) -> list[Forecast]:
+        """Forecasts by the simulator alone."""
         for job in asked:
             check(job, self.machines)
         replica = self.replica(*asked)
@@ -165,10 +176,10 @@ class Outlook:
         tiers = {partition.name: partition.tier for partition in self.site.partitions}
         return max((tiers.get(name, 1) for name in job.partition.split(",")), default=1)
 
-    def queue(self, job: Job) -> list[Job]:
-        """The jobs that wait for their turn, in line, with this one among them."""
+    def queue(self, *jobs: Job) -> list[Job]:
+        """The jobs that wait for their turn, in line, with these among them."""
         waiting = [each for each in self.snapshot.jobs if each.state == "PENDING" and meaning(each).kind is Kind.TURN]
-        return self.order({each.id: each for each in [*waiting, job]}.values())
+        return self.order({each.id: each for each in [*waiting, *jobs]}.values())
 
     def place(self, job: Job) -> tuple[int, int]:
         """A job's place in line, from 1, and how long the line is."""

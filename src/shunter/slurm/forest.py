@@ -61,7 +61,8 @@ def quantiles(values: F64, weights: F64, levels: F64) -> F64:
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weights[order])
     places = np.searchsorted(share, levels * share[-1], side="left")
-    return values[order[np.minimum(places, len(values) - 1)]]
+    found: F64 = values[order[np.minimum(places, len(values) - 1)]]
+    return found
 
 
 def _filled(rows: F64) -> F64:
@@ -117,4 +118,5 @@ class _Growing:
         if not np.isfinite(gain[best]):
             return None
         self.nodes[node][FEATURE], self.threshold[node] = int(features[best]), float(at[best])
-        return above[:, best]
+        upper_side: NDArray[np.bool_] = above[:, best]
+        return upper_side

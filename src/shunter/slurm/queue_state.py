@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.snapshot import Job, Snapshot
@@ -84,10 +85,6 @@ class QueueState:
     def _usual(self, job: Job) -> float:
         return float(self._known.draw(job, HALF)[0])
 
-    @cached_property
-    def _by_end(self) -> tuple[F64, F64]:
-        return np.argsort(self._left), np.argsort(self._limits_left)
-
     def row(self, job: Job) -> list[float]:
         """The features of a job, in the order of ``NAMES``."""
         ahead = np.arange(len(self._place)) < self._place.get(job.id, len(self._place))
@@ -98,7 +95,7 @@ class QueueState:
         own = [log_seconds(self.now - job.submit), float(np.log2(max(job.gpus, 1))), log_seconds(job.limit)]
         return [*own, log_seconds(self._usual(job)), self._free, self._most, self._total - self._free]
 
-    def _before(self, job: Job, ahead: np.ndarray, user: int) -> list[float]:
+    def _before(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """What must be done before the job can start."""
         waiting, running = self._waiting, self._running
         gpus = waiting["gpus"]
@@ -108,15 +105,16 @@ class QueueState:
         in_use = float((running["gpus"] * self._left).sum())
         left, user_gpus = self._left[own], running["gpus"][own]
         return [
-            float(ahead.sum()), ahead_gpus, log_seconds(work), log_seconds(float((gpus * waiting["limit"])[ahead].sum())),
-            float(len(gpus)), float(mine.sum()), float(gpus[mine].sum()), float(own.sum()), float(user_gpus.sum()), short,
+            float(ahead.sum()), ahead_gpus, log_seconds(work), _log((gpus * waiting["limit"])[ahead].sum()),
+            float(len(gpus)), float(mine.sum()), float(gpus[mine].sum()), float(own.sum()), float(user_gpus.sum()),
+            short,
             freed(self._left, running["gpus"], short), freed(self._limits_left, running["gpus"], short),
             log_seconds((in_use + work) / max(self._total, 1)),
             freed(left, user_gpus, float(gpus[mine].sum()) + job.gpus),
-            log_seconds(float(left.min())) if own.any() else np.nan,
+            _log(left.min()) if own.any() else np.nan,
         ]  # fmt: skip
 
-    def _waits(self, job: Job, ahead: np.ndarray, user: int) -> list[float]:
+    def _waits(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """How long jobs waited that run now, and have waited that wait."""
         running = self._running
         waits, since = running["start"] - running["submit"], self.now - running["start"]
@@ -140,7 +138,7 @@ class QueueState:
         return [(self.now - days * 86_400_000) / 3_600_000, float((days + 3) % 7)]  # 1970 began on a Thursday
 
 
-def _log(ms: np.floating) -> float:
+def _log(ms: np.floating[Any]) -> float:
     return log_seconds(float(ms))
 
 

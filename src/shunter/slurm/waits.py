@@ -1,0 +1,231 @@
+"""What past waits say about a forecast: how far forecasts at past moments were off, for jobs in a like position.
+
+A history is stopped at past moments.  Jobs that waited are forecast from what was known then, and their recorded
+starts show how far each forecast was off.  A forest finds the past forecasts that are most like a present one.  Their
+errors, added to the present roll-forward, make up most of the answer, and their waits themselves the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from shunter.errors import SlurmError
+from shunter.model import Trace
+from shunter.predictors import storing
+from shunter.slurm.forecast import FARTHEST_MS, Forecast, Outlook, check
+from shunter.slurm.forest import Forest, quantiles
+from shunter.slurm.moments import Moments, started
+from shunter.slurm.nodes import Node
+from shunter.slurm.queue_state import NAMES, QueueState
+from shunter.slurm.site import Site
+from shunter.slurm.snapshot import Job
+from shunter.slurm.waiting import Kind, meaning
+from shunter.world import F64, I64
+
+LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
+MIDDLE = 2  # in LEVELS
+FEATURES = (*NAMES, *(f"rolled_{level:g}" for level in LEVELS), "rolled_mean")
+MOMENTS = 200  # at submissions, and as many at regular times at which jobs wait
+EACH = 8  # jobs of a regular moment
+DAYS_MS = 90 * 86_400_000  # of history
+GRID_MS = 600_000  # between regular times
+SAMPLES = 30  # of a roll-forward at a past moment
+FEWEST = 100  # questions without which nothing is learned
+# Chosen on AAIC's jobs to October, see docs/reference/slurm-asking.md:
+TREES, SMALLEST, TRIED = 40, 10, 12  # of the forest
+PLAIN = 0.25  # the weight of past waits themselves; the rest has the errors of past roll-forwards
+
+Progress = Callable[[int, int], None]
+
+
+class Ask(NamedTuple):
+    """A past moment at which waiting jobs are forecast."""
+
+    now: int  # ms
+    row: int = -1  # the job that is submitted then; -1: some of those that wait
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Forecasts at past moments, and what happened: the lessons that are stored."""
+
+    rows: F64  # (questions, FEATURES)
+    moment: I64  # (questions,) ms
+    job: I64  # (questions,) row in the history
+    start: I64  # (questions,) ms, as recorded
+    features: tuple[str, ...] = FEATURES
+
+    @property
+    def rolled(self) -> F64:
+        """P50 of the roll-forwards, log s."""
+        return self.rows[:, len(NAMES) + MIDDLE]
+
+    def waited(self, until: int) -> F64:
+        """Log s from question to start as known at an instant; of a job that still waits, the least it can be."""
+        known, by_now = (np.log1p(np.maximum(time - self.moment, 0) / 1000) for time in (self.start, until))
+        return np.where(self.start <= until, known, np.maximum(by_now, self.rolled))
+
+    def where(self, chosen: Any) -> Questions:
+        """Some of them."""
+        return Questions(self.rows[chosen], self.moment[chosen], self.job[chosen], self.start[chosen])
+
+    def check(self) -> None:
+        """Refuse what can't be learned from; called when they are read from a file."""
+        shapes = {each.shape for each in (self.moment, self.job, self.start)}
+        if shapes != {(len(self.rows),)} or self.rows.shape[1:] != (len(FEATURES),) or np.isinf(self.rows).any():
+            raise ValueError("its numbers are not complete")
+
+
+storing.KINDS["waits"] = Questions  # stored in the same checked format as fitted models
+
+
+@dataclass(frozen=True, eq=False)
+class Waits:
+    """What past questions say about a present one."""
+
+    forest: Forest  # its targets are the errors of the roll-forwards, in logs
+    waited: F64  # (questions,) log s
+
+    @classmethod
+    def learned(cls, questions: Questions, until: int) -> Waits | None:
+        """From questions before an instant, and what was known of their answers by then; None if they are few."""
+        past = questions.where(questions.moment < until)
+        if len(past.rows) < FEWEST:
+            return None
+        waited = past.waited(until)
+        forest = Forest.grown(past.rows, waited - past.rolled, trees=TREES, smallest=SMALLEST, tried=TRIED)
+        return cls(forest, waited)
+
+    @property
+    def method(self) -> str:
+        """What gave the numbers, in words."""
+        return f"simulation, corrected by how far it was off at {len(self.waited):,} past waits of this site"
+
+    def seconds(self, rows: F64, levels: F64) -> F64:
+        """By when jobs start with such chances: whole seconds from now, a row for each job."""
+        rolled = rows[:, len(NAMES) + MIDDLE]
+        found = [self._logs(*each, levels) for each in zip(self.forest.weights(rows), rolled, strict=True)]
+        logs = np.array(found).reshape(len(rows), len(levels))
+        return np.ceil(np.expm1(np.maximum(logs, 0.0)) - 1e-6)  # a log and back is no whole second
+
+    def _logs(self, weights: F64, rolled: float, levels: F64) -> F64:
+        like = np.flatnonzero(weights)
+        values = np.concatenate((self.forest.targets[like] + rolled, self.waited[like]))
+        return quantiles(values, np.concatenate(((1 - PLAIN) * weights[like], PLAIN * weights[like])), levels)
+
+    def corrected(self, outlook: Outlook, forecasts: Sequence[Forecast]) -> list[Forecast]:
+        """Roll-forwards, corrected where a job waits for its turn."""
+        levels = np.arange(1, outlook.samples + 1) / outlook.samples
+        seconds = self.seconds(described(outlook, forecasts), levels)
+        return [
+            self._corrected(each, starts) if meaning(each.job).kind is Kind.TURN and each.at(0.5) else each
+            for each, starts in zip(forecasts, seconds, strict=True)
+        ]
+
+    def _corrected(self, forecast: Forecast, seconds: F64) -> Forecast:
+        first = max(forecast.job.eligible, forecast.now)
+        starts = np.maximum(forecast.now + np.minimum(1000 * seconds, FARTHEST_MS).astype(np.int64), first)
+        return replace(forecast, starts=tuple(starts.tolist()), method=self.method)
+
+
+def described(outlook: Outlook, forecasts: Sequence[Forecast]) -> F64:
+    """Jobs with the queue around them and their roll-forwards, as rows of ``FEATURES``."""
+    state = QueueState(outlook.snapshot, outlook.run_times, outlook.queue(*(each.job for each in forecasts)))
+    rows = [[*state.row(each.job), *_rolled(each)] for each in forecasts]
+    return np.array(rows, np.float64).reshape(len(forecasts), len(FEATURES))
+
+
+def _rolled(forecast: Forecast) -> list[float]:
+    """Log seconds until the start at the levels, and their mean over all samples."""
+    waits = np.log1p((np.minimum(forecast.starts, forecast.now + FARTHEST_MS) - forecast.now) / 1000)
+    places = np.ceil(LEVELS * len(waits)).astype(np.int64) - 1
+    return [*waits[places].tolist(), float(waits.mean())]
+
+
+# ------------------------------------------------------------------------------------------- from a history
+
+
+def of_history(trace: Trace, nodes: Sequence[Node], site: Site, progress: Progress | None = None) -> Waits | None:
+    """What a history's waits say, or None if it has too few; the questions are kept in the cache of models."""
+    if not (trace.recorded_wait >= 0).any():
+        return None
+    until = int(started(trace).max())
+    when = moments(trace, max(until - DAYS_MS, int(trace.submit[0])), until, MOMENTS)
+
+    def put() -> Any:
+        return questions(trace, nodes, when, site, progress)
+
+    plain = [replace(node, state="", used=(), cpus_used=0, mem_used=0) for node in nodes]
+    found = storing.cached(("waits", _code(), trace.digest, plain, site.model_dump(mode="json")), put)
+    return Waits.learned(cast(Questions, found), until)
+
+
+def _code() -> str:
+    """A hash of what puts questions: other code may get other answers."""
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
+    """Moments between two instants: so many submissions, and as many regular times at which jobs wait."""
+    starts, grid = np.sort(started(trace)), np.arange(first, last, GRID_MS)
+    busy = np.searchsorted(trace.submit, grid, side="right") > np.searchsorted(starts, grid, side="right")
+    rows = np.flatnonzero((trace.submit >= first) & (trace.submit < last) & (trace.recorded_wait >= 0))
+    regular = [Ask(int(now)) for now in _spread(grid[busy], count)]
+    return sorted([*regular, *(Ask(int(trace.submit[row]), int(row)) for row in _spread(rows, count))])
+
+
+def _spread(values: I64, count: int) -> I64:
+    """At most so many of the values, evenly spread."""
+    places = np.linspace(0, len(values) - 1, min(count, len(values)))
+    return values[places.astype(np.int64)]
+
+
+def questions(
+    trace: Trace, nodes: Sequence[Node], when: Sequence[Ask], site: Site, progress: Progress | None = None
+) -> Questions:
+    """Roll-forwards at past moments, beside the recorded starts."""
+    rows, asked = [np.zeros((0, len(FEATURES)))], []
+    for at, (outlook, jobs) in enumerate(past(trace, nodes, when, site)):
+        rows.append(described(outlook, outlook.rolled(*jobs)) if jobs else rows[0])
+        asked += [(outlook.snapshot.now, int(job.id)) for job in jobs]
+        if progress is not None:
+            progress(at + 1, len(when))
+    now, job = np.array(asked, np.int64).reshape(-1, 2).T
+    return Questions(np.concatenate(rows), now, job, started(trace)[job])
+
+
+def past(
+    trace: Trace, nodes: Sequence[Node], when: Sequence[Ask], site: Site, samples: int = SAMPLES
+) -> Iterator[tuple[Outlook, list[Job]]]:
+    """What was known at past moments, and the jobs to forecast then."""
+    walk = Moments(trace, nodes)
+    for ask in when:
+        moment = walk.at(ask.now)
+        outlook = Outlook(moment.snapshot, site, moment.run_times, samples)
+        yield outlook, _chosen(outlook, moment.waiting, ask)
+
+
+def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
+    """The jobs to forecast at a moment."""
+    if ask.row >= 0:
+        some = [job for job in waiting if int(job.id) == ask.row]
+    else:
+        some = list(waiting[:: max(-(-len(waiting) // EACH), 1)])
+    return [job for job in some if _possible(outlook, job)]
+
+
+def _possible(outlook: Outlook, job: Job) -> bool:
+    try:
+        check(job, outlook.machines)
+    except SlurmError:
+        return False
+    return True
