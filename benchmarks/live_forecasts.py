@@ -6,13 +6,10 @@ what happened is compared afterwards.  A forecast at an instant knows only jobs 
 
 from __future__ import annotations
 
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -45,11 +42,12 @@ def kinds(seed: int) -> list[Kind]:
     """What each user submits; limits are some times what is usual, as on most sites."""
     draw = rng(seed, "kinds of jobs")
     usual = draw.uniform(np.log(4), np.log(40), (len(USERS), KINDS))
+    gpus, minutes = draw.choice((1, 1, 2, 4), usual.shape), draw.choice((1, 2, 5, 10), usual.shape)
     return [
-        Kind(user, f"kind{at}", int(draw.choice((1, 1, 2, 4))), float(np.exp(usual[number, at])), int(draw.choice((1, 2, 5, 10))))
-        for number, user in enumerate(USERS)
+        Kind(user, f"kind{at}", int(gpus[row, at]), float(np.exp(usual[row, at])), int(minutes[row, at]))
+        for row, user in enumerate(USERS)
         for at in range(KINDS)
-    ]  # fmt: skip
+    ]
 
 
 def submit(lab: Lab, seconds: float, seed: int) -> int:
@@ -61,8 +59,8 @@ def submit(lab: Lab, seconds: float, seed: int) -> int:
         time.sleep(max(due - (time.monotonic() - begun), 0))
         kind = known[int(draw.integers(len(known)))]
         ran = min(kind.usual_s * float(np.exp(draw.normal(0, 0.4))), 60.0 * kind.limit_min)
-        lab.submit(f"--gpus={kind.gpus}", "--nodes=1", f"--time={kind.limit_min}", "--mem=50", f"--job-name={kind.name}",
-                   script=f"sleep {ran:.1f}", user=kind.user)  # fmt: skip
+        options = f"--gpus={kind.gpus} --nodes=1 --time={kind.limit_min} --mem=50 --job-name={kind.name}"
+        lab.submit(*options.split(), script=f"sleep {ran:.1f}", user=kind.user)
         due += float(draw.exponential(gap))
         count += 1
     return count
@@ -70,7 +68,7 @@ def submit(lab: Lab, seconds: float, seed: int) -> int:
 
 def record(lab: Lab, seconds: float, seed: int = 0) -> list[Snapshot]:
     """The queue every few seconds, until all jobs have started."""
-    watcher, found = Watcher(Client(lab.conf)), []
+    watcher, found = Watcher(Client(lab.conf)), list[Snapshot]()
     stream = threading.Thread(target=submit, args=(lab, seconds, seed))
     stream.start()
     while stream.is_alive() or any(job.state == "PENDING" for job in found[-1].jobs):

@@ -24,12 +24,12 @@ from shunter.slurm.nodes import Node
 from shunter.slurm.run_times import Curve, Ended, RunTimes
 from shunter.slurm.site import PartitionForm, SchedulerForm, Site
 from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.waits import moments
 from shunter.testing.live import habitual, snapshot_of
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks.forecasting import Told as ToldTo
-from benchmarks.forecasting import check
+from benchmarks.forecasting import ask, plain_nodes, simulated
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -84,12 +84,14 @@ def test_it_is_repeatable_and_the_seed_matters():
 
 
 def test_calibration_on_a_known_future():
-    found = check(habitual(6000, 64, 0.9), clusters.load("8x8"), 30, ToldTo(), samples=30, most=8)
+    trace = simulated(habitual(6000, 64, 0.9), clusters.load("8x8"))
+    first, last = int(trace.submit[1800]), int(trace.submit[-1])
+    found = ask(trace, plain_nodes(8), [each for each in moments(trace, first, last, 30) if each.row < 0])
     assert len(found.truth) > 100
-    by50, by90 = found.shares()
+    by50, by90 = (np.mean(found.truth <= found.rolled[:, at]) for at in range(2))
     assert 0.3 < by50 < 0.7
     assert 0.7 < by90 < 0.98
-    assert np.median(np.abs(found.p50 - found.truth)) < 0.6 * np.median(found.truth)
+    assert np.median(np.abs(found.rolled[:, 0] - found.truth)) < 0.6 * np.median(found.truth)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, show
+from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, progress, show
 
 if TYPE_CHECKING:
     from shunter.slurm.forecast import Forecast, Outlook
@@ -16,7 +16,7 @@ WHEN_EXAMPLES = """Examples:
 
 shunter slurm when 4711
 
-shunter slurm when 4711 --history jobs.parquet   # run times as in your site's past
+shunter slurm when 4711 --history jobs.parquet   # uses run times and waits of your site's past
 
 shunter slurm when 4711 --snapshot now.json --json
 """
@@ -50,7 +50,8 @@ SiteOption: TypeAlias = Annotated[
     Path | None, typer.Option("--site", metavar="FILE", help="Slurm's rules, as 'shunter slurm import' writes them.")
 ]
 HistoryOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--history", metavar="TRACE", help="Ended jobs whose run times are drawn from.")
+    Path | None,
+    typer.Option("--history", metavar="TRACE", help="Past jobs: run times are drawn from them, waits are learned."),
 ]
 SamplesOption: TypeAlias = Annotated[
     int, typer.Option("--samples", min=10, max=10_000, metavar="N", help="How often the future is drawn.")
@@ -92,7 +93,8 @@ def when(
     """When a waiting job may start: the cluster is let go on in the simulator with drawn run times."""
     from shunter.slurm import asking
 
-    outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
+    with progress("learning from past waits") as told:
+        outlook = asking.Sources(snapshot, site, history).outlook(samples, seed, told)
     (found,) = outlook.of(asking.pending(outlook.snapshot, job))
     _answer(outlook, found, json)
 
@@ -119,7 +121,8 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
 
     from shunter.slurm import asking
 
-    outlook = asking.Sources(snapshot, site, history).outlook(samples, seed)
+    with progress("learning from past waits") as told:
+        outlook = asking.Sources(snapshot, site, history).outlook(samples, seed, told)
     job, filled = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority).job(outlook)
     (found,) = outlook.of(job)
     found = replace(found, assumptions=(*found.assumptions, *filled))

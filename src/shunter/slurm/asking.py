@@ -8,13 +8,14 @@ from pathlib import Path
 
 from shunter.errors import SlurmError, did_you_mean
 from shunter.report.explain import moment
-from shunter.slurm import run_times, shows, site
+from shunter.slurm import run_times, shows, site, waits
 from shunter.slurm.client import Client
 from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import PartitionForm, Site
 from shunter.slurm.snapshot import Job, Snapshot, user_name
 from shunter.slurm.tres import memory_mib
+from shunter.slurm.waits import Progress
 from shunter.slurm.watcher import Watcher
 
 NEW = "new"  # what a job is called that is not submitted yet
@@ -29,18 +30,21 @@ class Sources:
     site: Path | None = None  # site.toml
     history: Path | None = None  # a trace
 
-    def outlook(self, samples: int = SAMPLES, seed: int = 0) -> Outlook:
-        """All that a forecast goes by."""
+    def outlook(self, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None) -> Outlook:
+        """All that a forecast goes by; ``progress`` follows the first use of a history, which takes a while."""
         client = Client() if self.snapshot is None else None
         present = Watcher(client, surroundings=True).snapshot() if client else Snapshot.load(self.snapshot or Path())
         rules = site.read(self.site) if self.site else live_site(client) if client else Site()
-        return Outlook(present, rules, self._run_times(client), samples, seed)
+        if self.history is None:
+            return Outlook(present, rules, self._accounted(client), samples, seed)
+        from shunter.scenes import read_trace
 
-    def _run_times(self, client: Client | None) -> RunTimes:
-        if self.history is not None:
-            from shunter.scenes import read_trace
+        past = read_trace(str(self.history), None, "skip")
+        known = waits.of_history(past, present.nodes, rules, progress)
+        return Outlook(present, rules, run_times.of_trace(past), samples, seed, known)
 
-            return run_times.of_trace(read_trace(str(self.history), None, "skip"))
+    @staticmethod
+    def _accounted(client: Client | None) -> RunTimes:
         try:
             return run_times.of_accounting(client) if client else RunTimes()
         except SlurmError:

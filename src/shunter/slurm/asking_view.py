@@ -57,6 +57,7 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
         Text(f"{named} ({described(job)}): place {place} of {length} in the queue."),
         rows,
         Text(f" within {chances}"),
+        Text(f" by {found.method}"),
         *assumed(found.assumptions),
     )
 
@@ -87,6 +88,7 @@ def when_record(outlook: Outlook, found: Forecast) -> dict[str, Any]:
         "slurm_estimate": job.start / 1000 if job.start > 0 else None,
         "chance_within_h": {str(hours): found.within(hours * 3_600_000) for hours in WITHIN_H},
         "samples": len(found.starts),
+        "method": found.method,
         "assumptions": list(found.assumptions),
     }
 

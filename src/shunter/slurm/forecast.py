@@ -58,7 +58,7 @@ class Forecast:
     now: int  # ms since 1970
     starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
     assumptions: tuple[str, ...] = ()
-    method: str = "roll-forward"
+    method: str = "simulation alone"  # what gave the numbers, in words
 
     def at(self, level: float) -> int | None:
         """By when it has started in so large a share of the samples; None: not in a year."""
