@@ -10,6 +10,7 @@ from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD
 from shunter.slurm.watcher import NODE_FIELDS
 
+TEXT = {"ReqNodeList": "ReqNodes", "admincomment": "admin_comment"}  # scontrol's name: squeue's
 PENDING = {"State": "PENDING", "Reason": "Priority"}
 NODE = ["main", "mixed", "gpu:a100:8", "gpu:a100:0(IDX:N/A)", "0/64/0/64", "1000000", "0", "(null)"]
 
@@ -53,23 +54,34 @@ class Pretend(Client):
             return f"Jobs submitted: {len(self.jobs)}"
         if program == "sprio":
             return ""
+        if arguments[1].startswith("--jobs="):
+            return arguments[1]  # it still waits
         mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
         nodes = [[name, *row] for name, row in self.nodes.items()] + self.more
         rows = nodes if program == "sinfo" else self._rows()
         assert all(len(row) == len(NODE_FIELDS if program == "sinfo" else JOB_FIELDS) for row in rows)
         return "".join((mark + FIELD).join(row) + mark + RECORD + "\n" for row in rows)
 
-    def _update(self, jobid: str, change: str) -> str:
-        handle, (name, _, value) = jobid.removeprefix("jobid="), change.partition("=")
-        self.updates.append((handle, name, value))
-        why = self.decline(handle, name) or ("" if handle in self.jobs else "Invalid job id specified")
-        if why:
-            raise DeclinedError(f"scontrol update: {why}")
-        if name == "nice":
-            self.jobs[handle].nice = int(value)
-        else:
-            self.jobs[handle].said["ReqNodes"] = value or "(null)"
+    def _update(self, jobid: str, *changes: str) -> str:
+        target = jobid.removeprefix("jobid=")
+        handle = self._named(target)
+        for name, _, value in (change.partition("=") for change in changes):
+            if name != "admincomment":
+                self.updates.append((handle, name, value))
+            why = self.decline(handle, name) or ("" if handle in self.jobs else "Invalid job id specified")
+            if why:
+                raise DeclinedError(f"scontrol update: {why}")
+            if name == "nice":
+                self.jobs[handle].nice = int(value)
+            else:
+                self.jobs[handle].said[TEXT[name]] = value or "(null)"
         return ""
+
+    def _named(self, target: str) -> str:
+        """The number of the record that scontrol would change."""
+        array, _, tasks = target.partition("_")
+        own = (number for number, job in self.jobs.items() if job.said.get("JobArrayID") == target)
+        return array if tasks.startswith("[") else next(own, target)
 
     def _rows(self) -> list[list[str]]:
         rows = []

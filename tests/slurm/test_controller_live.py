@@ -7,7 +7,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,10 @@ from shunter.slurm.controller import Bounds, Mode, Outcome
 from shunter.slurm.daemons import wait
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order, levers_from
+from shunter.slurm.levers import Order, levers_from, undoing
 from shunter.slurm.releasing import release
 from shunter.slurm.running import Settings, run
+from shunter.slurm.snapshot import Job
 from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -321,14 +322,14 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
 
 def test_orders_name_one_job_and_one_thing() -> None:
     assert Order("12", "nice", "-5", "0").commands() == (("scontrol", "update", "jobid=12", "nice=-5"),)
-    assert Order("12", "requeue", "", "0").undoing() == ()
-    assert not any("cancel" in word for lever in ("nice", "priority", "pin", "requeue", "shard")
-                   for commands in (Order("1", lever, "1", "0").commands(), Order("1", lever, "1", "0").undoing())
-                   for command in commands for word in command)  # fmt: skip
+    job = Job("12", "12", "PENDING", priority=5)
+    for lever, own in {"nice": "0", "priority": "59:0", "pin": "", "requeue": "0", "shard": "gres:shard:2"}.items():
+        doing, back = Order("12", lever, "1", own).commands(), undoing(job, {lever: own}) if lever != "requeue" else ()
+        assert not any("cancel" in word or "hold" in word for command in (*doing, *back) for word in command)
 
 
 def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
-    """Who has none watches, and is told once; an operator may; so the manual says."""
+    """Without rights it only watches; an operator may change jobs, and an administrator may mark them."""
     lab = lab_with_database
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     jobs = waiting(lab, 9, 3)
@@ -353,6 +354,14 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     assert sum(len(outcome.failed) for outcome in outcomes) == 1
     run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
     assert order_of(lab) == jobs[::-1]
+    assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
+    assert not any(job.admin_comment for job in Watcher(Client(lab.conf)).snapshot().jobs)
+    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=admin")
+    with closing(Journal(tmp_path / "daemon.db")) as book:
+        assert release(As("daemon"), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
+    assert order_of(lab) == jobs
+    run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
+    assert sum(bool(job.admin_comment) for job in Watcher(Client(lab.conf)).snapshot().jobs) == 1
 
 
 def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:

@@ -11,16 +11,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from shunter.slurm.backend import Levers, Round
 from shunter.slurm.client import DeclinedError, UnreachableError
-from shunter.slurm.hostlist import expand
-from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, Act, Journal
-from shunter.slurm.levers import MOST_NICE, STRANDING, Order, pull
+from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
+from shunter.slurm.levers import MOST_NICE, Order, pull
+from shunter.slurm.marks import marks_in
 from shunter.slurm.ordering import merged, moves
-from shunter.slurm.releasing import was_done
+from shunter.slurm.reconciling import Force, Reconciler
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
@@ -33,6 +33,7 @@ LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
 FRESH_S = 10.0  # and however short the interval is, a look is good for so long
+NO_MARKS = "this account may not write the AdminComment of jobs: what they had before is in the journal alone"
 ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
@@ -89,7 +90,8 @@ class Controller:
         self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
         self.paused = ""  # why it only watches for now; "": it doesn't
         self._refused: dict[str, tuple[int, float]] = {}  # jobs that Slurm would not change: how often, until when
-        self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
+        self.marks = True  # whether this account may write the AdminComment of jobs
+        self._reconciler = Reconciler(watcher, journal)
         self._unread: set[str] = set()
         self._tidy_at = -float("inf")
 
@@ -130,33 +132,43 @@ class Controller:
         force, alone = self.journal.in_force(), self.journal.left_alone()
         jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
         ours = {name: job for name, job in jobs.items() if job.handle not in alone and not self._rests(job.handle)}
-        found = self._lifted(current, jobs, force)
+        found = self._lifted(current, force)
         if self.paused:
             return found
-        found += [self._requeue(job) for job in current.jobs if job.id in current.preempts]
+        found += self._requeues(current)
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
             shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
             fewer = [job for job in shared if (job.handle, "shard") not in force]  # once, not again and again
-            found += [order for job in fewer if (order := self._shard(job))]
+            found += [order for job in fewer if (order := self._shard(job, force))]
         if self.levers & {"nice", "priority"}:
             ranking = [ours[name] for name in current.ranking if name in ours]
             found += self._ranked(current.snapshot, ranking, force)
         return found
 
-    def _requeue(self, job: Job) -> Order:
-        return Order(job.handle, "requeue", "", str(job.restarts), "the policy gives its GPUs to others")
+    def _order(self, job: Job, lever: str, value: str, why: str, force: Force) -> Order:
+        """A change to exactly this record, which goes with a mark that says what the job had before our first one."""
+        own = own_value(job, lever, force)
+        journal = self.journal.id if self.marks else ""
+        return Order(job.handle, lever, value, own, why, job.target, job.admin_comment, journal)
 
-    def _shard(self, job: Job) -> Order | None:
+    def _requeues(self, current: Round) -> list[Order]:
+        """Jobs to be stopped; not those of which nobody knows yet whether they were."""
+        unknown = {act.order.handle for act in self.journal.acts(INTENT) if act.order.lever == "requeue"}
+        why = "the policy gives its GPUs to others"
+        stopped = [job for job in current.jobs if job.id in current.preempts and job.handle not in unknown]
+        return [Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped]
+
+    def _shard(self, job: Job, force: Force) -> Order | None:
         """Half the shards; Slurm changes their number, but makes none of whole GPUs (gres/gpu) that were asked for."""
         asked = SHARDS.fullmatch(job.per_node)
         if asked is None or int(asked[2]) < 2:
             return None
         fewer = f"{asked[1]}{int(asked[2]) // 2}"
-        return Order(job.handle, "shard", fewer, job.per_node, "the policy lets it share a GPU")
+        return self._order(job, "shard", fewer, "the policy lets it share a GPU", force)
 
-    def _pins(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
+    def _pins(self, current: Round, jobs: Mapping[str, Job], force: Force) -> list[Order]:
         """The nodes that the policy chose for those that should start now."""
         found = []
         parts = Counter(job.handle for job in current.snapshot.jobs)  # of arrays and heterogeneous jobs there are many
@@ -166,24 +178,29 @@ class Controller:
                 continue
             held = force.get((job.handle, "pin"))
             if held is None or held.order.value != wanted:
-                if job.wanted_nodes and (held is None or not held.order.value):
+                if job.wanted_nodes and held is None:
                     continue  # its user has chosen already
-                found.append(Order(job.handle, "pin", wanted, "", "the policy chose these nodes"))
+                found.append(self._order(job, "pin", wanted, "the policy chose these nodes", force))
         return found
 
-    def _lifted(self, current: Round, jobs: Mapping[str, Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
-        """Pins of jobs that should have started and have not: somebody else has their nodes; all, if none may be."""
-        starts = current.starts if "pin" in self.levers and not self.paused else ()
-        waiting = {job.handle: job.id for job in jobs.values()}
+    def _lifted(self, current: Round, force: Force) -> list[Order]:
+        """Pins and shards of waiting jobs: pins that did not make them start, and all that is switched off.
+
+        Whatever waits is looked at, also what a node's failure or a requeue has put back into the queue, and what the
+        policy does not see.
+        """
+        waiting = {job.handle: job for job in current.snapshot.jobs if job.state == "PENDING"}
+        on = frozenset[str]() if self.paused else self.levers
+        kept = {"pin": set(current.starts), "shard": {job.id for job in waiting.values()}}
         return [
-            Order(handle, lever, act.order.before, act.order.value, "it did not start there")
+            self._order(waiting[handle], lever, act.order.before, "it did not start there", force)
             for (handle, lever), act in force.items()
-            if lever == "pin" and act.order.value and waiting.get(handle, "") not in ("", *starts)
+            if lever in kept and handle in waiting and not (lever in on and waiting[handle].id in kept[lever])
         ]
 
     # -- the order of the queue
 
-    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Mapping[tuple[str, str], Act]) -> list[Order]:
+    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Force) -> list[Order]:
         lever = "nice" if "nice" in self.levers else "priority"
         ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
         others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
@@ -201,30 +218,26 @@ class Controller:
         urgency = {handle: min(now_at[handle], goes_to[handle]) for handle in wanted}
         chosen = sorted((handle for handle in wanted if urgency[handle] < self.bounds.depth), key=urgency.__getitem__)
         return [
-            self._move(ours[handle], lever, wanted[handle], now_at[handle], goes_to[handle], len(order))
+            self._order(
+                ours[handle],
+                lever,
+                _value(ours[handle], lever, wanted[handle]),
+                f"the policy puts it at place {goes_to[handle] + 1} of {len(order)}, it stands at {now_at[handle] + 1}",
+                force,
+            )
             for handle in chosen
         ]
 
-    def _natural(self, job: Job, lever: str, force: Mapping[tuple[str, str], Act]) -> int:
+    def _natural(self, job: Job, lever: str, force: Force) -> int:
         """The priority that a job would have if we had not touched it."""
-        act = force.get((job.handle, lever))
-        if act is None:
-            return job.priority
-        before = self.journal.original(act.order).before
-        return job.priority + job.nice - int(before) if lever == "nice" else int(before.partition(":")[0])
-
-    def _move(self, job: Job, lever: str, target: int, now_at: int, goes_to: int, of: int) -> Order:
-        why = f"the policy puts it at place {goes_to + 1} of {of}, it stands at {now_at + 1}"
-        if lever == "priority":
-            return Order(job.handle, lever, str(target), f"{job.priority}:{job.nice}", why)
-        nice = job.nice + job.priority - target
-        return Order(job.handle, lever, str(max(min(nice, MOST_NICE), -MOST_NICE)), str(job.nice), why)
+        own = own_value(job, lever, force)
+        return job.priority + job.nice - int(own) if lever == "nice" else int(own.partition(":")[0])
 
     # -- doing it
 
     def act(self, number: int, orders: Sequence[Order], outcome: Outcome) -> None:
         """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
-        ended = ""
+        ended, comments = "", dict[str, str]()  # a job may get several orders, and each adds a mark
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(number, orders):
                 self.journal.confirm()
@@ -234,7 +247,8 @@ class Controller:
                     outcome.failed.append((act.order, ended))
                     continue
                 try:
-                    pull(self.client, act.order.commands())
+                    order = replace(act.order, comment=comments.get(act.order.handle, act.order.comment))
+                    order = self._pull(order)
                 except UnreachableError as error:
                     ended = outcome.silence = str(error)
                     self.journal.settle(act, INTENT, ended)  # it may have been done all the same: `recover` looks
@@ -248,8 +262,27 @@ class Controller:
                             f"this account may not change the jobs of others: {error}"
                         )
                 else:
-                    self.journal.settle(act, DONE)
+                    comments[order.handle] = order.marked()
+                    self.journal.settle(act, DONE, "" if order.journal else UNMARKED)
+                    if order.value == order.before:  # it has its own value again
+                        self.journal.settle(act, UNDONE, order.why)
                     outcome.done += 1
+
+    def _pull(self, order: Order) -> Order:
+        """Do one; without a mark where only administrators may write one. Returns it as it was done."""
+        if order.lever == "pin" and order.value and not self.watcher.waits(order.handle):
+            raise DeclinedError("it has started meanwhile")  # Slurm would not refuse: it would take nodes from it
+        order = order if self.marks else replace(order, journal="")
+        try:
+            pull(self.client, order.commands())
+        except DeclinedError as error:
+            if not order.journal or not FORBIDDEN.search(str(error)):
+                raise
+            order = replace(order, journal="")
+            pull(self.client, order.commands())
+            self.marks = False
+            self.journal.tell("marks", f"{NO_MARKS}: {error}")
+        return order
 
     def _rest(self, handle: str) -> None:
         """Slurm would not change a job: it is tried again, but ever more rarely, and keeps nobody from being moved."""
@@ -276,79 +309,22 @@ class Controller:
             self.journal.tell("unread", f"{len(found)} left to Slurm: {some}")
         return found
 
-    # -- what others did
-
     def respect(self, snapshot: Snapshot) -> dict[str, str]:
-        """Find what others have changed since, and leave those jobs alone; forget jobs that are gone."""
-        if self.mode is not Mode.ACT:
-            return {}
-        self.recover(snapshot)
-        waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-        alive = {name for job in snapshot.jobs if not job.over for name in (job.handle, job.whole)}
-        force = self.journal.in_force()
-        touched = {handle for handle, _ in force}
-        noticed = self._set_by_hand(touched) | self._made_nice(waiting, touched)
-        for act in force.values():
-            job = waiting.get(act.order.handle)
-            if act.order.handle in snapshot.unread:
-                continue  # nobody knows
-            if job is None:  # what runs may be queued again, and is then what we made it
-                if act.order.handle not in alive or act.order.lever in STRANDING:
-                    self.journal.settle(act, UNDONE, "it waits no longer")
-            elif act.at * 1000 <= snapshot.now and (why := changed_by_others(act.order, job)):
-                if act.at < self._booted():
-                    self.journal.settle(act, UNDONE, "Slurm was restarted and has forgotten it")
-                    continue
-                self.journal.settle(act, UNDONE, why)
-                noticed[job.handle] = why
-        for handle, why in noticed.items():
-            self.journal.leave_alone(handle, why)
-        return noticed
-
-    def _set_by_hand(self, touched: set[str]) -> dict[str, str]:
-        """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
-        try:
-            found = self.watcher.set_by_hand()
-        except UnreachableError:
-            return {}
-        known = touched | set(self.journal.left_alone())
-        return {handle: f"somebody set its priority to {found[handle]}" for handle in found.keys() - known}
-
-    def _made_nice(self, waiting: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
-        """Jobs that we did not touch and whose nice is another than when last seen."""
-        before, self._nice = self._nice, {handle: job.nice for handle, job in waiting.items() if handle not in touched}
-        tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(self._refused)
-        return {
-            handle: f"somebody set its nice to {nice}; it was {before[handle]}"
-            for handle, nice in self._nice.items()
-            if before.get(handle, nice) != nice and handle not in tried
-        }
-
-    def _booted(self) -> float:
-        """When slurmctld was started; long ago if it does not answer."""
-        try:
-            return self.watcher.boot_time()
-        except UnreachableError:
-            return 0.0
-
-    def recover(self, snapshot: Snapshot) -> None:
-        """Acts of which nobody knows whether they were done: see, and never do them again."""
-        present = {job.handle: job for job in snapshot.jobs}
-        for act in self.journal.acts(INTENT):
-            if act.at * 1000 > snapshot.now or act.order.handle in snapshot.unread:
-                continue
-            job = present.get(act.order.handle)
-            done = job is not None and was_done(act.order, job)
-            self.journal.settle(act, DONE if done else ABANDONED, "seen after it was interrupted")
+        """Jobs that others have changed since: these are left alone."""
+        return self._reconciler.reconcile(snapshot, set(self._refused)) if self.mode is Mode.ACT else {}
 
 
-def changed_by_others(order: Order, job: Job) -> str:
-    """What somebody else did to what we set, in words; "": nothing."""
-    if order.lever == "pin" and set(expand(job.wanted_nodes)) != set(expand(order.value)):
-        return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
-    found = {"nice": str(job.nice), "priority": str(job.priority)}.get(order.lever, order.value)
-    if found == order.value:
-        return ""
-    if order.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
-        return f"somebody set its priority to {job.priority}"
-    return f"somebody set its {order.lever} to {found}; it was {order.value} by us"
+def own_value(job: Job, lever: str, force: Force) -> str:
+    """What a job had before our first change: its mark says so, else the journal, else it has it now."""
+    if (mark := marks_in(job.admin_comment).get(lever)) is not None:
+        return mark.before
+    if (act := force.get((job.handle, lever))) is not None:
+        return act.order.before
+    return {"nice": str(job.nice), "priority": f"{job.priority}:{job.nice}", "shard": job.per_node}.get(lever, "")
+
+
+def _value(job: Job, lever: str, priority: int) -> str:
+    """What a lever must be set to for a job to have this priority."""
+    if lever == "priority":
+        return str(priority)
+    return str(max(min(job.nice + job.priority - priority, MOST_NICE), -MOST_NICE))

@@ -19,6 +19,7 @@ from shunter.slurm.journal_file import JournalError, ReplacedError, damaged, ope
 from shunter.slurm.levers import Order
 
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
+UNMARKED = "unmarked"  # the note of an act that left no mark on its job
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
 VERSION = 2
 SCHEMA = """
@@ -167,6 +168,20 @@ class Journal:
                 found.append(Act(int(made.lastrowid or 0), now, number, order, INTENT, ""))
         return found
 
+    def adopt(self, orders: Iterable[Order]) -> None:
+        """Write down what turns out to be done although the journal does not say so."""
+        with self._writing() as file:
+            for order in orders:
+                named = (order.handle, order.lever)
+                file.execute(
+                    "update acts set state = ? where handle = ? and lever = ? and state = ?", (UNDONE, *named, DONE)
+                )
+                file.execute(
+                    "insert into acts (at, round, handle, lever, value, before, why, state, ended, note)"
+                    " values (?, 0, ?, ?, ?, ?, ?, ?, ?, '')",
+                    (time.time(), *named, order.value, order.before, order.why, DONE, time.time()),
+                )
+
     def settle(self, act: Act, state: str, note: str = "") -> None:
         """Write down what became of it; what it replaces is no longer in force."""
         order = act.order
@@ -191,14 +206,6 @@ class Journal:
     def in_force(self) -> dict[tuple[str, str], Act]:
         """What was done and not undone, by job and lever."""
         return {(act.order.handle, act.order.lever): act for act in self.acts(DONE) if act.order.lever != "requeue"}
-
-    def original(self, order: Order) -> Order:
-        """The same order with what was there before the first of ours."""
-        rows = self._rows(
-            "select before from acts where handle = ? and lever = ? and state in (?, ?) order by id limit 1",
-            (order.handle, order.lever, DONE, UNDONE),
-        )
-        return Order(order.handle, order.lever, order.value, rows[0][0], order.why) if rows else order
 
     def forget(self, days: float, present: Collection[str] = ()) -> int:
         """Drop what is over and older than this; returns how much.

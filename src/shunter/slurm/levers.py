@@ -1,21 +1,28 @@
 """What can be changed about a job in Slurm from outside, how, and how it is undone.
 
-nice      the default: Slurm goes on making priorities, ours is added.  Strands nobody.
-priority  sets it outright: Slurm no longer ages the job; undone by holding and releasing it.
+nice      the default: Slurm goes on making priorities, ours is added.  Strands no job.
+priority  sets it outright: Slurm no longer ages the job, and clears its nice.
 pin       the nodes that a waiting job must have.  Could strand it, so the watchdog lifts it.
 requeue   stops a running job that has agreed to it, and queues it again.  Can't be undone.
 shard     lets a waiting job that asked for all shards of a GPU (gres/shard) share it: half of them are enough.
+
+A lever and its mark (see ``marks``) are set by one command, so Slurm never has one without the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from shunter.errors import SlurmError, did_you_mean
 from shunter.slurm.client import Client
+from shunter.slurm.hostlist import expand
+from shunter.slurm.marks import Mark, marked, marks_in, unmarked
+from shunter.slurm.snapshot import Job
 
 LEVERS = ("nice", "priority", "pin", "requeue", "shard")
-STRANDING = ("pin", "shard")  # a job could wait for ever if nobody undid it
+STRANDING = ("pin", "shard")  # a job could wait for ever with it; Slurm changes these of waiting jobs only
+ATTRIBUTES = {"nice": "nice", "priority": "priority", "pin": "ReqNodeList", "shard": "TresPerNode"}
 MOST_NICE = 2_147_483_645
 Command = tuple[str, ...]
 
@@ -24,32 +31,83 @@ Command = tuple[str, ...]
 class Order:
     """One change to one job."""
 
-    handle: str  # the job as scontrol knows it
+    handle: str  # the job as the journal names it
     lever: str
     value: str
-    before: str  # what was there, for undoing and for seeing whether it was done; of a priority with its nice: 59:0
+    before: (
+        str  # the job's own value, before our first change; of a priority with its nice: 59:0; of a requeue: Restarts
+    )
     why: str = ""
+    target: str = ""  # the record that scontrol changes; "": the handle
+    comment: str = ""  # the AdminComment that it had
+    journal: str = ""  # whose mark is set with it; "": none
 
     def commands(self) -> tuple[Command, ...]:
         """The exact commands that do it."""
+        target = self.target or self.handle
         if self.lever == "requeue":
-            return (("scontrol", "requeue", self.handle),)
-        return (update(self.handle, self.lever, self.value),)
+            return (("scontrol", "requeue", target),)
+        return (update(target, {self.lever: self.value}, self.comment, self.marked()),)
 
-    def undoing(self) -> tuple[Command, ...]:
-        """The exact commands that undo it."""
-        if self.lever == "requeue":
-            return ()
-        if self.lever == "priority":  # Slurm takes priorities back only from a job that was held
-            nice = update(self.handle, "nice", self.before.partition(":")[2])
-            return ("scontrol", "hold", self.handle), ("scontrol", "release", self.handle), nice
-        return (update(self.handle, self.lever, self.before),)
+    def marked(self) -> str:
+        """The AdminComment that goes with it; what gives a job its own value back removes the mark."""
+        if not self.journal:
+            return self.comment
+        if self.value == self.before:
+            return unmarked(self.comment, (self.lever,))
+        return marked(self.comment, Mark(self.journal, self.lever, self.before, self.value))
 
 
-def update(handle: str, lever: str, value: str) -> Command:
-    """One attribute of one job; the value is a single argument, whatever it contains."""
-    names = {"nice": "nice", "priority": "priority", "pin": "ReqNodeList", "shard": "TresPerNode"}
-    return "scontrol", "update", f"jobid={handle}", f"{names[lever]}={value}"
+def update(target: str, values: Mapping[str, str], comment: str = "", then: str = "") -> Command:
+    """Several attributes of one record, in one request; each value is a single argument, whatever it contains.
+
+    The AdminComment is written only if it is to be another one than before.
+    """
+    changes = [f"{ATTRIBUTES[lever]}={value}" for lever, value in values.items()]
+    return "scontrol", "update", f"jobid={target}", *changes, *(() if comment == then else (f"admincomment={then}",))
+
+
+def undoing(
+    job: Job, before: Mapping[str, str], target: str = "", without: Collection[str] = ()
+) -> tuple[Command, ...]:
+    """The exact commands that give a job its own values back, by lever, and remove their marks and those ``without``.
+
+    Slurm computes a priority again when the job is released, which needs no hold before; a job that its user or an
+    administrator holds stays held, and has lost the priority that was set outright already.
+    """
+    target = target or job.target
+    values = {lever: value for lever, value in before.items() if lever != "priority"}
+    commands: list[Command] = []
+    if "priority" in before:
+        values["nice"] = before["priority"].partition(":")[2]
+        if not job.held:
+            commands.append(("scontrol", "release", target))
+    then = unmarked(job.admin_comment, {*before, *without})
+    return (*commands, update(target, values, job.admin_comment, then))
+
+
+def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Command, ...]:
+    """The exact commands that remove marks of values that others have changed since.
+
+    Setting a priority had cleared the job's nice, which comes back; where an administrator has set another priority
+    outright, Slurm ignores that.
+    """
+    lost = {lever: mark.before.partition(":")[2] for lever, mark in marks_in(job.admin_comment).items()}
+    values = {"nice": lost["priority"]} if "priority" in levers and "priority" in lost else {}
+    return (update(target or job.target, values, job.admin_comment, unmarked(job.admin_comment, levers)),)
+
+
+def shows(lever: str, value: str, job: Job) -> bool:
+    """Whether a job has this value of a lever."""
+    if lever == "pin":
+        return set(expand(job.wanted_nodes)) == set(expand(value))
+    found = {"nice": str(job.nice), "priority": str(job.priority), "shard": job.per_node}
+    return found.get(lever) == value
+
+
+def was_done(order: Order, job: Job) -> bool:
+    """Whether an order shows in the job."""
+    return job.restarts > int(order.before) if order.lever == "requeue" else shows(order.lever, order.value, job)
 
 
 def pull(client: Client, commands: tuple[Command, ...]) -> None:

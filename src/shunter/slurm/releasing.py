@@ -1,60 +1,82 @@
-"""The way back: undoing what was done to waiting jobs, so that Slurm goes on by its own rules.
+"""The way back: undoing what was done to jobs, so that Slurm goes on by its own rules.
 
+The marks on the jobs say what each had before; the journal says it of jobs whose mark somebody has removed.
 Kept apart from the controller because the watchdog uses it too, and must need as little as it can.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.hostlist import expand
-from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, Act, Journal
+from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
 from shunter.slurm.journal_file import JournalError
-from shunter.slurm.levers import Order, pull
+from shunter.slurm.levers import LEVERS, pull, shows, undoing, unmarking, was_done
+from shunter.slurm.marks import marks_in
 from shunter.slurm.snapshot import Job, Snapshot
 
-GONE = re.compile(r"invalid job id|already (?:finished|compl)|no longer pending|not pending", re.IGNORECASE)
-
-
-def was_done(order: Order, job: Job) -> bool:
-    """Whether an order shows in the job."""
-    shows = {
-        "nice": str(job.nice) == order.value,
-        "priority": str(job.priority) == order.value,
-        "pin": set(expand(job.wanted_nodes)) == set(expand(order.value)),
-        "shard": job.per_node == order.value,
-    }
-    return shows[order.lever] if order.lever in shows else job.restarts > int(order.before)
+GONE = re.compile(r"invalid job id|already (?:finished|compl)", re.IGNORECASE)
+FIXED = {"pin": "the nodes that it must have", "shard": "the shards that it asks for"}
 
 
 def release(
-    client: Client, journal: Journal, snapshot: Snapshot, levers: Sequence[str] | None = None
+    client: Client,
+    journal: Journal,
+    snapshot: Snapshot,
+    levers: Sequence[str] | None = None,
+    *,
+    own: bool = False,
 ) -> tuple[int, list[str]]:
     """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone.
 
-    All is undone before any of it is written down: a journal that a hung controller has locked must not keep jobs from
-    being freed, and undoing twice does no harm.
+    With ``own``, the marks of other journals stay. All is undone before any of it is written down: a journal that a
+    hung controller has locked must not keep jobs from being freed, and undoing twice does no harm.
     """
-    found = _Undoing(client, journal, snapshot)
+    found = _Undoing(client, journal, LEVERS if levers is None else levers, own)
     try:
-        for act in journal.acts(INTENT, DONE):
-            if levers is None or act.order.lever in levers:
-                found.undo(act)
+        for jobs in together(job for job in records(snapshot) if not job.over):
+            found.undo(jobs)
+        found.close(snapshot.unread)
     finally:  # also if Slurm stops answering halfway
         found.note()
     return found.undone, found.problems
 
 
-class _Undoing:
-    """Acts undone one by one, and what came of it."""
+def records(snapshot: Snapshot) -> list[Job]:
+    """One job for each record of Slurm: all tasks of a waiting array are one, all parts of a heterogeneous job too."""
+    return list({job.target: job for job in reversed(snapshot.jobs)}.values())
 
-    def __init__(self, client: Client, journal: Journal, snapshot: Snapshot) -> None:
-        self.client, self.journal, self.unread = client, journal, snapshot.unread
-        self.waiting = {job.handle: job for job in snapshot.jobs if job.state == "PENDING"}
-        running = [job for job in snapshot.jobs if job.runs]  # may be queued again, as nice as they are
-        self.running = {name: job for job in running for name in (job.whole, job.handle)}
+
+def together(jobs: Iterable[Job]) -> list[list[Job]]:
+    """Tasks of an array that are the same for us, so that one command can undo them all; of others each one."""
+    found: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        key: tuple[object, ...] = (job.target,)
+        if job.admin_comment and "_" in job.id:
+            priority = job.priority if "priority" in marks_in(job.admin_comment) else job.held
+            key = (job.whole, job.state, job.admin_comment, job.nice, job.wanted_nodes, job.per_node, priority)
+        found.setdefault(key, []).append(job)
+    return list(found.values())
+
+
+def _target(jobs: Sequence[Job]) -> str:
+    """What scontrol changes all of these by."""
+    if len(jobs) == 1:
+        return jobs[0].target
+    return f"{jobs[0].whole}_[{','.join(job.tasks or job.id.partition('_')[2] for job in jobs)}]"
+
+
+class _Undoing:
+    """Jobs given back one by one, and what came of it."""
+
+    def __init__(self, client: Client, journal: Journal, levers: Collection[str], own: bool) -> None:
+        self.client, self.journal, self.levers, self.own = client, journal, levers, journal.id if own else ""
+        self.acts: dict[tuple[str, str], list[Act]] = {}
+        for act in journal.acts(INTENT, DONE):
+            if act.order.lever in levers:
+                self.acts.setdefault((act.order.handle, act.order.lever), []).append(act)
+        self.known = dict(self.acts)
         self.alone = journal.left_alone()
         self.settled: list[tuple[Act, str, str]] = []
         self.undone = 0
@@ -69,24 +91,66 @@ class _Undoing:
         except JournalError as error:
             self.problems.append(f"{self.undone} changes are undone, but this is not noted: {error}; run this again")
 
-    def undo(self, act: Act) -> None:
-        """Undo one, if it still matters."""
-        order = self.journal.original(act.order)
-        if order.handle in self.unread:
-            self.problems.append(f"job {order.handle}: what Slurm says of it can't be read; run this again")
-            return
-        job = self.waiting.get(order.handle) or (self.running.get(order.handle) if order.lever == "nice" else None)
-        if job is None or order.handle in self.alone or (act.state == INTENT and not was_done(order, job)):
-            state = UNDONE if act.state == DONE else ABANDONED
-            self.settled.append((act, state, "released; it waits no longer or is not ours"))
-            return
+    def undo(self, jobs: Sequence[Job]) -> None:
+        """Give jobs that are alike for us what they had, in one request."""
+        job, name = jobs[0], _target(jobs)
+        ours, others = self._ours(job)
+        fixed = {lever for lever in ours if lever in FIXED and job.state != "PENDING"}
+        self.problems += [f"job {name}: Slurm changes {FIXED[lever]} only while it waits" for lever in sorted(fixed)]
+        now = {lever: before for lever, before in ours.items() if lever not in fixed}
+        left, note = fixed, "released"
         try:
-            pull(self.client, order.undoing())
+            if others:
+                pull(self.client, unmarking(job, others, name))
+            if now and not self._just_held(job, now):
+                pull(self.client, undoing(job, now, name, without=others))
+                self.undone += len(now) * len(jobs)
         except DeclinedError as error:
-            if GONE.search(str(error)):
-                self.settled.append((act, UNDONE, f"released; {error}"))
-            else:  # it must be tried again
-                self.problems.append(f"job {order.handle}, {order.lever}: {error}")
-        else:
-            self.settled.append((act, UNDONE, "released"))
-            self.undone += 1
+            note = f"released; {error}"
+            if not GONE.search(str(error)):
+                self.problems.append(f"job {name}, {', '.join([*now, *others])}: {error}")
+                left = left | now.keys() | others
+        for each in jobs:
+            for lever in set(self.levers) - left:
+                self._settle((each.handle, lever), note)
+            for lever in left:
+                self.acts.pop((each.handle, lever), None)  # it must be tried again
+
+    def _ours(self, job: Job) -> tuple[dict[str, str], set[str]]:
+        """The job's own values of what it has of us, by lever; and the levers that others have changed since."""
+        marks = {lever: mark for lever, mark in marks_in(job.admin_comment).items() if lever in self.levers}
+        marks = {lever: mark for lever, mark in marks.items() if self.own in ("", mark.journal)}
+        kept = {lever for lever, mark in marks.items() if shows(lever, mark.value, job)}
+        kept |= {"priority"} & marks.keys() if job.held else set()  # the nice is still to be given back
+        ours = {lever: marks[lever].before for lever in kept}
+        for lever in set(self.levers) - marks.keys() - {"requeue"} if job.handle not in self.alone else ():
+            ours |= self._unmarked(job, lever)
+        return ours, marks.keys() - kept
+
+    def _unmarked(self, job: Job, lever: str) -> dict[str, str]:
+        """The same of a lever without a mark, as the journal knows it; the task of an array may have it of that."""
+        own, array = (self.known.get((handle, lever), []) for handle in (job.handle, job.whole))
+        acts = [*(act for act in array if act.note == UNMARKED), *own]
+        ours = [act.order.before for act in acts if act.order.value != act.order.before and was_done(act.order, job)]
+        return {lever: ours[-1]} if ours else {}
+
+    def _just_held(self, job: Job, now: Collection[str]) -> bool:
+        """Whether somebody holds a job since it was seen waiting: releasing it would undo that."""
+        if "priority" not in now or job.held:
+            return False
+        found = self.client.run("squeue", "--noheader", f"--jobs={job.id}", "--states=PENDING", "--format=%Q")
+        if "0" not in found.split():
+            return False
+        raise DeclinedError("it has just been held; run this again")
+
+    def _settle(self, key: tuple[str, str], note: str) -> None:
+        for act in self.acts.pop(key, ()):
+            self.settled.append((act, UNDONE if act.state == DONE else ABANDONED, note))
+
+    def close(self, unread: Collection[str]) -> None:
+        """Acts of jobs that are gone are over; of jobs that could not be read nothing is known."""
+        for handle, lever in list(self.acts):
+            if handle.partition("_")[0] in unread:
+                self.problems.append(f"job {handle}: what Slurm says of it can't be read; run this again")
+            else:
+                self._settle((handle, lever), "released; it is gone")

@@ -69,6 +69,7 @@ class Job:
     dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
     admin_comment: str = ""  # with our marks, see marks.py
+    number: str = ""  # Slurm's own, which for a task of an array is another than its id
     tasks: str = ""  # of a waiting array: its tasks without a record of their own, as 1-4,7
 
     @property
@@ -80,6 +81,11 @@ class Job:
     def waits(self) -> bool:
         """Whether it waits for nothing but its turn."""
         return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether its user or an administrator holds it."""
+        return self.state == "PENDING" and self.priority == 0
 
     @property
     def over(self) -> bool:

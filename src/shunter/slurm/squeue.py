@@ -257,6 +257,7 @@ def _job(said: Mapping[str, str]) -> Job:
         dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),
         admin_comment=_said(said["admin_comment"]),
+        number=said["JobID"],
     )
 
 

@@ -95,7 +95,9 @@ class Watchdog:
 
     def lift(self, why: str) -> None:
         """Undo all that could strand a job."""
-        undone, problems = release(self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING)
+        undone, problems = release(
+            self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING, own=True
+        )
         told = f"{why}: {undone} of {', '.join(STRANDING)} lifted"
         self._book.tell("watchdog", told)
         for text in (told, *problems):

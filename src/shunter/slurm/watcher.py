@@ -189,6 +189,10 @@ class Watcher:
         """How many jobs were submitted, started and ended so far: a cheap way to see whether anything has happened."""
         return "".join(re.findall(r"^Jobs \w+: *\d+$", self.client.run("sdiag"), re.MULTILINE)[:5])
 
+    def waits(self, job: str) -> bool:
+        """Whether a job still waits."""
+        return bool(self.client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%i").strip())
+
     def set_by_hand(self) -> dict[str, int]:
         """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
 

@@ -1,0 +1,203 @@
+"""What the journal believes of jobs against what Slurm shows: what is ours, what others have changed, what is gone.
+
+A change that shows in a job together with its mark is ours, whatever the journal knows: its command may have reached
+Slurm after its controller was killed or gave up, or Slurm may have gone back to an older state.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from shunter.slurm.client import DeclinedError, UnreachableError
+from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
+from shunter.slurm.levers import ATTRIBUTES, STRANDING, Command, Order, pull, shows, unmarking, was_done
+from shunter.slurm.marks import marks_in
+from shunter.slurm.releasing import records
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.watcher import Watcher
+
+LANDING_S = 10.0  # from when on a requeue that does not show will not be done any more
+Force = Mapping[tuple[str, str], Act]
+
+
+class Reconciler:
+    """Keeps the journal true from look to look."""
+
+    def __init__(self, watcher: Watcher, journal: Journal) -> None:
+        self.watcher, self.journal = watcher, journal
+        self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
+        self._missed: dict[int, float] = {}  # requeues that did not show, and since when
+
+    def reconcile(self, snapshot: Snapshot, refused: Collection[str]) -> dict[str, str]:
+        """Settle what is over, adopt what is ours, and find the jobs that others have changed: leave these alone."""
+        self._recover(snapshot)
+        present = {job.handle: job for job in records(snapshot) if not job.over}
+        force = self._adopted(present, snapshot.now)
+        touched = {handle for handle, _ in force}
+        noticed = self._set_by_hand(present, touched) | self._made_nice(present, touched, refused)
+        for (handle, lever), act in force.items():
+            if handle not in present and not _unread(handle, snapshot):
+                self.journal.settle(act, UNDONE, f"it is gone, and its {lever} with it")
+        for job in present.values():
+            if job.admin_comment or job.handle in touched:
+                noticed |= self._changed(job, force, snapshot.now)
+        for handle, why in noticed.items():
+            self.journal.leave_alone(handle, why)
+        return noticed
+
+    # -- what is ours
+
+    def _recover(self, snapshot: Snapshot) -> None:
+        """Acts of which nobody knows whether they were done: see, and never do them again."""
+        present = {job.handle: job for job in snapshot.jobs}
+        open_acts = self.journal.acts(INTENT)
+        self._missed = {act.id: self._missed[act.id] for act in open_acts if act.id in self._missed}
+        for act in open_acts:
+            if act.at * 1000 > snapshot.now or _unread(act.order.handle, snapshot):
+                continue
+            job = present.get(act.order.handle)
+            if job is not None and was_done(act.order, job):
+                self.journal.settle(act, DONE, "seen after it was interrupted")
+            elif job is None or job.over or self._will_not_land(act):
+                self.journal.settle(act, ABANDONED, "seen after it was interrupted")
+
+    def _will_not_land(self, act: Act) -> bool:
+        """Whether a command that did not show can be given up: a requeue has no mark, and must not be sent twice."""
+        since = self._missed.setdefault(act.id, time.monotonic())
+        return act.order.lever != "requeue" or time.monotonic() - since > LANDING_S
+
+    def _adopted(self, present: Mapping[str, Job], now: int) -> Force:
+        """What is in force, with what marks show and the journal does not know."""
+        force, found = self.journal.in_force(), []
+        for job in present.values():
+            for lever, mark in marks_in(job.admin_comment).items():
+                act = force.get((job.handle, lever))
+                newer = act is not None and act.at * 1000 > now
+                if shows(lever, mark.value, job) and not newer and (act is None or act.order.value != mark.value):
+                    found.append(Order(job.handle, lever, mark.value, mark.before, f"marked by journal {mark.journal}"))
+        found += self._remembered(present, force)
+        if not found:
+            return force
+        self.journal.adopt(found)
+        return self.journal.in_force()
+
+    def _remembered(self, present: Mapping[str, Job], force: Force) -> list[Order]:
+        """What shows in jobs without a mark and was given up before it was done; and what tasks have of their array."""
+        found = {}
+        for act in self.journal.acts(ABANDONED, DONE):
+            order = act.order
+            heirs = [order.handle] if act.state == ABANDONED else self._tasks(present, act)
+            for handle in heirs if order.lever in ATTRIBUTES and order.value != order.before else ():
+                job = present.get(handle)
+                known = job is None or (handle, order.lever) in force or order.lever in marks_in(job.admin_comment)
+                if job is not None and not known and shows(order.lever, order.value, job):
+                    found[handle, order.lever] = replace(order, handle=handle)
+        return list(found.values())
+
+    def _tasks(self, present: Mapping[str, Job], act: Act) -> list[str]:
+        """Tasks that have left an array which was changed without a mark: they took the change with them."""
+        if act.note != UNMARKED or "_" in act.order.handle:
+            return []
+        return [handle for handle in present if handle.startswith(f"{act.order.handle}_")]
+
+    # -- what others did
+
+    def _changed(self, job: Job, force: Force, now: int) -> dict[str, str]:
+        """What others have changed of what a job had of us; its marks go."""
+        lost = [claim for claim in _claims(job, force, now) if not shows(claim.lever, claim.value, job)]
+        marked = {claim.lever for claim in lost if claim.marked}
+        if marked and not self._unmark(unmarking(job, marked)):
+            return {}  # it is tried again
+        noticed = {}
+        for claim in lost:
+            pardon = self._pardon(claim, job)
+            if claim.act is not None:
+                self.journal.settle(claim.act, UNDONE, pardon or changed_by_others(claim, job))
+            if not pardon:
+                noticed[job.handle] = changed_by_others(claim, job)
+        return noticed
+
+    def _unmark(self, commands: tuple[Command, ...]) -> bool:
+        try:
+            pull(self.watcher.client, commands)
+        except DeclinedError:
+            return False
+        return True
+
+    def _pardon(self, claim: Claim, job: Job) -> str:
+        """Why a value is no longer there although nobody set another one; "": somebody did."""
+        if claim.lever == "priority" and job.held:
+            return "it is held, which ends a priority that was set"
+        if claim.lever in STRANDING and job.runs:
+            return "it runs without it"
+        if claim.act is not None and not claim.marked and claim.act.at < self._booted():
+            return "Slurm was restarted and has forgotten it"
+        return ""
+
+    def _booted(self) -> float:
+        """When slurmctld was started; long ago if it does not answer."""
+        try:
+            return self.watcher.boot_time()
+        except UnreachableError:
+            return 0.0
+
+    def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
+        """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
+        try:
+            found = self.watcher.set_by_hand()
+        except UnreachableError:
+            return {}
+        handles = {job.number: handle for handle, job in present.items()}
+        priorities = {handles.get(number, number): priority for number, priority in found.items()}
+        known = touched | set(self.journal.left_alone())
+        return {handle: f"somebody set its priority to {priorities[handle]}" for handle in priorities.keys() - known}
+
+    def _made_nice(self, present: Mapping[str, Job], touched: set[str], refused: Collection[str]) -> dict[str, str]:
+        """Waiting jobs that we did not touch and whose nice is another than when last seen."""
+        waiting = {handle: job.nice for handle, job in present.items() if job.state == "PENDING"}
+        before, self._nice = self._nice, {handle: nice for handle, nice in waiting.items() if handle not in touched}
+        tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(refused)
+        return {
+            handle: f"somebody set its nice to {nice}; it was {before[handle]}"
+            for handle, nice in self._nice.items()
+            if before.get(handle, nice) != nice and handle not in tried
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A value that a job should have of us."""
+
+    lever: str
+    value: str
+    act: Act | None  # None: the journal does not know of it
+    marked: bool
+
+
+def _claims(job: Job, force: Force, now: int) -> list[Claim]:
+    """What its marks and the journal say, without what was done after the look."""
+    marks, found = marks_in(job.admin_comment), []
+    for lever in ATTRIBUTES:
+        act, mark = force.get((job.handle, lever)), marks.get(lever)
+        if (act is None and mark is None) or (act is not None and act.at * 1000 > now):
+            continue
+        value = mark.value if mark is not None else act.order.value if act is not None else ""
+        found.append(Claim(lever, value, act, mark is not None))
+    return found
+
+
+def changed_by_others(claim: Claim, job: Job) -> str:
+    """What somebody else did to what we set, in words."""
+    if claim.lever == "pin":
+        return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
+    if claim.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
+        return f"somebody set its priority to {job.priority}"
+    found = {"nice": str(job.nice), "priority": str(job.priority)}.get(claim.lever, job.per_node)
+    return f"somebody set its {claim.lever} to {found}; it was {claim.value} by us"
+
+
+def _unread(handle: str, snapshot: Snapshot) -> bool:
+    """Whether Slurm's words about a job could not be read: nobody knows."""
+    return handle.partition("_")[0] in snapshot.unread
