@@ -182,6 +182,7 @@ def test_a_job_that_its_user_holds_stays_held_and_gets_its_nice_back(full: Lab, 
         lambda: controlled(full, tmp_path / "j.db", levers="priority"),
         lambda: released(full, tmp_path / "j.db"),
     ):
+        assert wait(lambda: jobs(full)[str(second)].waits, 9)
         controlled(full, tmp_path / "j.db", levers="priority")
         assert jobs(full)[str(second)].nice == 0  # Slurm clears it when a priority is set
         full.run("scontrol", "hold", str(second))

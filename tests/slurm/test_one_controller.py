@@ -83,7 +83,10 @@ def test_of_several_that_start_at_once_one_acts(controllers, tmp_path):
     book = Journal(tmp_path / "new" / "j.db")  # watchdogs, audits and releases read and write it all the same
     assert book.life()[0] == first.pid
     assert [entry.kind for entry in entries(book) if not entry.job] == ["begin"]
-    undone, problems = release(client := Pretend(jobs()), book, Watcher(client).snapshot())
+    client = Pretend(jobs())
+    for (handle, _), act in book.in_force().items():
+        client.jobs[handle].nice = int(act.order.value)
+    undone, problems = release(client, book, Watcher(client).snapshot())
     assert (undone > 0, problems) == (True, [])
     first.send_signal(signal.SIGKILL)
     first.wait()
