@@ -63,7 +63,12 @@ class Asked:
     @property
     def rolled(self) -> F64:
         """P50 and P90 of the roll-forward, s."""
-        return np.expm1(self.questions.rows[:, [len(NAMES) + P50, len(NAMES) + P90]])
+        return rolled(self.questions.rows)
+
+
+def rolled(rows: F64) -> F64:
+    """P50 and P90 of the roll-forward, s."""
+    return np.expm1(rows[:, [len(NAMES) + P50, len(NAMES) + P90]])
 
 
 class Limits(RunTimes):
@@ -102,18 +107,18 @@ def combined(questions: Questions, until: int) -> Callable[[F64], F64]:
     """What is shipped."""
     learned = Waits.learned(questions, until)
     if learned is None:
-        return lambda rows: np.expm1(rows[:, [len(NAMES) + P50, len(NAMES) + P90]])
+        return rolled
     return lambda rows: learned.seconds(rows, CHANCES)
 
 
 def forest(questions: Questions, until: int) -> Callable[[F64], F64]:
     """The same forest on waits themselves, without the roll-forward."""
-    known = questions.where(questions.moment < until)
-    waited = known.waited(until)
-    grown = Forest.grown(known.rows[:, : len(NAMES)], waited, trees=TREES, smallest=SMALLEST, tried=TRIED)
+    some = questions.where(questions.moment < until)
+    waited, known = np.log1p(some.waited(until)), some.start <= until
+    grown = Forest.grown(some.rows[:, : len(NAMES)], waited, trees=TREES, smallest=SMALLEST, tried=TRIED)
 
     def answer(rows: F64) -> F64:
-        found = [quantiles(waited, weights, CHANCES) for weights in grown.weights(rows[:, : len(NAMES)])]
+        found = [quantiles(waited, known, weights, CHANCES) for weights in grown.weights(rows[:, : len(NAMES)])]
         return np.ceil(np.expm1(np.array(found)) - 1e-6)
 
     return answer
@@ -122,13 +127,13 @@ def forest(questions: Questions, until: int) -> Callable[[F64], F64]:
 def boosted(questions: Questions, until: int) -> Callable[[F64], F64]:
     """LightGBM's quantile regression of log waits, without the roll-forward."""
     lightgbm = extras.load("lightgbm", "a model of waits")
-    known = questions.where(questions.moment < until)
+    known = questions.where((questions.moment < until) & (questions.start <= until))
     settings = {
         "objective": "quantile", "num_leaves": 15, "min_data_in_leaf": 30, "learning_rate": 0.06, "seed": 0,
         "feature_fraction": 0.7, "bagging_fraction": 0.8, "bagging_freq": 1, "num_threads": 1, "verbosity": -1,
         "deterministic": True, "force_row_wise": True,
     }  # fmt: skip
-    data = known.rows[:, : len(NAMES)], known.waited(until)
+    data = known.rows[:, : len(NAMES)], np.log1p(known.waited(until))
     models = [lightgbm.train(settings | {"alpha": level}, lightgbm.Dataset(*data), 120) for level in CHANCES]
 
     def answer(rows: F64) -> F64:

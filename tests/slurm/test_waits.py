@@ -27,7 +27,7 @@ from shunter.traces.writing import write
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from benchmarks.forecasting import plain_nodes, simulated
+from benchmarks.forecasting import plain_nodes, rolled, simulated
 
 HOUR = 3_600_000
 NODES = plain_nodes(4)
@@ -103,10 +103,9 @@ def test_an_answer_that_is_not_known_yet_is_a_bound(asked, history):
     known = asked.waited(middle)
     open_ones = (asked.moment < middle) & (asked.start > middle)
     assert open_ones.any()
-    so_far = np.log1p((middle - asked.moment[open_ones]) / 1000)
-    assert (known[open_ones] >= so_far).all()
+    assert (known[open_ones] == (middle - asked.moment[open_ones]) / 1000).all()
     over = asked.start <= middle
-    assert np.allclose(known[over], np.log1p((asked.start - asked.moment)[over] / 1000))
+    assert (known[over] == (asked.start - asked.moment)[over] / 1000).all()
 
 
 # ------------------------------------------------------------------------------------------- what is learned
@@ -118,7 +117,7 @@ def test_what_no_simulation_knows_is_learned(history, asked):
     assert learned is not None
     later = asked.where(asked.moment >= now)
     truth = (later.start - later.moment) / 1000
-    both, alone = learned.seconds(later.rows, np.array([0.5, 0.9])), np.expm1(later.rolled)
+    both, alone = learned.seconds(later.rows, np.array([0.5, 0.9])), rolled(later.rows)[:, 0]
     assert len(truth) > 20
     assert np.median(np.abs(both[:, 0] - truth)) < 0.5 * np.median(np.abs(alone - truth))
     assert (both[:, 0] <= both[:, 1]).all()
@@ -134,6 +133,18 @@ def test_an_answer_names_its_method(history, asked):
     assert list(both.starts) == sorted(both.starts)
     assert alone.method == "simulation alone"
     assert f"{len(learned.waited):,} past waits" in both.method
+
+
+def test_many_questions_about_a_few_jobs_say_little(asked):
+    until = int(asked.start.max()) + 1
+    many = Waits.learned(asked, until)
+    few = Waits.learned(replace(asked, job=asked.job % 2), until)
+    assert many is not None
+    assert few is not None
+    rows, half = asked.rows[:40], np.array([0.5])
+    alone = np.log1p(rolled(rows)[:, 0])
+    far, near = (np.abs(np.log1p(each.seconds(rows, half)[:, 0]) - alone).mean() for each in (many, few))
+    assert near < far
 
 
 def test_few_questions_teach_nothing(asked):
@@ -159,11 +170,19 @@ def test_a_forest_knows_the_distribution_of_each_side():
     forest = Forest.grown(rows, targets, trees=20, smallest=10, tried=4)
     weights = forest.weights(np.array([[0.25, 0.5], [0.75, np.nan]]))
     assert np.allclose(weights.sum(axis=1), 1)
-    low, high = (quantiles(targets, each, np.array([0.1, 0.9])) for each in weights)
+    low, high = (quantiles(targets, np.ones(2000, bool), each, np.array([0.1, 0.9])) for each in weights)
     assert np.allclose(low, (0.1, 0.9), atol=0.12)
     assert np.allclose(high, (10.1, 10.9), atol=0.12)
     again = Forest.grown(rows, targets, trees=20, smallest=10, tried=4)
     assert (again.leaves == forest.leaves).all()
+
+
+def test_what_is_not_known_yet_counts_as_longer():
+    values, weights, levels = np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, 0.25), np.array([0.25, 0.5, 0.75, 1.0])
+    known = np.array([True, False, True, True])
+    assert quantiles(values, np.ones(4, bool), weights, levels).tolist() == [1, 2, 3, 4]
+    assert quantiles(values, known, weights, levels).tolist() == [1, 3, 4, 4]  # 2 is 3 or 4 in truth
+    assert quantiles(values, np.array([True, True, True, False]), weights, levels)[-1] == 4
 
 
 def test_examples_that_are_all_alike_are_one_leaf():

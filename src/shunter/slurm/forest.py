@@ -56,11 +56,17 @@ class Forest:
             at[inner] = self.nodes[at[inner], np.where(above, UPPER, LOWER)]
 
 
-def quantiles(values: F64, weights: F64, levels: F64) -> F64:
-    """The least of these values up to which such shares of the weight are."""
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weights[order])
-    places = np.searchsorted(share, levels * share[-1], side="left")
+def quantiles(values: F64, known: NDArray[np.bool_], weights: F64, levels: F64) -> F64:
+    """The least of these values up to which such shares of the weight are.
+
+    Of what is not known yet the value is the least that it can be (Kaplan and Meier, 1958).
+    """
+    order = np.lexsort((~known, values))
+    weight = weights[order]
+    left = np.cumsum(weight[::-1])[::-1]
+    gone = np.where(known[order], weight / np.maximum(left, 1e-300), 0.0)
+    share = 1 - np.cumprod(1 - np.minimum(gone, 1.0))
+    places = np.searchsorted(share, levels - 1e-9, side="left")
     found: F64 = values[order[np.minimum(places, len(values) - 1)]]
     return found
 

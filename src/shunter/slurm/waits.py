@@ -2,7 +2,8 @@
 
 A history is stopped at past moments.  Jobs that waited are forecast from what was known then, and their recorded
 starts show how far each forecast was off.  A forest finds the past forecasts that are most like a present one.  Their
-errors, added to the present roll-forward, make up most of the answer, and their waits themselves the rest.
+errors, added to the present roll-forward, make up most of the answer; their waits themselves, and the roll-forward
+alone, make up the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.errors import SlurmError
 from shunter.model import Trace
@@ -30,6 +32,7 @@ from shunter.world import F64, I64
 
 LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
 MIDDLE = 2  # in LEVELS
+SPANS = np.diff([0.0, *(LEVELS[1:] + LEVELS[:-1]) / 2, 1.0])  # the share of samples that each stands for
 FEATURES = (*NAMES, *(f"rolled_{level:g}" for level in LEVELS), "rolled_mean")
 MOMENTS = 200  # at submissions, and as many at regular times at which jobs wait
 EACH = 8  # jobs of a regular moment
@@ -39,7 +42,9 @@ SAMPLES = 30  # of a roll-forward at a past moment
 FEWEST = 100  # questions without which nothing is learned
 # Chosen on AAIC's jobs to October, see docs/reference/slurm-asking.md:
 TREES, SMALLEST, TRIED = 40, 10, 12  # of the forest
-PLAIN = 0.25  # the weight of past waits themselves; the rest has the errors of past roll-forwards
+PLAIN = 0.25  # the weight of past waits themselves beside that of the errors of past roll-forwards
+ALONE = 10.0  # the roll-forward alone counts as much as so many past jobs
+SCALE_S = 60.0  # errors are measured in logs of seconds and this: what is off by less hardly matters
 
 Progress = Callable[[int, int], None]
 
@@ -61,15 +66,9 @@ class Questions:
     start: I64  # (questions,) ms, as recorded
     features: tuple[str, ...] = FEATURES
 
-    @property
-    def rolled(self) -> F64:
-        """P50 of the roll-forwards, log s."""
-        return self.rows[:, len(NAMES) + MIDDLE]
-
     def waited(self, until: int) -> F64:
-        """Log s from question to start as known at an instant; of a job that still waits, the least it can be."""
-        known, by_now = (np.log1p(np.maximum(time - self.moment, 0) / 1000) for time in (self.start, until))
-        return np.where(self.start <= until, known, np.maximum(by_now, self.rolled))
+        """Seconds from question to start as known at an instant; of a job that still waits, the least it can be."""
+        return np.maximum(np.minimum(self.start, until) - self.moment, 0) / 1000
 
     def where(self, chosen: Any) -> Questions:
         """Some of them."""
@@ -90,17 +89,21 @@ class Waits:
     """What past questions say about a present one."""
 
     forest: Forest  # its targets are the errors of the roll-forwards, in logs
-    waited: F64  # (questions,) log s
+    waited: F64  # (questions,) logs
+    known: NDArray[np.bool_]  # (questions,) False: the job waits still, and the others are the least that they can be
+    job: I64  # (questions,) numbered from 0
 
     @classmethod
     def learned(cls, questions: Questions, until: int) -> Waits | None:
         """From questions before an instant, and what was known of their answers by then; None if they are few."""
         past = questions.where(questions.moment < until)
-        if len(past.rows) < FEWEST:
+        known = past.start <= until
+        if known.sum() < FEWEST:
             return None
-        waited = past.waited(until)
-        forest = Forest.grown(past.rows, waited - past.rolled, trees=TREES, smallest=SMALLEST, tried=TRIED)
-        return cls(forest, waited)
+        waited = np.log(past.waited(until) + SCALE_S)
+        errors = waited - rolled(past.rows)[:, MIDDLE]
+        forest = Forest.grown(past.rows, errors, trees=TREES, smallest=SMALLEST, tried=TRIED)
+        return cls(forest, waited, known, np.unique(past.job, return_inverse=True)[1])
 
     @property
     def method(self) -> str:
@@ -109,15 +112,24 @@ class Waits:
 
     def seconds(self, rows: F64, levels: F64) -> F64:
         """By when jobs start with such chances: whole seconds from now, a row for each job."""
-        rolled = rows[:, len(NAMES) + MIDDLE]
-        found = [self._logs(*each, levels) for each in zip(self.forest.weights(rows), rolled, strict=True)]
+        found = [self._logs(*each, levels) for each in zip(self.forest.weights(rows), rolled(rows), strict=True)]
         logs = np.array(found).reshape(len(rows), len(levels))
-        return np.ceil(np.expm1(np.maximum(logs, 0.0)) - 1e-6)  # a log and back is no whole second
+        return np.ceil(np.maximum(np.exp(logs) - SCALE_S, 0.0) - 1e-6)  # a log and back is no whole second
 
-    def _logs(self, weights: F64, rolled: float, levels: F64) -> F64:
+    def _logs(self, weights: F64, rolled: F64, levels: F64) -> F64:
+        """Three opinions: the roll-forward, the same with the errors of like ones, and the waits of like jobs."""
         like = np.flatnonzero(weights)
-        values = np.concatenate((self.forest.targets[like] + rolled, self.waited[like]))
-        return quantiles(values, np.concatenate(((1 - PLAIN) * weights[like], PLAIN * weights[like])), levels)
+        weight, known = weights[like], self.known[like]
+        alone = ALONE / (ALONE + self._jobs(like, weight))
+        waited = self.waited[like]
+        moved = np.minimum(self.forest.targets[like] + rolled[MIDDLE], max(waited.max(), rolled[-1]))
+        values = np.concatenate((rolled, moved, waited))
+        shares = (alone * SPANS, (1 - alone) * (1 - PLAIN) * weight, (1 - alone) * PLAIN * weight)
+        return quantiles(values, np.concatenate((SPANS > 0, known, known)), np.concatenate(shares), levels)
+
+    def _jobs(self, like: I64, weight: F64) -> float:
+        """How many jobs speak: many questions about a few jobs say little."""
+        return 1 / float((np.bincount(self.job[like], weight) ** 2).sum())
 
     def corrected(self, outlook: Outlook, forecasts: Sequence[Forecast]) -> list[Forecast]:
         """Roll-forwards, corrected where a job waits for its turn."""
@@ -132,6 +144,12 @@ class Waits:
         first = max(forecast.job.eligible, forecast.now)
         starts = np.maximum(forecast.now + np.minimum(1000 * seconds, FARTHEST_MS).astype(np.int64), first)
         return replace(forecast, starts=tuple(starts.tolist()), method=self.method)
+
+
+def rolled(rows: F64) -> F64:
+    """The roll-forwards of rows at the levels, in the logs in which errors are measured."""
+    logs: F64 = np.log(np.expm1(rows[:, len(NAMES) : len(NAMES) + len(LEVELS)]) + SCALE_S)
+    return logs
 
 
 def described(outlook: Outlook, forecasts: Sequence[Forecast]) -> F64:
