@@ -395,6 +395,9 @@ def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_
         assert wait(lambda: not book.in_force(), 20)
         assert set(lab.run("squeue", "-h", "-t", "PD", "-O", "nice:12").split()) <= {"0"}
         assert wait(lambda: "HANDED BACK" in (tmp_path / "said").read_text(), 20)
+        rounds = (tmp_path / "said").read_text().count(" round ")
+        assert wait(lambda: (tmp_path / "said").read_text().count(" round ") >= rounds + 3, 30)
+        assert (tmp_path / "said").read_text().count("HANDED BACK") == 1
         process.terminate()
         assert process.wait(20) == 0
         book.close()

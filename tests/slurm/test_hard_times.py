@@ -251,7 +251,7 @@ def test_odd_jobs_are_left_to_slurm_and_the_others_ordered(tmp_path, name) -> No
     jobs = {str(number): Played(100 + number, gpus=9, minutes=9) for number in range(1, 4)}
     jobs |= {str(50 + at): Played(70, said=said) for at, said in enumerate([*ODD, *HARMLESS])}
     client, outcomes = Pretend(jobs), []
-    client.nodes["odd"] = [*client.nodes["n0"][:4], "what/ever", "?", "?"]
+    client.nodes["odd"] = [*client.nodes["n0"][:4], "what/ever", "?", "?", "(null)"]
     client.nodes["cpu"] = [*client.nodes["n0"][:2], "(null)", "(null)", *client.nodes["n0"][4:]]
     client.nodes["two"] = ["main", "mixed", "gpu:t4:2,gpu:a100:4,x:y:no_consume:4G", "gpu:a100:2(IDX:4-5)"]
     client.nodes["two"] += client.nodes["n0"][4:]
@@ -452,8 +452,17 @@ ODD_RUNNING = {
 def test_no_running_job_ends_the_controller(odd, name, tmp_path):
     client = Pretend({"1": Played(100), "2": Played(200, said=RUNNING | ON_N0 | ODD_RUNNING[odd])})
     client.nodes = {
-        "n0": ["main", "mixed", "gpu:a100:3,gpu:v100:1", "gpu:a100:1(IDX:0-1,0,9)", "4/60/0/64", "1000000", "0"],
-        "n1": ["other", "mixed", "gpu:v100:4", "gpu:v100:1(IDX:0)", "4/60/0/64", "1000000", "0"],
+        "n0": [
+            "main",
+            "mixed",
+            "gpu:a100:3,gpu:v100:1",
+            "gpu:a100:1(IDX:0-1,0,9)",
+            "4/60/0/64",
+            "1000000",
+            "0",
+            "(null)",
+        ],
+        "n1": ["other", "mixed", "gpu:v100:4", "gpu:v100:1(IDX:0)", "4/60/0/64", "1000000", "0", "(null)"],
     }
     outcomes: list[Outcome] = []
     silences: list[SlurmError] = []

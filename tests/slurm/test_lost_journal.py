@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from acting import acting, fill, nices, untouched
 
+from shunter.slurm.client import Client
 from shunter.slurm.daemons import wait
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
+from shunter.slurm.watchdog import Watchdog
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -33,3 +36,31 @@ def test_without_its_journal_a_controller_changes_nothing(lab: Lab, tmp_path: Pa
             return  # the new one has used the old one's log
         kept.rename(journal)
         assert wait(lambda: nices(lab) != before, 30)
+
+
+@pytest.mark.parametrize("lost", ["removed", "replaced", "damaged"])
+def test_the_watchdog_lifts_pins_by_their_marks(lab: Lab, tmp_path: Path, lost: str) -> None:
+    """Nobody else would: a controller that has lost its journal changes nothing, and one that is gone can't."""
+    job, other = fill(lab, 9, 8)
+    journal = tmp_path / "j.db"
+    dog = Watchdog(journal, Client(lab.conf))
+    with closing(Journal(journal)) as book:
+        name = book.id
+    for number, whose in ((job, name), (other, "0" * 8)):
+        mark = f"admincomment=site-text,shunter:{whose}:pin=>p100-1"
+        lab.run("scontrol", "update", f"jobid={number}", "ReqNodeList=p100-1", mark)
+    assert dog._goes_on()  # as long as the journal is there, it decides
+    assert lab.job(job)["ReqNodeList"] == "p100-1"
+    if lost == "damaged":
+        dog._book._file.execute("pragma wal_checkpoint(truncate)")
+        journal.write_bytes(bytes(journal.stat().st_size))
+        dog._book._file.execute("pragma shrink_memory")
+    else:
+        journal.unlink()
+        if lost == "replaced":
+            Journal(journal).close()
+    assert not dog._goes_on()
+    dog._book.close()
+    assert lab.job(job)["ReqNodeList"] == "(null)"
+    assert lab.job(job)["AdminComment"] == "site-text"
+    assert lab.job(other)["ReqNodeList"] == "p100-1"  # of another controller

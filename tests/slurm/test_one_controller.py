@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -102,6 +102,29 @@ def test_who_watches_needs_no_claim_and_does_not_end_who_acts(tmp_path):
         with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()}; stop it first"):
             run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1))
     assert not path.exists()  # it writes nothing
+
+
+@pytest.mark.parametrize("mode", [Mode.WATCH, Mode.DRY_RUN])
+def test_who_only_watches_needs_no_place_to_write(mode):
+    outcomes: list[Outcome] = []
+    run(policy("sjf"), Pretend(jobs()), Path("/proc/nowhere/j.db"), settings(mode, 2), told=outcomes.append)
+    assert len(outcomes) == 2
+    assert outcomes[-1].orders
+
+
+def test_who_only_watches_sees_what_another_has_done_by_then(tmp_path):
+    path, outcomes = tmp_path / "j.db", []
+    client = Pretend(jobs())
+
+    def told(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        if len(outcomes) == 1:
+            with closing(Journal(path)) as book:
+                book.leave_alone("1", "somebody set its nice")
+
+    run(policy("sjf"), client, path, settings(Mode.WATCH, 2), told=told)
+    assert "1" in {order.handle for order in outcomes[0].orders}
+    assert "1" not in {order.handle for order in outcomes[1].orders}
 
 
 def test_a_claim_ends_with_the_run_whatever_ends_it(tmp_path):

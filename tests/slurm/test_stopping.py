@@ -45,7 +45,7 @@ def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue
             assert book.acts(INTENT)  # it has more to do in this round
             result = shunter("release", "--journal", journal)
             assert result.exit_code == 0, result.output
-            assert f"process {os.getpid()} changes nothing until" in result.stderr
+            assert f"process {os.getpid()}; it only watches until" in result.stderr
             assert untouched(queue)
             controller.wait_rounds()
             assert untouched(queue)

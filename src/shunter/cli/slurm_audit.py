@@ -91,5 +91,6 @@ def check_journal(journal: Path) -> None:
 
     if not journal.is_file():
         raise SlurmError(
-            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal)"
+            f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal);"
+            " if it is lost, 'shunter slurm release --from-marks' gives the jobs back"
         )

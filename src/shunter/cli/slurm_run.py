@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -229,39 +229,33 @@ def _tell_away(silence: SlurmError) -> None:
     note(f"{silence}; the jobs go on under Slurm's own rules, and it is asked again", "no answer", "yellow")
 
 
-def release(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
+def release(
+    journal: JournalOption = JOURNAL,
+    from_marks: Annotated[
+        bool, typer.Option("--from-marks", help="Undo what any controller did, also if its journal is lost.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
     """Undo every change that a controller made to jobs that still wait, and give them back to Slurm.
 
     A controller that runs is stopped first: it only watches until [bold]shunter slurm resume[/bold]. The exit code is 1
     if anything could not be undone, and 2 if nothing could be tried.
     """
-    from contextlib import closing
+    from shunter.slurm.backing_out import back_out
+    from shunter.slurm.client import Client
 
-    from shunter.errors import SlurmError
-    from shunter.slurm.client import Client, UnreachableError
-    from shunter.slurm.journal import Journal
-    from shunter.slurm.releasing import release as give_back
-    from shunter.slurm.stopping import stopped
-    from shunter.slurm.watcher import Form, Watcher
-
-    check_journal(journal)
-    client = Client()
-    with closing(Journal(journal)) as book, stopped(book) as controller:
-        if controller.pid and not controller.problem and not json:
-            note(f"process {controller.pid} changes nothing until 'shunter slurm resume'", "controller stopped")
-        try:
-            undone, problems = give_back(client, book, Watcher(client, Form.TEXT).snapshot())
-        except UnreachableError as silence:
-            later = "the controller gives the jobs back when it answers" if controller.pid else "run this again then"
-            raise SlurmError(f"Slurm does not answer: {silence}; {later}") from None
-    problems += [controller.problem] if controller.problem else []
+    if not from_marks:
+        check_journal(journal)
+    found = back_out(Client(), journal, from_marks)
     if json:
-        print_json({"undone": undone, "problems": problems, "controller": controller.pid or None})
+        print_json({"undone": found.undone, "problems": found.problems, "controller": found.controller or None})
     else:
-        typer.echo(f"{undone} change{'' if undone == 1 else 's'} undone")
-        for problem in problems:
+        typer.echo(f"{found.undone} change{'' if found.undone == 1 else 's'} undone")
+        if found.controller:
+            note(f"process {found.controller}; it only watches until 'shunter slurm resume'", "controller stopped")
+        for problem in found.problems:
             note(problem, "not undone", "yellow")
-    if problems:
+    if found.problems:
         raise typer.Exit(1)
 
 

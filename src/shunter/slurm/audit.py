@@ -119,8 +119,8 @@ class AuditLog:
             return  # who only watches has none
         with closing(Journal.reading(self._journal)) as book:
             for at, kind, text in book.events(after=self._told):
+                self._told = at  # also if the disk is full: the line is kept, and written later
                 self._write(Entry(at, "", kind, "", "", "", text))
-                self._told = at
 
     def _write(self, entry: Entry, **more: Any) -> None:
         line: Mapping[str, Any] = asdict(entry) | {"at": moment(entry.at)} | more

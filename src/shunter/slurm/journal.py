@@ -22,7 +22,8 @@ INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
 VERSION = 2
-SCHEMA = """
+IDENTITY = "create table if not exists identity (only integer primary key check (only = 1), id text not null)"
+SCHEMA = f"""
 create table if not exists acts (
     id integer primary key, at real not null, round integer not null, handle text not null, lever text not null,
     value text not null, before text not null, why text not null, state text not null, ended real, note text not null
@@ -32,7 +33,7 @@ create index if not exists acts_by_handle on acts (handle, lever);
 create table if not exists hands_off (handle text primary key, at real not null, why text not null);
 create table if not exists life (only integer primary key check (only = 1), pid integer, at real, interval real);
 create table if not exists events (id integer primary key, at real not null, kind text not null, text text not null);
-create table if not exists identity (only integer primary key check (only = 1), id text not null);
+{IDENTITY};
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 MEMORY = Path(":memory:")
@@ -79,9 +80,13 @@ class Journal:
         return cls(path, readable(path))
 
     @classmethod
-    def in_memory(cls) -> Self:
-        """One that is gone with its process, for a controller that changes nothing."""
-        return cls(MEMORY, sqlite3.connect(MEMORY, isolation_level=None))
+    def in_memory(cls, name: str = "") -> Self:
+        """An empty one that is gone with its process; with an id, in the place of one that is lost."""
+        file = sqlite3.connect(MEMORY, isolation_level=None)
+        if name:
+            file.execute(IDENTITY)
+            file.execute("insert into identity values (1, ?)", (name,))
+        return cls(MEMORY, file)
 
     def _version(self) -> int:
         found = int(self._file.execute("pragma user_version").fetchone()[0])

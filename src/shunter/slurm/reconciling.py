@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
 from shunter.slurm.levers import ATTRIBUTES, STRANDING, Command, Order, pull, shows, unmarking, was_done
-from shunter.slurm.marks import marks_in
+from shunter.slurm.marks import Mark, marks_in
 from shunter.slurm.releasing import records
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
@@ -72,7 +72,7 @@ class Reconciler:
         """What is in force, with what marks show and the journal does not know."""
         force, found = self.journal.in_force(), []
         for job in present.values():
-            for lever, mark in marks_in(job.admin_comment).items():
+            for lever, mark in self._ours(job).items():
                 act = force.get((job.handle, lever))
                 newer = act is not None and act.at * 1000 > now
                 if shows(lever, mark.value, job) and not newer and (act is None or act.order.value != mark.value):
@@ -102,11 +102,18 @@ class Reconciler:
             return []
         return [handle for handle in present if handle.startswith(f"{act.order.handle}_")]
 
+    def _ours(self, job: Job) -> dict[str, Mark]:
+        """The marks of our own journal; of any on a job that was queued again: its controller may be long gone."""
+        marks = marks_in(job.admin_comment)
+        return {lever: mark for lever, mark in marks.items() if job.restarts or mark.journal == self.journal.id}
+
     # -- what others did
 
     def _changed(self, job: Job, force: Force, now: int) -> dict[str, str]:
         """What others have changed of what a job had of us; its marks go."""
-        lost = [claim for claim in _claims(job, force, now) if not shows(claim.lever, claim.value, job)]
+        lost = [
+            claim for claim in _claims(job, self._ours(job), force, now) if not shows(claim.lever, claim.value, job)
+        ]
         marked = {claim.lever for claim in lost if claim.marked}
         if marked and not self._unmark(unmarking(job, marked)):
             return {}  # it is tried again
@@ -176,9 +183,9 @@ class Claim:
     marked: bool
 
 
-def _claims(job: Job, force: Force, now: int) -> list[Claim]:
+def _claims(job: Job, marks: Mapping[str, Mark], force: Force, now: int) -> list[Claim]:
     """What its marks and the journal say, without what was done after the look."""
-    marks, found = marks_in(job.admin_comment), []
+    found = []
     for lever in ATTRIBUTES:
         act, mark = force.get((job.handle, lever)), marks.get(lever)
         if (act is None and mark is None) or (act is not None and act.at * 1000 > now):

@@ -26,11 +26,11 @@ def release(
     snapshot: Snapshot,
     levers: Sequence[str] | None = None,
     *,
-    own: bool = False,
+    own: bool = True,
 ) -> tuple[int, list[str]]:
     """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone.
 
-    With ``own``, the marks of other journals stay. All is undone before any of it is written down: a journal that a
+    With ``own``, changes of other journals stay. All is undone before any of it is written down: a journal that a
     hung controller has locked must not keep jobs from being freed, and undoing twice does no harm.
     """
     found = _Undoing(client, journal, LEVERS if levers is None else levers, own)
@@ -87,7 +87,8 @@ class _Undoing:
         try:
             for act, state, note in self.settled:
                 self.journal.settle(act, state, note)
-            self.journal.tell("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
+            if self.settled:  # else a controller that is paused would say so in every round
+                self.journal.tell("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
         except JournalError as error:
             self.problems.append(f"{self.undone} changes are undone, but this is not noted: {error}; run this again")
 

@@ -19,10 +19,12 @@ from shunter.slurm.backend import Levers, Rhythm, Round, Scope, SlurmBackend
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.guard import Guard, Tolerance, shadow_policy
-from shunter.slurm.journal import DONE, INTENT, RESUME, Journal
+from shunter.slurm.journal import DONE, INTENT, RESUME, STOP, Journal
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
+from shunter.slurm.rivals import rivals
+from shunter.slurm.snapshot import Snapshot
 from shunter.slurm.watchdog import ensure
 from shunter.slurm.watcher import Watcher
 
@@ -77,9 +79,18 @@ def run(
         backend.stopped = stop or backend.stopped
         backend.prepare(policy.needs)
         note = book.tell if acts else _unnoted
-        note("begin", f"{text(policy)} in mode {settings.mode}")  # the watchdog goes by this and the end
+        note("begin", _described(policy, settings, book.id))  # the watchdog goes by this and the end
         _go_on(policy, backend, note)
         note("end", "stopped")
+
+
+def _described(policy: Policy, settings: Settings, journal: str) -> str:
+    """What runs, and which jobs it leaves alone, for the audit."""
+    scope = settings.scope
+    kinds = {"users": scope.without_users, "partitions": scope.without_partitions, "QOS": scope.without_qos}
+    without = [f"{kind} {', '.join(sorted(names))}" for kind, names in kinds.items() if names]
+    found = f"{text(policy)} in mode {settings.mode}, journal {journal}"
+    return f"{found}; jobs without GPUs or with sla=yes are left alone" + "".join(f", and {each}" for each in without)
 
 
 def _compile(policy: Policy, client: Client, guard: Tolerance | None) -> None:
@@ -134,21 +145,36 @@ def resume(book: Journal) -> bool:
 
 
 def obedient(controller: Controller) -> Callable[[Round], None]:
-    """Rounds of a controller that changes nothing while the jobs are handed back, but gives back what is in force."""
+    """Rounds of a controller that changes nothing while the jobs are handed back, or another controller's.
+
+    What is in force is given back: the one that handed back may have been killed, or found Slurm away.
+    """
     book, why = controller.journal, ""
 
     def close(current: Round) -> None:
         nonlocal why
-        before, why = why, book.handed_back()
-        if why:
-            controller.paused = why
-            if book.acts(INTENT, DONE):  # the one that handed back may have been killed, or found Slurm away
-                release(controller.client, book, current.snapshot)
-        elif before:
-            controller.paused = ""
+        before, why = why, book.handed_back() or _gives_way(book, current.snapshot)
+        controller.paused = why if why or before else controller.paused
+        if book.handed_back() and book.acts(INTENT, DONE):
+            release(controller.client, book, current.snapshot)
         controller.close(current)
 
     return close
+
+
+def _gives_way(book: Journal, snapshot: Snapshot) -> str:
+    """Why nothing is changed while another controller has changed the same queue; "": none has."""
+    found = rivals(snapshot, book.id)
+    if not found.jobs:
+        return ""
+    if not found.yields(book.id):
+        return f"{found}; waiting until that one has given way"
+    why = (
+        f"{found}. One cluster has one controller: end one of the two; if that one is gone for good, give its jobs back"
+        " with 'shunter slurm release --from-marks'; then 'shunter slurm resume'"
+    )
+    book.tell(STOP, why)
+    return why
 
 
 def informed(controller: Controller, path: Path) -> Callable[[Round], None]:

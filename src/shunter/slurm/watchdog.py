@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +24,7 @@ from shunter.errors import SlurmError
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import alive
 from shunter.slurm.journal import DONE, INTENT, Journal
+from shunter.slurm.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import held
 from shunter.slurm.notify import alive as report_alive
@@ -34,6 +36,7 @@ LOOKS = 8  # at the journal within one interval
 LONGEST_LOOK_S = 5.0
 UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to Slurm
 START_S = 30.0
+LOST_S = 3600.0  # for so long jobs are tried to be freed without a journal
 
 Say = Callable[[str], None]
 
@@ -46,6 +49,7 @@ class Watchdog:
     ) -> None:
         self.path, self.client, self.say, self.stop = journal, client, say, stop or threading.Event()
         self._book = Journal(journal)
+        self._rest_s, self._lost_at = LONGEST_LOOK_S, 0.0
 
     def watch(self) -> None:
         """Until the controller has ended and nothing of its is left that could strand a job, or until stopped."""
@@ -60,9 +64,24 @@ class Watchdog:
     def _goes_on(self) -> bool:
         try:
             return self.look()
+        except (ReplacedError, DamagedError) as problem:
+            return self._without_journal(problem)
         except SlurmError as problem:  # Slurm is away or won't, or the journal is locked
             self.say(f"{problem}; trying again")
-        return self._book.in_place()  # without its journal there is nothing to go by
+            return True
+
+    def _without_journal(self, problem: SlurmError) -> bool:
+        """The marks on the jobs say what is in force, and nobody else lifts it; whether to try again."""
+        self._lost_at = self._lost_at or time.monotonic()
+        try:
+            with closing(Journal.in_memory(self._book.id)) as book:
+                snapshot = Watcher(self.client, Form.TEXT).snapshot()
+                undone, problems = release(self.client, book, snapshot, STRANDING)
+        except SlurmError as other:
+            undone, problems = 0, [str(other)]
+        for text in (f"{problem}; {undone} of {', '.join(STRANDING)} lifted by their marks", *problems):
+            self.say(text)
+        return bool(problems) and time.monotonic() - self._lost_at < LOST_S
 
     def look(self) -> bool:
         """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""
@@ -81,8 +100,6 @@ class Watchdog:
         if life is None:
             return "", False
         pid, at, interval_s = life
-        if not self._book.in_place():
-            return "its journal was removed or replaced", True
         last = self._book.last_event("begin", "end")
         if last is not None and last[1] == "end" and last[0] >= at:
             return "the controller has stopped", True
@@ -95,17 +112,17 @@ class Watchdog:
 
     def lift(self, why: str) -> None:
         """Undo all that could strand a job."""
-        undone, problems = release(
-            self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING, own=True
-        )
+        undone, problems = release(self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING)
         told = f"{why}: {undone} of {', '.join(STRANDING)} lifted"
         self._book.tell("watchdog", told)
         for text in (told, *problems):
             self.say(text)
 
     def _look_s(self) -> float:
-        life = self._book.life()
-        return LONGEST_LOOK_S if life is None else min(max(life[2] / LOOKS, 0.05), LONGEST_LOOK_S)
+        with suppress(JournalError):  # what can't be read now was as long before
+            life = self._book.life()
+            self._rest_s = LONGEST_LOOK_S if life is None else min(max(life[2] / LOOKS, 0.05), LONGEST_LOOK_S)
+        return self._rest_s
 
 
 def _is_there(pid: int, at: float) -> bool:

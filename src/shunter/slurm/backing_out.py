@@ -1,0 +1,71 @@
+"""``shunter slurm release``: stop a controller and give jobs back what they had, with or without its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from shunter.errors import SlurmError
+from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.journal import Journal
+from shunter.slurm.locks import held, holder_of
+from shunter.slurm.releasing import release
+from shunter.slurm.rivals import rivals
+from shunter.slurm.stopping import Stopped, stopped
+from shunter.slurm.watcher import Form, Watcher
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of it."""
+
+    undone: int
+    problems: list[str]  # what could not be undone, or may be done again, and what to do
+    controller: str  # the process that was stopped; "": none ran
+
+
+def back_out(client: Client, journal: Path, from_marks: bool) -> Report:
+    """Undo what the controller of a journal did; with ``from_marks`` what any did, also without a journal."""
+    with _journal(journal, from_marks) as (book, controller):
+        try:
+            watcher = Watcher(client, Form.TEXT)
+            undone, problems = release(client, book, watcher.snapshot(), own=not from_marks)
+            left = rivals(watcher.snapshot(), book.id)
+        except UnreachableError as silence:
+            later = "the controller gives the jobs back when it answers" if controller.pid else "run this again then"
+            raise SlurmError(f"Slurm does not answer: {silence}; {later}") from None
+    if left.jobs and not from_marks:
+        problems.append(f"{left}: release these with that journal, or with --from-marks")
+    return Report(undone, problems + [controller.problem] * bool(controller.problem), controller.pid)
+
+
+@contextmanager
+def _journal(path: Path, from_marks: bool) -> Iterator[tuple[Journal, Stopped]]:
+    """The journal, with its controller stopped; where it can't be used, an empty one."""
+    try:
+        book = Journal(path) if path.is_file() or not from_marks else None
+    except SlurmError:
+        if not from_marks:
+            raise
+        book = None
+    if book is None:
+        with closing(Journal.in_memory()) as empty:
+            yield empty, _unstopped(path)
+        return
+    with closing(book), stopped(book) as controller:
+        yield book, controller
+
+
+def _unstopped(path: Path) -> Stopped:
+    """Whether a controller runs that can't be stopped through its journal."""
+    try:
+        lock = held(path, "controller") if path.parent.is_dir() else None
+    except SlurmError:
+        return Stopped()
+    if lock is not None:
+        lock.close()
+        return Stopped()
+    pid = holder_of(path, "controller")
+    return Stopped(pid, f"a controller runs, process {pid}, and can't be told to stop; end it, and run this again")

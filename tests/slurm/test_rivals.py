@@ -1,0 +1,159 @@
+"""Two controllers with two journals on one real Slurm, and jobs whose journal is lost: the marks on them decide."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from acting import acting, fill, shunter, untouched
+
+from shunter.slurm.client import Client
+from shunter.slurm.daemons import wait
+from shunter.slurm.journal import DONE, Journal
+from shunter.slurm.lab import Lab
+from shunter.slurm.marks import marks_in
+from shunter.slurm.rivals import Rivals
+from shunter.slurm.watcher import Watcher
+
+pytestmark = pytest.mark.xdist_group("slurm")
+
+
+@pytest.fixture
+def queue(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Jobs wait in an order that shortest-first turns round, and longest-first does not."""
+    monkeypatch.setenv("SLURM_CONF", str(lab.conf))
+    fill(lab, 9, 8, 7, 6, 5)
+    return lab
+
+
+def journals(lab: Lab) -> set[str]:
+    """Whose marks waiting jobs have."""
+    jobs = Watcher(Client(lab.conf)).snapshot().jobs
+    return {mark.journal for job in jobs if job.state == "PENDING" for mark in marks_in(job.admin_comment).values()}
+
+
+def made(*paths: Path) -> list[str]:
+    """New journals; their ids."""
+    found = []
+    for path in paths:
+        with closing(Journal(path)) as book:
+            found.append(book.id)
+    return found
+
+
+def test_who_comes_second_changes_nothing(queue: Lab, tmp_path: Path) -> None:
+    first, second = tmp_path / "first" / "j.db", tmp_path / "second" / "j.db"
+    one, _ = made(first, second)
+    with acting(queue, first) as controller:
+        assert wait(lambda: len(controller.outcomes) >= 2, 60)
+        with acting(queue, second, "ljf:estimate=limit") as other:
+            assert wait(lambda: len(other.outcomes) >= 3, 60)
+            assert f"another controller (journal {one}) has changed " in other.outcomes[0].paused
+            assert "release --from-marks" in other.outcomes[0].paused
+        assert not other.problems
+        assert not controller.outcomes[-1].paused
+    assert journals(queue) == {one}
+    with closing(Journal(second)) as book:
+        assert not book.acts()
+
+
+def test_of_two_that_begin_at_once_one_is_left(queue: Lab, tmp_path: Path) -> None:
+    paths = [tmp_path / name / "j.db" for name in "ab"]
+    low = min(made(*paths))
+    with ExitStack() as stack:
+        both = [
+            stack.enter_context(acting(queue, path, name))
+            for path, name in zip(paths, ("sjf:estimate=limit", "ljf:estimate=limit"), strict=True)
+        ]
+        for each in both:
+            assert wait(lambda each=each: len(each.outcomes) >= 2, 60)
+        for each in both:
+            each.wait_rounds(4)
+        assert len([each for each in both if not each.outcomes[-1].paused]) == 1
+        assert len(journals(queue)) <= 1
+    assert low
+
+
+def test_the_lower_id_waits_and_the_other_gives_way() -> None:
+    assert Rivals({"b": ["1"]}, ours=True).yields("c")
+    assert not Rivals({"b": ["1"]}, ours=True).yields("a")
+    assert Rivals({"b": ["1"]}, ours=False).yields("a")
+    assert not Rivals({}, ours=True).yields("a")
+
+
+def test_both_have_changed_jobs_and_the_lower_id_goes_on(queue: Lab, tmp_path: Path) -> None:
+    """As after a start at the same moment: each has marks before it sees those of the other."""
+    paths = sorted((tmp_path / name / "j.db" for name in "ab"), key=made)
+    (low,), (high,) = (made(path) for path in paths)
+    jobs = [int(job.id) for job in Watcher(Client(queue.conf)).snapshot().jobs if job.state == "PENDING"]
+    for number, name in ((jobs[0], low), (jobs[1], high)):
+        queue.run("scontrol", "update", f"jobid={number}", "nice=7", f"admincomment=shunter:{name}:nice=0>7")
+    with acting(queue, paths[1]) as other, acting(queue, paths[0]) as controller:
+        assert wait(lambda: len(other.outcomes) >= 3 and len(controller.outcomes) >= 3, 60)
+        assert wait(lambda: journals(queue) == {low}, 30)
+        assert other.outcomes[-1].paused
+        assert wait(lambda: not controller.outcomes[-1].paused, 30)
+
+
+# ------------------------------------------------------------------------------------------- without a journal
+
+
+def changed(queue: Lab, journal: Path) -> None:
+    with acting(queue, journal) as controller:
+        assert wait(lambda: len(controller.outcomes) >= 2, 60)
+    assert not untouched(queue)
+
+
+def damaged(journal: Path) -> None:
+    journal.write_bytes(os.urandom(9000))
+
+
+def emptied(journal: Path) -> None:
+    os.truncate(journal, 0)
+
+
+def removed(journal: Path) -> None:
+    journal.unlink()
+
+
+def replaced(journal: Path) -> None:
+    journal.unlink()
+    Journal(journal).close()
+
+
+@pytest.mark.parametrize("act", [damaged, emptied, removed, replaced])
+def test_the_marks_give_back_what_a_lost_journal_can_not(queue: Lab, tmp_path: Path, act) -> None:
+    journal = tmp_path / "j.db"
+    changed(queue, journal)
+    before = journals(queue)
+    act(journal)
+    if act is not removed:
+        with acting(queue, journal, "ljf:estimate=limit") as controller:
+            assert wait(lambda: controller.ended is not None or len(controller.outcomes) >= 2, 60)
+        said = str(controller.ended) if act is damaged else controller.outcomes[0].paused
+        assert "release --from-marks" in said
+        assert journals(queue) == before  # nothing is changed before the jobs are given back
+    result = shunter("release", "--journal", journal)
+    assert result.exit_code == (1 if act in (emptied, replaced) else 2), result.output
+    assert "--from-marks" in result.stderr
+    assert journals(queue) == before
+    result = shunter("release", "--journal", journal, "--from-marks", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["undone"] >= 2
+    assert untouched(queue)
+    assert not journals(queue)
+
+
+def test_a_value_that_an_administrator_has_set_since_stays(queue: Lab, tmp_path: Path) -> None:
+    journal = tmp_path / "j.db"
+    changed(queue, journal)
+    with closing(Journal(journal)) as book:
+        moved = [act.order.handle for act in book.acts(DONE)]
+    queue.run("scontrol", "update", f"jobid={moved[0]}", "nice=123")
+    journal.unlink()
+    assert shunter("release", "--journal", journal, "--from-marks").exit_code == 0
+    assert queue.job(int(moved[0]))["Nice"] == "123"
+    assert not journals(queue)
