@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from growth import growth
 from shunter.model import Trace
 from shunter.sharing.drawing import workload_names, workloads, workloads_of
 from shunter.sharing.profiles import measured
@@ -72,13 +71,14 @@ def test_seeds_and_sizes_matter():
     assert (workloads(jobs, NAMES, 1) != workloads(larger, NAMES, 1)).any()
 
 
-def test_many_jobs_quickly():
+def test_each_is_drawn_as_often_and_many_jobs_take_no_longer_each():
+    def many(n):
+        times = {"submit": np.arange(n), "duration": np.full(n, 1000), "gpus": np.full(n, 1000)}
+        return Trace.of("made", [f"j{i}" for i in range(n)], **times)
+
     n = 100_000
-    times = {"submit": np.arange(n), "duration": np.full(n, 1000), "gpus": np.full(n, 1000)}
-    jobs = Trace.of("made", [f"j{i}" for i in range(n)], **times)
-    began = time.perf_counter()
-    found = workloads(jobs, NAMES, 1)
-    assert time.perf_counter() - began < 10  # half a second on a quiet machine
+    assert growth(lambda jobs: workloads(jobs, NAMES, 1), many(n // 4), many(n)) < 6
+    found = workloads(many(n), NAMES, 1)
     assert found.dtype == np.int64
     assert np.bincount(found) == pytest.approx(n / len(NAMES), rel=0.05)
 

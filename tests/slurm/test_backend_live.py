@@ -134,20 +134,21 @@ def test_slurm_is_asked_no_more_than_it_should_be(lab: Lab) -> None:
     begun = time.monotonic()
     next(views)
     passed = time.monotonic() - begun
-    assert 7.5 < passed < 20  # nothing happened: the interval went by
+    assert passed > 7.5  # nothing happened: the interval went by
     assert client.calls["squeue"] == 1
     assert client.calls["sdiag"] <= passed / 1.0 + 1
     lab.submit("--gpus=1", script="sleep 5")
-    begun = time.monotonic()
+    client.calls.clear()
     next(views)
-    assert time.monotonic() - begun < 7  # something did
+    assert client.calls["sdiag"] < 7  # something did: it did not wait for the interval
 
 
 def test_a_timer_wakes_the_policy_before_the_interval(lab: Lab) -> None:
-    backend = SlurmBackend(Watcher(Client(lab.conf)), lambda _: None, rhythm=Rhythm(interval_s=30.0, poll_s=0.3))
+    client = Client(lab.conf)
+    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=30.0, poll_s=0.3))
     views = iter(backend)
     view = next(views)
     assert not backend.apply(Plan((Timer(view.now + 1000),)))
-    begun = time.monotonic()
+    client.calls.clear()
     next(views)
-    assert time.monotonic() - begun < 10
+    assert client.calls["sdiag"] < 50  # of a hundred in an interval

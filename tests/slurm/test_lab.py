@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -74,10 +73,8 @@ def test_accounts_and_ages_with_a_database(lab_with_database):
 
 @needs_slurm
 def test_two_live_side_by_side_and_none_leaves_anything(lab_folder):
-    began = time.monotonic()
     labs = [Lab(lab_folder / name, SMALL, settings={"PriorityWeightJobSize": "7"}) for name in "ab"]
     with labs[0], labs[1]:
-        assert time.monotonic() - began < 20
         jobs = [lab.submit("--gres=shard:1", script="sleep 60") for lab in labs]
         for lab, job in zip(labs, jobs, strict=True):
             lab.wait_job(job, "RUNNING")

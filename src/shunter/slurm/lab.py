@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import secrets
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +31,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sba
 DATABASE_PROGRAMS = ("slurmdbd", "sacctmgr", "sacct", "mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
 INSTALL = "./scripts/slurm installs it where apt-get may"
 LONGEST_FOLDER = 60  # sockets lie below it, and the name of one may have 107 characters
+SAVE_S = 60  # slurmctld saves within 5 s of a change, unless it is very busy
 MARK = "SHUNTER_LAB"  # in the environment of every daemon, so that none can be left behind unseen
 TABLES = (
     "create database if not exists slurm;"
@@ -257,8 +258,12 @@ class Lab:
         self._stop("slurmctld", kill)
 
     def wait_saved(self) -> None:
-        """Wait until slurmctld has written down what it knows by now, which it does within 5 s of a change."""
-        time.sleep(6)  # its file may be new and yet hold what was true before: a save takes a while
+        """Wait until slurmctld has saved what it knows: a word put into a job's comment now shows in its file."""
+        word, saved = secrets.token_hex(8), self.folder / "state" / "job_state"
+        job = next(number for number in self.jobs() if "Comment" not in self.job(number))
+        self.run("scontrol", "update", f"jobid={job}", f"comment={word}")
+        if not wait(lambda: word.encode() in saved.read_bytes(), SAVE_S):
+            raise SlurmError(f"slurmctld has saved nothing for {SAVE_S} s; see {self.folder}/log/slurmctld.log")
 
     def start_node(self, name: str) -> None:
         """Start the slurmd of a node."""
