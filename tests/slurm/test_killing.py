@@ -1,4 +1,4 @@
-"""A controller that is killed at random points, again and again, while 200 jobs go through."""
+"""A controller that is killed at random points, again and again, with all levers, while Slurm is killed and frozen."""
 
 from __future__ import annotations
 
@@ -8,57 +8,247 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from shunter.errors import SlurmError
 from shunter.slurm.client import Client
-from shunter.slurm.journal import Journal
-from shunter.slurm.lab import Lab
-from shunter.slurm.releasing import release
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.daemons import pid_in, wait
+from shunter.slurm.journal import DONE, INTENT, Journal
+from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.releasing import records, release
+from shunter.slurm.snapshot import Job
+from shunter.slurm.watcher import Form, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
-JOBS, KILLS = 200, 20
+NODES = (Nodes("p100", 2, 4), Nodes("m40", 2, 1, shards=4))
+CHANCES = ("nice,pin,requeue,shard", "priority,pin,requeue,shard", "nice")
+QUEUE = 40  # jobs that wait at any time
+SITE = "ticket 4711, of the site"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a job was submitted with."""
+
+    nice: int = 0
+    nodes: str = ""
+    per_node: str = ""
+    agrees: bool = False  # to be stopped and queued again
+    held: bool = False
+    site: str = ""
+
+
+@dataclass
+class Scene:
+    """A cluster with jobs of all kinds, and controllers to kill."""
+
+    lab: Lab
+    folder: Path
+    draw: random.Random
+    starter: subprocess.Popen[str]
+    own: dict[str, Own] = field(default_factory=dict)  # by the job's id
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal.db"
+
+    # -- jobs
+
+    def submit(self, own: Own, *options: str, seconds: float = 1.0, tasks: int = 0) -> int:
+        """A job that leaves a line when it starts, and another when it ends."""
+        file = f"{self.folder}/ran/$SLURM_JOB_ID"
+        more = [f"--nice={own.nice}", f"--time={self.draw.randint(1, 9)}", *options]
+        if own.agrees:
+            more += ["--requeue", "--comment=shunter: requeue=yes"]
+        if tasks:
+            file = f"{self.folder}/ran/${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
+            more.append(f"--array=1-{tasks}")
+        number = self.lab.submit(*more, script=f"echo begins >> {file}\nsleep {seconds}\necho ends >> {file}")
+        names = [f"{number}_{task}" for task in range(1, tasks + 1)] if tasks else [str(number)]
+        self.own |= dict.fromkeys(names, own)
+        if own.site:
+            self.lab.run("scontrol", "update", f"jobid={number}", f"admincomment={own.site}")
+        return number
+
+    def submit_some(self) -> None:
+        """One job of any kind."""
+        nice, site = self.draw.choice((0, 0, 7, 300)), self.draw.choice(("", SITE))
+        seconds, kind = self.draw.uniform(0.3, 2), self.draw.randrange(8)
+        if kind == 0:
+            self.submit(Own(nice, nodes="p100-1"), "--gpus=1", "--nodelist=p100-1", seconds=seconds)
+        elif kind in (1, 2):
+            self.submit(Own(nice, per_node="gres:shard:4", site=site), "--gres=shard:4", seconds=seconds)
+        elif kind in (3, 4):
+            self.submit(Own(nice, agrees=True), f"--gpus={self.draw.choice((1, 2))}", seconds=3 * seconds)
+        else:
+            self.submit(Own(nice, site=site), f"--gpus={self.draw.choice((1, 2, 4))}", seconds=seconds)
+
+    def submit_arrays(self) -> None:
+        """Arrays of which some tasks have a nice of their own."""
+        for nice in (5, 0):
+            array = self.submit(Own(nice), "--gpus=1", tasks=12)
+            for task, other in ((4, 400), (9, 20)):
+                self.lab.run("scontrol", "update", f"jobid={array}_{task}", f"nice={other}")
+                self.own[f"{array}_{task}"] = Own(other)
+
+    def submit_held(self) -> None:
+        """Jobs that their users hold."""
+        for _ in range(3):
+            self.submit(Own(9, held=True), "--gpus=1", "--hold")
+
+    def fill(self) -> None:
+        """See to it that many wait."""
+        while sum(state == "PENDING" for state in self.lab.jobs().values()) < QUEUE:
+            self.submit_some()
+
+    def found(self) -> list[Job]:
+        """One job for each record."""
+        return [job for job in records(Watcher(Client(self.lab.conf), Form.TEXT).snapshot()) if not job.over]
+
+    # -- harm
+
+    def control(self) -> int:
+        """Start a controller; its process."""
+        self.starter.stdin.write(f"{self.draw.choice(CHANCES)} {self.draw.randrange(10**6)}\n")
+        self.starter.stdin.flush()
+        return int(self.starter.stdout.readline())
+
+    def pause(self, longest: float = 1.2) -> None:
+        time.sleep(self.draw.uniform(0.05, longest))
+
+    def killed(self) -> None:
+        """A controller that comes to its end."""
+        child = self.control()
+        self.pause()
+        end(child)
+
+    def frozen(self) -> None:
+        """The same while slurmctld does not answer; what it was asked it does afterwards."""
+        daemon = pid_in(self.lab.folder / "pids" / "slurmctld.pid")
+        child = self.control()
+        self.pause()
+        os.kill(daemon, signal.SIGSTOP)
+        try:
+            self.pause(2.5)
+            end(child)
+            self.pause(0.5)
+        finally:
+            os.kill(daemon, signal.SIGCONT)
+
+    def forgetful(self) -> None:
+        """The same while slurmctld is killed, and goes back to what it has saved.
+
+        Nothing may start or end just before: a slurmctld that has forgotten that a job runs runs it again by itself.
+        """
+        self.lab.run("scontrol", "update", "nodename=ALL", "state=drain", "reason=test")
+        assert wait(lambda: not any(job.runs for job in self.found()), 60)
+        self.lab.wait_saved()
+        child = self.control()
+        self.pause(4)
+        self.lab.stop_controller(kill=True)
+        self.pause(1)
+        end(child)
+        self.lab.start_controller()
+        assert wait(self.resumed, 30)
+
+    def resumed(self) -> bool:
+        """Whether all nodes take jobs again."""
+        for node in self.lab.node_names:
+            with suppress(SlurmError):  # it is not drained, or has not registered yet
+                self.lab.run("scontrol", "update", f"nodename={node}", "state=resume")
+        states = set(self.lab.run("sinfo", "-h", "-N", "-o", "%T").split())
+        return states <= {"idle", "mixed", "allocated"}
+
+    # -- the end
+
+    def given_back(self) -> None:
+        """All is undone, as soon as what runs with a pin has ended; the jobs that wait are what they were."""
+        with closing(Journal(self.journal)) as book:
+            client = Client(self.lab.conf)
+
+            def clean() -> bool:
+                return not release(client, book, Watcher(client, Form.TEXT).snapshot())[1]
+
+            assert wait(clean, 60)
+            assert not book.acts(INTENT, DONE)
+        wrong = {
+            job.id: (job.state, has, should)
+            for job in self.found()
+            if (has := values(job)) != (should := values_of(self.own[job.id], job))
+        }
+        assert not wrong, str(wrong)
+
+    def all_ran(self) -> None:
+        """Each job has run once, and once more for each time that it was stopped by us; none that has not agreed."""
+        for job in self.found():
+            if self.own[job.id].held:
+                self.lab.run("scontrol", "release", job.target)
+        assert wait(lambda: not self.found(), 180)
+        with closing(Journal(self.journal)) as book:
+            stops = [act.order.handle for act in book.acts(DONE, "undone") if act.order.lever == "requeue"]
+            assert {name for name in stops if not self.own[name].agrees} == set()
+        wrong = {}
+        for name in self.own:
+            file = self.folder / "ran" / name
+            lines = file.read_text().split() if file.exists() else []
+            if lines.count("ends") != 1 or not 1 <= lines.count("begins") <= 1 + stops.count(name):
+                wrong[name] = (lines, stops.count(name))
+        assert not wrong, str(wrong)
+
+
+def end(process: int) -> None:
+    """Kill a controller, unless it has ended by itself because Slurm did not answer at its start."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def values(job: Job) -> tuple[object, ...]:
+    """What a job has that we could have changed; Slurm says of a running one where it runs, not what it asked for."""
+    shards = job.per_node if "shard" in job.per_node else ""
+    return job.nice, job.wanted_nodes, shards, job.admin_comment, job.held
+
+
+def values_of(own: Own, job: Job) -> tuple[object, ...]:
+    """What it should have."""
+    return own.nice, own.nodes, own.per_node, own.site, own.held and job.state == "PENDING"
 
 
 @pytest.fixture
-def controllers(lab: Lab, tmp_path: Path):
-    """A process that starts a controller for each line that it is given, and says which process that is."""
-    command = [sys.executable, str(Path(__file__).with_name("forking.py")), str(lab.conf), str(tmp_path / "journal.db")]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    yield process
-    process.stdin.close()
-    process.terminate()
-    process.wait()
-    process.stdout.close()
+def scene(lab_folder: Path, tmp_path: Path) -> Iterator[Scene]:
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    (tmp_path / "ran").mkdir()
+    settings = {"AuthInfo": f"socket={lab_folder}/munge/sock,cred_expire=10"}  # a requeued job waits for so long
+    with Lab(lab_folder, NODES, settings=settings) as lab:
+        command = [sys.executable, str(Path(__file__).with_name("forking.py")), str(lab.conf)]
+        pipe = subprocess.PIPE
+        starter = subprocess.Popen([*command, str(tmp_path / "journal.db")], stdin=pipe, stdout=pipe, text=True)
+        yield Scene(lab, tmp_path, random.Random(13), starter)
+        starter.stdin.close()
+        starter.terminate()
+        starter.wait()
+        starter.stdout.close()
 
 
-def test_killed_at_random_points(lab: Lab, controllers: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Each job leaves a line when it starts: in the end there is one of each, and all of them have completed."""
-    draw, marks, journal = random.Random(6), tmp_path / "marks", tmp_path / "journal.db"
-    marks.mkdir()
-    filler = lab.submit("--nodes=3", "--gpus-per-node=p100:4", "--time=30", script="sleep 600")
-    jobs = []
-    for number in range(JOBS):
-        script = f"echo $SLURM_RESTART_COUNT >> {marks}/{number}\nsleep {draw.choice((0.2, 0.5, 1))}"
-        jobs.append(lab.submit(f"--gpus={draw.choice((1, 2, 4))}", f"--time={draw.randint(1, 9)}", script=script))
-    kills = 0
-    deadline = time.monotonic() + 180
-    while len(lab.jobs()) > 1 and time.monotonic() < deadline:
-        controllers.stdin.write("another\n")
-        controllers.stdin.flush()
-        child = int(controllers.stdout.readline())
-        time.sleep(draw.uniform(0.05, 1.0))
-        os.kill(child, signal.SIGKILL)
-        kills += 1
-        if kills == KILLS:
-            lab.run("scancel", str(filler))  # the rest may go faster
-    assert {lab.job(job)["JobState"] for job in jobs} == {"COMPLETED"}  # none lost, none held, none cancelled
-    assert sorted(int(file.name) for file in marks.iterdir()) == list(range(JOBS))
-    assert all(len(file.read_text().splitlines()) == 1 for file in marks.iterdir())  # none run twice
-    assert kills >= KILLS
-    book, client = Journal(journal), Client(lab.conf)
-    assert len(book.acts("done", "undone")) > KILLS
-    release(client, book, Watcher(client).snapshot())
-    assert not book.acts("intent", "done")
+@pytest.mark.parametrize(
+    ("kills", "freezes", "crashes"), [(9, 3, 1), pytest.param(76, 20, 4, marks=pytest.mark.slow)], ids=["some", "100"]
+)
+def test_killed_at_random_points(scene: Scene, kills: int, freezes: int, crashes: int) -> None:
+    """Nothing is lost, held, pinned, run twice or left with a wrong nice."""
+    scene.submit_arrays()
+    scene.submit_held()
+    plan = [scene.killed] * kills + [scene.frozen] * freezes + [scene.forgetful] * crashes
+    scene.draw.shuffle(plan)
+    for harm in plan:
+        scene.fill()
+        harm()
+    with closing(Journal(scene.journal)) as book:
+        levers = {act.order.lever for act in book.acts(DONE, "undone")}
+    scene.given_back()
+    scene.all_ran()
+    assert levers >= {"nice", "priority", "pin", "requeue", "shard"} or kills < 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,9 @@ def controlled(
     return outcomes
 
 
-def released(lab: Lab, journal: Path, client: Client | None = None) -> tuple[int, list[str]]:
-    book = Journal(journal)
-    try:
-        return release(client or Client(lab.conf), book, Watcher(Client(lab.conf), Form.TEXT).snapshot())
-    finally:
-        book.close()
+def released(lab: Lab, journal: Path, client: Client | None = None, own: bool = True) -> tuple[int, list[str]]:
+    with closing(Journal(journal)) as book:
+        return release(client or Client(lab.conf), book, Watcher(Client(lab.conf), Form.TEXT).snapshot(), own=own)
 
 
 def jobs(lab: Lab) -> dict[str, Job]:
@@ -115,7 +113,8 @@ def test_marks_come_with_the_change_and_go_with_it(full: Lab, tmp_path: Path) ->
     assert marked.admin_comment.startswith(f"{site},")
     with pytest.raises(SlurmError, match="denied"):
         full.run("scontrol", "update", f"jobid={first}", "admincomment=shunter:0:nice", user="nobody")
-    assert release(Client(full.conf), Journal.in_memory(), Watcher(Client(full.conf)).snapshot()) == (1, [])
+    snapshot = Watcher(Client(full.conf)).snapshot()
+    assert release(Client(full.conf), Journal.in_memory(), snapshot, own=False) == (1, [])
     assert (jobs(full)[str(second)].nice, jobs(full)[str(second)].admin_comment) == (20, site)
 
 
@@ -244,7 +243,7 @@ def test_release_lifts_the_pin_of_a_controller_that_is_gone(lab: Lab, tmp_path: 
     job = pinned(lab, tmp_path / "j.db")
     fails(lab, "k80-1")
     assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 20)
-    assert released(lab, tmp_path / ("other.db" if lost else "j.db")) == (1, [])
+    assert released(lab, tmp_path / ("other.db" if lost else "j.db"), own=not lost) == (1, [])
     assert free(lab, job)
 
 

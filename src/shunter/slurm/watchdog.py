@@ -34,6 +34,7 @@ from shunter.slurm.watcher import Form, Watcher
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
 LONGEST_LOOK_S = 5.0
+LANDING_S = 10.0  # and one that Slurm had not answered may be done when it comes back
 UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to Slurm
 START_S = 30.0
 LOST_S = 3600.0  # for so long jobs are tried to be freed without a journal
@@ -50,6 +51,9 @@ class Watchdog:
         self.path, self.client, self.say, self.stop = journal, client, say, stop or threading.Event()
         self._book = Journal(journal)
         self._rest_s, self._lost_at = LONGEST_LOOK_S, 0.0
+        self._left = False  # something can't be lifted yet: Slurm changes it only of waiting jobs
+        self._told: tuple[str, ...] = ()
+        self._until = -float("inf")  # when all that was under way has landed
 
     def watch(self) -> None:
         """Until the controller has ended and nothing of its is left that could strand a job, or until stopped."""
@@ -86,10 +90,17 @@ class Watchdog:
     def look(self) -> bool:
         """Look at the controller once, and lift what is in force if it is gone or silent; False: there is no more."""
         why, over = self.state()
-        if why and self._strands():
+        open_acts = self._book.acts(INTENT) if why else []
+        if why and (self._strands() or self._landing()):
             time.sleep(UNDER_WAY_S)
             self.lift(why)
-        return not over or self._strands()  # what Slurm would not lift is tried again
+            if any(act.order.lever in STRANDING for act in open_acts):
+                self._until = time.monotonic() + LANDING_S
+        return not over or self._strands() or self._landing()  # what Slurm would not lift is tried again
+
+    def _landing(self) -> bool:
+        """Whether a command that nobody saw done may still reach Slurm, which then shows its mark."""
+        return time.monotonic() < self._until
 
     def _strands(self) -> bool:
         return any(act.order.lever in STRANDING for act in self._book.acts(INTENT, DONE))
@@ -113,15 +124,20 @@ class Watchdog:
     def lift(self, why: str) -> None:
         """Undo all that could strand a job."""
         undone, problems = release(self.client, self._book, Watcher(self.client, Form.TEXT).snapshot(), STRANDING)
-        told = f"{why}: {undone} of {', '.join(STRANDING)} lifted"
-        self._book.tell("watchdog", told)
-        for text in (told, *problems):
-            self.say(text)
+        told = (f"{why}: {undone} of {', '.join(STRANDING)} lifted", *problems)
+        self._left = bool(problems)
+        if undone or told != self._told:  # a pinned job may run for days
+            self._told = told
+            self._book.tell("watchdog", "; ".join(told))
+            for text in told:
+                self.say(text)
 
     def _look_s(self) -> float:
         with suppress(JournalError):  # what can't be read now was as long before
             life = self._book.life()
             self._rest_s = LONGEST_LOOK_S if life is None else min(max(life[2] / LOOKS, 0.05), LONGEST_LOOK_S)
+            if self._left and life is not None:
+                self._rest_s = life[2] / 2
         return self._rest_s
 
 
