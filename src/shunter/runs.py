@@ -60,7 +60,8 @@ def run(
     if costs is not None:
         trace = with_models(trace, seed)
     check(dataclasses.replace(scene, trace=trace), chosen)
-    scenario = Scenario(network=costs, contention=scene.contention, workloads=_workloads(chosen, trace, seed))
+    workloads = _workloads(chosen, trace, seed)
+    scenario = Scenario(scene.faults, network=costs, contention=scene.contention, workloads=workloads)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, memory=taught(chosen, scene, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from shunter.network.placing import Costs, Fabric
+    from shunter.sim.scenario import Fault
 
 JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
@@ -54,6 +55,7 @@ class Scene:
     history: Trace | None = None  # the jobs submitted before the window, from which policies may learn; None: no window
     since: str = ""  # the window as it was given
     until: str = ""
+    faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records them
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from shunter import runs, scenes
-from shunter import world as w
+from shunter import scenes
 from shunter.advice.candidates import Candidate, candidates
 from shunter.advice.effects import effects
+from shunter.advice.present import Present, replay
+from shunter.advice.record import Capacity
 from shunter.advice.validity import validity
 from shunter.advice.verdict import CAUTION, Verdict, verdict
-from shunter.cluster import Cluster
 from shunter.comparison import compare_scene
 from shunter.errors import RunError, did_you_mean
 from shunter.folders import Run
 from shunter.model import Trace
 from shunter.processes import Progress
+from shunter.scenes import Scene
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
 
@@ -54,7 +56,7 @@ class Question:
 class Window:
     """Some days of the history: what is simulated, and which of its jobs count."""
 
-    scene: scenes.Scene
+    scene: Scene
     begin: int  # ms; jobs submitted from then on count
 
     @property
@@ -81,8 +83,9 @@ def options(question: Question) -> list[Candidate]:
     return candidates(question.base, question.site, question.preemption, question.more)
 
 
-def window(trace: Trace, cluster: Cluster, question: Question, until: int | None = None) -> Window | None:
+def window(scene: Scene, question: Question, until: int | None = None) -> Window | None:
     """The last days of a history, or those before ``until``; None where there are no jobs to speak of."""
+    trace = scene.trace
     first, last = int(trace.submit[0]), int(trace.submit[-1]) + 1 if until is None else until
     begin = last - round(question.days * DAY_MS)
     if begin < first and until is not None:
@@ -92,7 +95,8 @@ def window(trace: Trace, cluster: Cluster, question: Question, until: int | None
     policies = [question.base, *(one.policy for one in options(question))]
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
-    found = Window(scenes.scene(trace, cluster, policies, since=since, until=ends), begin)
+    part = scenes.scene(trace, scene.cluster, policies, since=since, until=ends)
+    found = Window(dataclasses.replace(part, faults=scene.faults), begin)
     return found if len(found.rows) > 1 else None
 
 
@@ -103,25 +107,36 @@ COMPARED, CHECKED = "the days compared", "the check days"
 
 
 def replayed(
-    scene: scenes.Scene, question: Question, begin: int, progress: Progress | None = None
+    present: Present, question: Question, begin: int, progress: Progress | None = None
 ) -> tuple[dict[str, Any], I64]:
-    """How far the waits of the present policy are from the recorded ones, over the whole history; and those waits.
+    """How far the waits of the present policy are from the recorded ones, by the jobs that are judged; and all waits.
 
     The days compared begin at ``begin``; they and as many before them, the check days, are judged on their own, too.
     """
-    total = len(scene.trace)
-    told = None if progress is None else lambda done: progress(done, total)
-    result = runs.run(scene, question.base, question.seed, progress=told)
-    waits: I64 = np.where(result.table[w.STATE] == w.DONE, result.table[w.WAITED], -1)
-    submit, length = result.trace.submit, round(question.days * DAY_MS)
+    trace, waits = present.trace, replay(present.scene, question.base, question.seed, progress)
+    waits = present.cycle.waits(trace, waits) if present.cycle else waits
+    rows = trace.submit >= present.judged_from
+    submit, length = trace.submit[rows], round(question.days * DAY_MS)
     parts = {COMPARED: submit >= begin, CHECKED: (submit >= begin - length) & (submit < begin)}
-    return validity(result.trace, waits, scene.cluster, question.seed, parts), waits
+    site = present.scene.cluster, question.seed, parts, present.capacity
+    return validity(trace.select(rows), waits[rows], *site) | {"with_cycle": present.cycle is not None}, waits
 
 
-def judged(found: Mapping[str, Any], check: Window | None) -> Verdict:
-    """Whether the replay holds well enough for advice; without check days never more than with caution."""
-    short = "the history is too short for check days, on which the best would be tried again"
-    return verdict(found, [] if check else [(CAUTION, short)])
+def judged(present: Present, found: Mapping[str, Any], check: Window | None) -> Verdict:
+    """Whether the replay holds well enough for advice."""
+    reasons = [(CAUTION, f"{shown(present, one)}; the replay goes by the record") for one in present.misstated[:1]]
+    if check is None:
+        reasons.append((CAUTION, "the history is too short for check days, on which the best would be tried again"))
+    return verdict(found, reasons)
+
+
+def shown(present: Present, one: Capacity) -> str:
+    """What the cluster file and the record say about the GPUs of a pool."""
+    found = present.judged_gpus(one)
+    low, high = int(found.min()), int(found.max())
+    pool = f" of virtual cluster '{one.vc}'" if one.vc else ""
+    spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"the cluster file has {present.stated_gpus(one):,} GPUs{pool} and the record shows {spread}"
 
 
 # ------------------------------------------------------------------------------------------- the others

@@ -86,7 +86,8 @@ def site_of(base: str) -> Site:
         parameters="bf_job_part_count_reserve=1" if backfill == "easy" else "",
     )
     if not isinstance(policy, Multifactor):
-        return Site(priority=PriorityForm(type="priority/basic"), scheduler=scheduler)
+        # a trace of another scheduler may have no CPUs, by which Slurm bills: it then is as if they came with the GPUs
+        return Site(priority=PriorityForm(type="priority/basic", billing="GRES/gpu=1"), scheduler=scheduler)
     same = ("age", "fairshare", "size", "partition", "qos", "favor_small", "size_by")
     kept: dict[str, Any] = {name: getattr(policy, name) for name in same}
     priority = PriorityForm(

@@ -113,7 +113,10 @@ def _validity(record: Mapping[str, Any], recorded: F64, simulated: F64) -> list[
     told = "The darker, the more jobs; on the line both are the same; under 1 s lies at the edge."
     caption = f"<figcaption><h3>{text_of(title)}</h3><p>{text_of(told)}</p></figcaption>"
     parts.append(f'<figure class="density">{caption}{drawing}</figure>')
-    parts += [points(record["explained"]), _agreement("by job size (GPUs)", found["by_size"])]
+    parts += [
+        points([*record["inferred"]["sentences"], *record["explained"]]),
+        _agreement("by job size (GPUs)", found["by_size"]),
+    ]
     return [*parts, _agreement("by month", found["by_month"])]
 
 

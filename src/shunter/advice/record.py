@@ -5,6 +5,7 @@ Nothing here is simulated: starts and ends are those of the record.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,26 @@ from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.world import F64, I64
 
+AT_ONCE_MS = 60_000  # a shorter wait is none: schedulers look at their queue every half minute or so
+DAY_MS = 86_400_000
 PERCENTILES = (10, 50, 90)
+KNOWN_TO = 0.95  # of an inferred capacity, of which more may be off
 PASSED_MS = 60_000  # a job that came so much later passed the other one
+
+
+@dataclass(frozen=True, eq=False)
+class Capacity:
+    """The GPUs of a virtual cluster, or of all nodes, on each day."""
+
+    vc: str  # "" where there are none
+    stated: int  # what the cluster file says
+    since: I64  # ms, the beginning of each day
+    gpus: I64
+
+    def at(self, times: I64) -> I64:
+        """The GPUs at these instants (ms)."""
+        found: I64 = self.gpus[np.clip(np.searchsorted(self.since, times, side="right") - 1, 0, len(self.gpus) - 1)]
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +44,20 @@ class Use:
     time: I64
     busy: I64
 
+    @property
+    def spans(self) -> I64:
+        """How long each stretch is (ms)."""
+        found: I64 = np.diff(self.time, append=self.time[-1])
+        return found
+
+    def cut(self, at: I64) -> Use:
+        """The same with a stretch that begins at each of these instants, too."""
+        times = np.union1d(self.time, at[(at > self.time[0]) & (at < self.time[-1])])
+        return Use(times, self.busy[np.searchsorted(self.time, times, side="right") - 1])
+
     def integral(self, holds: F64, until: I64) -> F64:
         """The sum of ``holds``, a number for each stretch, over time up to each of these instants."""
-        stretches = np.diff(self.time, append=self.time[-1])
+        stretches = self.spans
         before = np.concatenate(([0.0], np.cumsum(stretches * holds)))
         at = np.clip(np.searchsorted(self.time, until, side="right") - 1, 0, len(self.time) - 1)
         into = np.clip(until - self.time[at], 0, stretches[at])
@@ -46,17 +76,23 @@ def use_of(trace: Trace) -> Use:
     return Use(instants, np.cumsum(steps).astype(np.int64))
 
 
-def waiting_with_room(trace: Trace, cluster: Cluster) -> dict[str, Any]:
+def waiting_with_room(trace: Trace, cluster: Cluster, capacity: Sequence[Capacity] = ()) -> dict[str, Any]:
     """How much of all recorded waiting went by while the record had enough GPUs free for the job that waited.
 
-    GPUs are counted in the job's virtual cluster; whether they were of its type, or on one node, the record does not
-    tell.
+    GPUs are counted in the job's virtual cluster, which has what the cluster says or, where it is given, the capacity
+    of each day; as that is known only roughly, a twentieth must be free besides.  Whether GPUs were of the job's type,
+    or on one node, the record does not show.
     """
+    by_day = {one.vc: one for one in capacity}
     waited = with_room = held = 0.0
     in_use: list[tuple[F64, F64]] = []  # GPUs in use and the time that jobs waited meanwhile, per pool
     over = span = 0.0
-    for pool, size in _pools(trace, cluster):
+    for name, pool, stated in pools(trace, cluster):
         use = use_of(pool)
+        most, size = stated, np.full(len(use.time), float(stated))
+        if name in by_day:
+            use = use.cut(by_day[name].since)
+            most, size = int(by_day[name].gpus.max()), KNOWN_TO * by_day[name].at(use.time)
         rows = pool.select(pool.recorded_wait > 0)
         begin, end = rows.submit, rows.submit + rows.recorded_wait
         for gpus in np.unique(rows.gpus):
@@ -64,16 +100,17 @@ def waiting_with_room(trace: Trace, cluster: Cluster) -> dict[str, Any]:
             free = (use.busy + gpus <= size * GPU).astype(np.float64)
             with_room += float((use.integral(free, end[mine]) - use.integral(free, begin[mine])).sum())
         waited += float(rows.recorded_wait.sum())
-        in_use.append((use.busy / GPU / size, _waiting(use, begin, end)))
-        stretches: I64 = np.diff(use.time, append=use.time[-1])
-        over += float(stretches[use.busy > size * GPU].sum())
+        stretches = use.spans
+        in_use.append((use.busy / GPU / most, stretches.astype(np.float64) * waiting_during(use, begin, end)))
+        over += float(stretches[use.busy > most * GPU].sum())
         held += float((stretches * use.busy).sum()) / GPU
-        span += float(stretches.sum()) * size
+        span += float(stretches.sum()) * most
     shares, weights = (np.concatenate(parts) for parts in zip(*in_use, strict=True))
+    names = [f"p{p}" for p in PERCENTILES]
     return {
         "waited_job_hours": waited / 3.6e6,
         "share_with_room": with_room / waited if waited else 0.0,
-        "in_use_while_waiting": dict(zip((f"p{p}" for p in PERCENTILES), _weighted(shares, weights), strict=True)),
+        "in_use_while_waiting": dict(zip(names, weighted(shares, weights, PERCENTILES), strict=True)),
         "in_use": held / span if span else 0.0,
         "over_capacity": over / max(1.0, float(trace.submit[-1] - trace.submit[0])),
     }
@@ -101,31 +138,31 @@ def passed(trace: Trace, same_user: bool = False) -> float:
     return float(found.sum() / len(trace))
 
 
-def _pools(trace: Trace, cluster: Cluster) -> list[tuple[Trace, int]]:
-    """The jobs of each virtual cluster, and its GPUs; all of them where there is none."""
+def pools(trace: Trace, cluster: Cluster) -> list[tuple[str, Trace, int]]:
+    """The virtual clusters with their jobs and GPUs; all jobs and GPUs, under no name, where there are none."""
     trace = trace.select(trace.recorded_wait >= 0)
     if not cluster.vcs:
-        return [(trace, cluster.gpus)]
+        return [("", trace, cluster.gpus)]
     found = []
     for code, name in enumerate(cluster.vcs):
         mine = trace.vc == trace.vcs.index(name) if name in trace.vcs else np.zeros(len(trace), np.bool_)
         if mine.any():
-            found.append((trace.select(mine), int(cluster.node_gpus[cluster.node_vc == code].sum())))
+            found.append((name, trace.select(mine), int(cluster.node_gpus[cluster.node_vc == code].sum())))
     return found
 
 
-def _waiting(use: Use, begin: I64, end: I64) -> F64:
-    """The time that jobs waited in each stretch, all of them together."""
+def waiting_during(use: Use, begin: I64, end: I64) -> I64:
+    """How many jobs waited in each stretch."""
     begun, ended = (np.searchsorted(np.sort(times), use.time, side="right") for times in (begin, end))
-    found: F64 = (begun - ended).astype(np.float64) * np.diff(use.time, append=use.time[-1])
+    found: I64 = begun - ended
     return found
 
 
-def _weighted(values: F64, weights: F64) -> list[float]:
+def weighted(values: F64, weights: F64, percentiles: Sequence[float]) -> list[float]:
     """Percentiles of values that count as much as their weights."""
     if not weights.sum():
-        return [0.0] * len(PERCENTILES)
+        return [0.0] * len(percentiles)
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
-    at = np.searchsorted(total, np.array(PERCENTILES) / 100 * total[-1])
+    at = np.searchsorted(total, np.array(percentiles) / 100 * total[-1])
     return [float(value) for value in values[order][np.minimum(at, len(values) - 1)]]

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from shunter import __version__
 from shunter.advice import words
 from shunter.advice.advising import GOALS, Question, Window
+from shunter.advice.present import Present
 from shunter.advice.verdict import Verdict
-from shunter.model import Trace
 from shunter.report.explain import moment
-from shunter.scenes import Scene
 from shunter.world import F64, I64
 
 
@@ -21,7 +22,7 @@ class Answer:
     """What came of each step."""
 
     history: str  # where it was read from
-    scene: Scene  # all of it
+    present: Present  # all of it
     question: Question
     validity: Mapping[str, Any]
     window: Window
@@ -34,8 +35,8 @@ class Answer:
 
 def record(answer: Answer, conf: str | None) -> dict[str, Any]:
     """What ``shunter advise --json`` prints; ``conf`` is the site's own slurm.conf, if it is known."""
-    scene, question = answer.scene, answer.question
-    cluster, trace = scene.cluster, scene.trace
+    scene, question = answer.present.scene, answer.question
+    cluster, trace = answer.present.stated, scene.trace
     return {
         "verdict": answer.verdict.use,
         "why": list(answer.verdict.why),
@@ -48,7 +49,8 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
         "seed": question.seed,
         "validity": answer.validity,
         "trust": words.trust(answer.validity),
-        "explained": words.explained(answer.validity, cluster, question.base, trace.remarks),
+        "inferred": {**inferred(answer.present), "sentences": words.inferred(answer.present)},
+        "explained": words.explained(answer.validity, scene.cluster, question.base, trace.remarks),
         "window": {
             "from": moment(answer.window.begin),
             "until": moment(int(trace.submit[-1])),
@@ -73,7 +75,24 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
     }
 
 
-def both_waits(trace: Trace, simulated: I64) -> tuple[F64, F64]:
-    """Recorded and simulated waits (s) of the jobs of which both are known."""
-    known = (trace.recorded_wait >= 0) & (simulated >= 0)
+def inferred(present: Present) -> dict[str, Any]:
+    """What the replay takes from the record, and how near a replay without it is."""
+    capacity = []
+    for one in present.capacity:
+        changes = np.flatnonzero(np.diff(one.gpus, prepend=-1))
+        by_day = [{"from": moment(int(one.since[at])), "gpus": int(one.gpus[at])} for at in changes]
+        capacity.append({"vc": one.vc, "stated": present.stated_gpus(one), "gpus": by_day})
+    cycle = present.cycle
+    return {
+        "judged_from": moment(present.judged_from),
+        "capacity": capacity,
+        "cycle": cycle and {"period_s": cycle.period / 1000, "delay_s": cycle.delay / 1000},
+        "without": present.before,
+    }
+
+
+def both_waits(present: Present, simulated: I64) -> tuple[F64, F64]:
+    """Recorded and simulated waits (s) of the jobs that are judged."""
+    trace = present.trace
+    known = (trace.recorded_wait >= 0) & (simulated >= 0) & (trace.submit >= present.judged_from)
     return trace.recorded_wait[known] / 1000, simulated[known] / 1000

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import passed, waiting_with_room
+from shunter.advice.record import AT_ONCE_MS, DAY_MS, Capacity, passed, waiting_with_room
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.predictors.evaluating import ranks
@@ -19,8 +19,6 @@ from shunter.report.metrics import SIZES, spread
 from shunter.seeding import rng
 from shunter.world import F64, I64
 
-AT_ONCE_MS = 60_000  # a shorter wait is none: schedulers look at their queue every half minute or so
-DAY_MS = 86_400_000
 HEAVY = 3  # users whose share of the error is told
 
 
@@ -30,10 +28,11 @@ def validity(
     cluster: Cluster,
     seed: int = 0,
     parts: Mapping[str, NDArray[np.bool_]] = MappingProxyType({}),
+    capacity: Sequence[Capacity] = (),
 ) -> dict[str, Any]:
     """The comparison of simulated waits (ms; -1: the job did not run) with the trace's recorded ones.
 
-    ``parts`` are jobs that are judged on their own, too, by name.
+    ``parts`` are jobs that are judged on their own, too, by name; ``capacity`` is that of each day, if it varies.
     """
     known = (trace.recorded_wait >= 0) & (simulated >= 0)
     trace, simulated = trace.select(known), simulated[known]
@@ -43,22 +42,22 @@ def validity(
     shown = {name: rows[known] for name, rows in parts.items() if rows[known].any()}
     return {
         "jobs": len(trace),
-        **_agreement(trace, simulated, whole),
+        **agreement(trace, simulated, whole),
         "rank_interval": _interval(trace, simulated, whole, seed),
         "parts": [
-            _agreement(trace, simulated, rows, name) | {"rank_interval": _interval(trace, simulated, rows, seed)}
+            agreement(trace, simulated, rows, name) | {"rank_interval": _interval(trace, simulated, rows, seed)}
             for name, rows in shown.items()
         ],
-        "by_size": [_agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
-        "by_month": [_agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
-        "record": waiting_with_room(trace, cluster),
-        "simulated": waiting_with_room(dataclasses.replace(trace, recorded_wait=simulated), cluster),
+        "by_size": [agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
+        "by_month": [agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
+        "record": waiting_with_room(trace, cluster, capacity),
+        "simulated": waiting_with_room(dataclasses.replace(trace, recorded_wait=simulated), cluster, capacity),
         "causes": _causes(trace, simulated),
     }
 
 
-def _agreement(trace: Trace, simulated: I64, rows: NDArray[np.bool_], name: str = "") -> dict[str, Any]:
-    """The numbers of some jobs; two waits agree within a factor of 2, or if both are short."""
+def agreement(trace: Trace, simulated: I64, rows: NDArray[np.bool_], name: str = "") -> dict[str, Any]:
+    """How near the waits of some jobs are; two agree within a factor of 2, or if both are short."""
     recorded, found = trace.recorded_wait[rows].astype(np.float64), simulated[rows].astype(np.float64)
     error = np.abs(found - recorded)
     low, high = np.minimum(recorded, found), np.maximum(recorded, found)

@@ -46,7 +46,7 @@ def _validity(record: Mapping[str, Any]) -> list[RenderableType]:
     parts.append(Text(record["trust"]))
     if found["jobs"]:
         parts += [_agreement("GPUs", found["by_size"]), _agreement("submitted", found["by_month"])]
-    for sentence in record["explained"]:
+    for sentence in (*record["inferred"]["sentences"], *record["explained"]):
         parts.append(Padding(Text(f"- {sentence}"), (0, 0, 0, 1)))
     return [*parts, Text("")]
 

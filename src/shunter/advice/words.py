@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 
 from shunter.advice import conf
-from shunter.advice.advising import GOALS, Question
+from shunter.advice.advising import GOALS, Question, shown
 from shunter.advice.candidates import lines
+from shunter.advice.present import Present
+from shunter.advice.record import AT_ONCE_MS
 from shunter.cluster import Cluster
 from shunter.model import Trace
+from shunter.report.explain import moment
 from shunter.report.tables import duration, share
 
-NOTHING = "Nothing that was tried is better than what is done now, on the days compared and on the check days."
+NOTHING = (
+    "Nothing that was tried is better than what is done now, beyond chance, on the days compared and on the check days."
+)
 NO_ADVICE = "Nothing was compared: without a replay that holds, the comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
 MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
@@ -39,6 +44,34 @@ def trust(found: Mapping[str, Any]) -> str:
         f" where {duration(found['recorded_wait_s']['mean'])} was recorded, the mean error"
         f" {duration(found['mean_abs_error_s'])}, the median error {duration(found['median_abs_error_s'])}."
     )
+
+
+def inferred(present: Present) -> list[str]:
+    """What the replay takes from the record."""
+    if not present.before:
+        return []
+    said = [f"{sentence(shown(present, one))}." for one in present.capacity]
+    said.append(
+        "Each day is replayed with the GPUs that the days before it show, so its own waits have no part in it. The jobs"
+        f" before {moment(present.judged_from)} are learned from and not judged."
+    )
+    cycle = present.cycle
+    if cycle is not None:
+        said.append(
+            f"Jobs start every {duration(cycle.period / 1000)}, {duration(cycle.delay / 1000)} after submission at the"
+            " earliest, as the first days show; simulated waits include this."
+        )
+    rank = present.before["rank_of_waits"]
+    if any((one.gpus != present.stated_gpus(one)).any() for one in present.capacity):
+        mean = duration(present.before["simulated_wait_s"]["mean"])
+        order = "no rank correlation" if rank is None else f"a rank correlation of {rank:.2f}"
+        said.append(f"A replay with the cluster as its file has it gives {order} and a mean wait of {mean}.")
+    return said
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter."""
+    return text[:1].upper() + text[1:]
 
 
 def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Sequence[str]) -> list[str]:
@@ -77,7 +110,7 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
             " limits on what one user may run, or jobs sent in large batches, are likely.",
         ),
         (
-            causes["shortest_recorded_s"] >= 1,
+            not found["with_cycle"] and 1 <= causes["shortest_recorded_s"] < AT_ONCE_MS / 1000,
             f"Even jobs that wait for nothing take {duration(causes['shortest_recorded_s'])} to begin; here they take"
             " no time.",
         ),

@@ -28,6 +28,7 @@ from shunter.errors import InputError, RunError
 if TYPE_CHECKING:
     from shunter.advice.advising import Question, Window
     from shunter.advice.telling import Answer
+    from shunter.cluster import Cluster
     from shunter.scenes import Scene
     from shunter.slurm.site import Site
 
@@ -115,8 +116,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster site/cluster.toml, or --cluster 40x8")
 
-    from shunter import scenes
-    from shunter.advice import advising
+    from shunter.advice import advising, present
     from shunter.advice.page import advice_page
     from shunter.advice.view import advice_view
 
@@ -125,10 +125,10 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
     advising.check(question)
     policies = [question.base, *(one.policy for one in advising.options(question))]
-    scene = scenes.scene(history, cluster, policies, format, on_bad_row or "fail")
+    scene, stated = present.read(history, cluster, policies, format, on_bad_row or "fail")
     for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
         note(remark)
-    record, waits = _advice(history, scene, question, text)
+    record, waits = _advice(history, scene, stated, question, text)
     if output is not None:
         write_page(output, advice_page(record, *waits), "report")
     answer(record, advice_view, json)
@@ -174,21 +174,26 @@ def _site(cluster: str, given: Path | None) -> Site | None:
     return sites.read(path) if path else None
 
 
-def _advice(history: str, scene: Scene, question: Question, conf: str | None) -> tuple[dict[str, Any], Any]:
+def _advice(
+    history: str, scene: Scene, stated: Cluster, question: Question, conf: str | None
+) -> tuple[dict[str, Any], Any]:
     """Everything, step by step, each with its bar."""
-    from shunter.advice import advising, telling
+    from shunter.advice import advising, present, telling
     from shunter.advice.verdict import NO
 
-    window = advising.window(scene.trace, scene.cluster, question)
+    with progress("replaying the history") as tell:
+        simulated = present.replay(scene, question.base, question.seed, tell)
+    site = present.present(scene, stated, simulated)
+    window = advising.window(site.scene, question)
     if window is None:
         raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
-    check = advising.window(scene.trace, scene.cluster, question, window.begin)
-    with progress("replaying the history") as tell:
-        found, simulated = advising.replayed(scene, question, window.begin, tell)
-    found_out = telling.Answer(history, scene, question, found, window, advising.judged(found, check))
+    check = advising.window(site.scene, question, window.begin)
+    with progress("replaying it on the cluster that the record shows") as tell:
+        found, simulated = advising.replayed(site, question, window.begin, tell)
+    found_out = telling.Answer(history, site, question, found, window, advising.judged(site, found, check))
     if found_out.verdict.use != NO:
         found_out = _compared(found_out, check)
-    return telling.record(found_out, conf), telling.both_waits(scene.trace, simulated)
+    return telling.record(found_out, conf), telling.both_waits(site, simulated)
 
 
 def _compared(answer: Answer, check: Window | None) -> Answer:

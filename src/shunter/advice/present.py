@@ -1,0 +1,89 @@
+"""The present as it is replayed: the jobs, and the site as its own record shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shunter import runs, scenes
+from shunter import world as w
+from shunter.advice.capacity import capacities, learned_until, modelled, with_room_for_all
+from shunter.advice.cycle import Cycle, cycle
+from shunter.advice.record import Capacity
+from shunter.advice.validity import agreement
+from shunter.cluster import Cluster
+from shunter.model import Trace
+from shunter.processes import Progress
+from shunter.scenes import Scene
+from shunter.world import I64
+
+OFF = 0.1  # of the GPUs: if the record shows so many more or fewer, the cluster file is wrong
+
+
+@dataclass(frozen=True, eq=False)
+class Present:
+    """What is replayed, and what of it was inferred from the record."""
+
+    scene: Scene  # with the inferred capacity
+    stated: Cluster  # as the cluster file has it
+    capacity: tuple[Capacity, ...]  # of each virtual cluster, day by day
+    cycle: Cycle | None
+    judged_from: int  # ms; what is inferred from the jobs before is not judged by them
+    before: dict[str, Any]  # how near a replay with the stated cluster is, by the jobs that are judged
+
+    @property
+    def trace(self) -> Trace:
+        """All jobs."""
+        return self.scene.trace
+
+    def judged_gpus(self, one: Capacity) -> I64:
+        """The GPUs of a pool on the days that are judged."""
+        found: I64 = one.gpus[one.since >= self.judged_from]
+        return found if len(found) else one.gpus[-1:]
+
+    def stated_gpus(self, one: Capacity) -> int:
+        """The GPUs of a pool as the cluster file has them."""
+        own = (group for group in self.stated.groups if group.vc == one.vc or not one.vc)
+        return sum(group.count * group.gpus for group in own)
+
+    @property
+    def misstated(self) -> list[Capacity]:
+        """The pools of which the cluster file says something else than the record, the worst first."""
+
+        def off(one: Capacity) -> float:
+            return float(abs(np.median(self.judged_gpus(one)) / self.stated_gpus(one) - 1))
+
+        return sorted((one for one in self.capacity if off(one) > OFF), key=off, reverse=True)
+
+
+def read(history: str, cluster: str, policies: list[str], form: str | None, on_bad_row: str) -> tuple[Scene, Cluster]:
+    """What is to be replayed, with room for every job that ran; and the cluster as its file has it."""
+    first = scenes.scene(history, cluster, (), form, on_bad_row)
+    second = scenes.scene(first.trace, with_room_for_all(first.cluster, first.trace), policies)
+    return dataclasses.replace(second, trace_source=first.trace_source), first.cluster
+
+
+def replay(scene: Scene, base: str, seed: int = 0, progress: Progress | None = None) -> I64:
+    """The waits (ms) of all jobs under a policy; -1 for a job that did not end."""
+    total = len(scene.trace)
+    told = None if progress is None else lambda done: progress(done, total)
+    table = runs.run(scene, base, seed, progress=told).table
+    found: I64 = np.where(table[w.STATE] == w.DONE, table[w.WAITED], -1)
+    return found
+
+
+def present(scene: Scene, stated: Cluster, simulated: I64) -> Present:
+    """What the record shows of the site; ``simulated`` are the waits of a replay with the stated cluster."""
+    trace = scene.trace
+    begin = learned_until(trace)
+    known = (trace.recorded_wait >= 0) & (simulated >= 0) & (trace.submit >= begin)
+    before = agreement(trace, simulated, known) if known.any() else {}
+    if not known.any():
+        return Present(scene, stated, (), None, begin, before)
+    found = tuple(capacities(trace, scene.cluster, simulated))
+    cluster, faults = modelled(scene.cluster, found)
+    site = dataclasses.replace(scene, cluster=cluster, faults=faults)
+    return Present(site, stated, found, cycle(trace, begin), begin, before)
