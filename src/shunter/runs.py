@@ -61,7 +61,8 @@ def run(
         trace = with_models(trace, seed)
     check(dataclasses.replace(scene, trace=trace), chosen)
     workloads = _workloads(chosen, trace, seed)
-    scenario = Scenario(scene.faults, network=costs, contention=scene.contention, workloads=workloads)
+    choices = {"network": costs, "contention": scene.contention, "workloads": workloads}
+    scenario = Scenario(scene.faults, user_cap=scene.user_cap, **choices)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
     memory = simulator.run(chosen, memory=taught(chosen, scene, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}

@@ -55,7 +55,8 @@ class Scene:
     history: Trace | None = None  # the jobs submitted before the window, from which policies may learn; None: no window
     since: str = ""  # the window as it was given
     until: str = ""
-    faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records them
+    faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records this and the next
+    user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
 
     @property
     def remarks(self) -> tuple[str, ...]:

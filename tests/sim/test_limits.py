@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from worlds import cluster, ends, jobs, play
+from worlds import cluster, column, ends, jobs, play
 
+from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
+from shunter.errors import ClusterError
 from shunter.model import Assign, Migrate, Plan, Power, Preempt, Resize, Start, Timer
 from shunter.sim import Scenario, Simulator
 from shunter.sim.engine import WHY
 from shunter.sim.state import TIMERS
+from shunter.testing.invariants import check
 
 # nodes 0 and 1: two V100s of VC a with 8 cores and 16 GiB; node 2: two P100s of VC b
 GROUPS = (NodeGroup(2, 2, "v100", cpus=8, mem_gib=16, vc="a"), NodeGroup(1, 2, "p100", vc="b"))
@@ -33,6 +36,27 @@ def test_a_job_that_migrates_to_a_faster_type_ends_earlier():
     mixed = Cluster("mixed", (NodeGroup(1, 1, "slow"), NodeGroup(1, 1, "fast")), speeds={"fast": 4.0})
     run = play(jobs((0, 1000)), mixed, {0: [[Start(0, [0])]], 200: [[Migrate(0, [1])]]})
     assert ends(run) == [400]
+
+
+def test_a_user_has_at_most_the_cap_and_the_others_of_its_jobs_wait_in_order():
+    u, v = {"user": "u"}, {"user": "v"}
+    trace = jobs((0, 100, 1, u), (0, 150, 1, u), (10, 100, 1, u), (20, 100, 1, u), (20, 100, 2, v), (30, 100, 1))
+    run = play(trace, cluster(6), greedy=True, scenario=Scenario(user_cap=2000))
+    assert ends(run) == [100, 150, 200, 250, 120, 130]  # two of u's run at any time, whatever is free
+    assert column(run, w.WAITED) == [0, 0, 90, 130, 0, 0]  # counted from the submission
+    check(run.events, trace, cluster(6))
+
+
+def test_a_job_beyond_the_cap_runs_alone():
+    u = {"user": "u"}
+    trace = jobs((0, 100, 1, u), (0, 100, 4, u), (0, 100, 1, u))
+    run = play(trace, cluster(8), greedy=True, scenario=Scenario(user_cap=2000))
+    assert ends(run) == [100, 200, 300]
+
+
+def test_a_cap_that_can_not_be_is_refused():
+    with pytest.raises(ClusterError, match="user_cap must be 0 or more"):
+        Scenario(user_cap=-1)
 
 
 RAN = (Start(0, [0]),)

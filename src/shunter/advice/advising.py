@@ -96,7 +96,7 @@ def window(scene: Scene, question: Question, until: int | None = None) -> Window
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
     part = scenes.scene(trace, scene.cluster, policies, since=since, until=ends)
-    found = Window(dataclasses.replace(part, faults=scene.faults), begin)
+    found = Window(dataclasses.replace(part, faults=scene.faults, user_cap=scene.user_cap), begin)
     return found if len(found.rows) > 1 else None
 
 
@@ -114,11 +114,11 @@ def replayed(
     The days compared begin at ``begin``; they and as many before them, the check days, are judged on their own, too.
     """
     trace, waits = present.trace, replay(present.scene, question.base, question.seed, progress)
-    waits = present.cycle.waits(trace, waits) if present.cycle else waits
+    waits = present.cycle.waits(present.scene.trace, waits) if present.cycle else waits
     rows = trace.submit >= present.judged_from
     submit, length = trace.submit[rows], round(question.days * DAY_MS)
     parts = {COMPARED: submit >= begin, CHECKED: (submit >= begin - length) & (submit < begin)}
-    site = present.scene.cluster, question.seed, parts, present.capacity
+    site = present.scene.cluster, question.seed, parts, present.capacity, present.held[rows]
     return validity(trace.select(rows), waits[rows], *site) | {"with_cycle": present.cycle is not None}, waits
 
 
@@ -136,7 +136,7 @@ def shown(present: Present, one: Capacity) -> str:
     low, high = int(found.min()), int(found.max())
     pool = f" of virtual cluster '{one.vc}'" if one.vc else ""
     spread = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"the cluster file has {present.stated_gpus(one):,} GPUs{pool} and the record shows {spread}"
+    return f"the cluster file has {present.stated_gpus(one):,} GPUs{pool} and the record points to {spread}"
 
 
 # ------------------------------------------------------------------------------------------- the others
@@ -182,7 +182,7 @@ def better(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     def gains(row: dict[str, Any]) -> bool:
         goal = row["goal"]
-        sure = goal["change"] is not None and goal["change"] < -LEAST and goal["high"] < 0
+        sure = goal["high"] is not None and goal["change"] < -LEAST and goal["high"] < 0
         return sure and not order(row, present)[0]
 
     return [row for row in others if gains(row)]
@@ -209,7 +209,7 @@ def _holds(row: dict[str, Any], present: dict[str, Any]) -> dict[str, bool]:
     """Whether there is a gain on these days, too, and no much longer tail; and whether chance can't explain it."""
     goal, long_tail = row["goal"], order(row, present)[0]
     gains = goal["change"] is not None and goal["change"] < 0
-    return {"holds": gains and not long_tail, "long_tail": long_tail, "sure": gains and goal["high"] < 0}
+    return {"holds": gains and not long_tail, "long_tail": long_tail, "sure": gains and (goal["high"] or 0) < 0}
 
 
 def best(good: Sequence[dict[str, Any]], check: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from shunter.advice.record import AT_ONCE_MS, DAY_MS, Capacity, Use, pools, use_of, waiting_during, weighted
+from shunter.advice.limits import kept_back
+from shunter.advice.record import AT_ONCE_MS, DAY_MS, Capacity, Use, at_least, pools, use_of, waiting_during, weighted
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
 from shunter.sim import Fault
@@ -34,15 +35,23 @@ def learned_until(trace: Trace) -> int:
     return first + round(min(LEARNING_DAYS * DAY_MS, (last - first) / 3))
 
 
-def capacities(trace: Trace, cluster: Cluster, simulated: I64) -> list[Capacity]:
-    """The capacity of each pool over time.
+def capacities(trace: Trace, cluster: Cluster, simulated: I64, cap: int = 0) -> list[Capacity]:
+    """The capacity of each pool over time; ``cap`` are the GPUs that one user may hold, 0: any number.
 
     ``simulated`` are the waits (ms, -1: none) of a replay with the stated capacity.  There, too, jobs wait while GPUs
     are kept free for others, and as far as they do that is no sign of missing GPUs.
     """
     replay = dataclasses.replace(trace, recorded_wait=simulated)
-    spare = {name: _spare(pool, size, trace) for name, pool, size in pools(replay, cluster)}
-    return [_capacity(pool, name, size, trace, spare.get(name, 0.0)) for name, pool, size in pools(trace, cluster)]
+    spare = {name: _spare(pool, size, trace, cap) for name, pool, size in pools(replay, cluster)}
+    found = []
+    for name, pool, size in pools(trace, cluster):
+        since = _days(trace)
+        use = use_of(pool).cut(since)
+        full, taken = _full_levels(pool, use, since, cap) + spare.get(name, 0.0), _taken_levels(use, since)
+        least, learned = int(pool.gpus.max()) / GPU, int(np.searchsorted(since, learned_until(trace)))
+        gpus = np.maximum(_by_day(full, taken, size, learned), least)  # the largest job had room
+        found.append(Capacity(name, size, since, np.round(gpus).astype(np.int64)))
+    return found
 
 
 def _days(whole: Trace) -> I64:
@@ -51,31 +60,29 @@ def _days(whole: Trace) -> I64:
     return found
 
 
-def _spare(pool: Trace, size: int, whole: Trace) -> float:
+def _spare(pool: Trace, size: int, whole: Trace, cap: int) -> float:
     """The GPUs that are free in a replay although small jobs wait, in the median of its days."""
     since = _days(whole)
-    full = _full_levels(pool, use_of(pool).cut(since), since)
+    full = _full_levels(pool, use_of(pool).cut(since), since, cap)
     return max(0.0, size - float(np.nanmedian(full))) if np.isfinite(full).any() else 0.0
 
 
-def _capacity(pool: Trace, name: str, size: int, whole: Trace, spare: float) -> Capacity:
-    since = _days(whole)
-    use = use_of(pool).cut(since)
-    full, taken = _full_levels(pool, use, since) + spare, _taken_levels(use, since)
-    learned = int(np.searchsorted(since, learned_until(whole)))
-    least, found = int(pool.gpus.max()) / GPU, np.empty(len(since))  # the largest job had room
-    for day in range(len(since)):
+def _by_day(full: F64, taken: F64, size: int, learned: int) -> F64:
+    """The GPUs of each day: what the last days show on which the cluster was full, or what was in use since then."""
+    found = np.empty(len(full))
+    for day in range(len(full)):
         upto = max(day, learned)
         shown = np.flatnonzero(np.isfinite(full[:upto]))[-MEMORY if day >= learned else 0 :]
         back = shown[0] if day >= learned and len(shown) else 0
-        twice = np.sort(taken[back:upto])[-2:-1]  # on two days at least
-        found[day] = max(max(full[shown], default=size), least, *twice)
-    return Capacity(name, size, since, np.round(found).astype(np.int64))
+        twice = np.sort(taken[back:upto])[-2:-1]  # on two days at least: a single peak may be an error of the record
+        found[day] = max(max(full[shown], default=size), *twice, 0)
+    return found
 
 
-def _full_levels(pool: Trace, use: Use, since: I64) -> F64:
+def _full_levels(pool: Trace, use: Use, since: I64, cap: int) -> F64:
     """The GPUs in use while the cluster was full, per day; NaN where nothing shows that it was."""
-    found, rows = np.full(len(since), np.nan), pool.select(pool.recorded_wait > AT_ONCE_MS)
+    found = np.full(len(since), np.nan)
+    rows = pool.select((pool.recorded_wait > AT_ONCE_MS) & ~kept_back(pool, cap))
     if not len(rows):
         return found
     rows = rows.select(rows.gpus <= np.quantile(rows.gpus, COMMON, method="higher"))
@@ -95,10 +102,9 @@ def _taken_levels(use: Use, since: I64) -> F64:
     """The GPUs that were in use for at least an hour, per day."""
     bounds, found = np.searchsorted(use.time, np.append(since, since[-1] + DAY_MS)), np.zeros(len(since))
     for day, (a, b) in enumerate(pairwise(bounds.tolist())):
-        order = a + np.argsort(-use.busy[a:b], kind="stable")
-        enough = np.searchsorted(np.cumsum(use.spans[order]), HOUR_MS)
-        if enough < len(order):
-            found[day] = use.busy[order[enough]] / GPU
+        if a == b:  # nothing runs any more
+            continue
+        found[day] = at_least(Use(np.append(use.time[a:b], use.time[b : b + 1]), use.busy[a : b + 1]), HOUR_MS) / GPU
     return found
 
 

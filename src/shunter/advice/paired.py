@@ -16,6 +16,7 @@ from shunter.seeding import rng
 from shunter.world import F64, I64
 
 DAY_MS = 86_400_000
+MOSTLY = 0.9  # of the draws must have jobs that wait, else there is no interval
 FEWEST = 10  # blocks; a shorter window is cut into so many
 BOUND_S = 10.0  # of the bounded slowdown
 
@@ -87,7 +88,9 @@ def paired(trace: Trace, before: F64, after: F64, goal: str, seed: int = 0) -> d
     blocks = Blocks(trace, seed)
     first, second = (GOALS[goal](blocks, trace, wait) for wait in (before, after))
     told = {"before": float(first[0]), "after": float(second[0]), "days": blocks.count}
-    if not (first > 0).all():
-        return told | {"change": None, "low": None, "high": None}
-    low, high = np.percentile(second[1:] / first[1:] - 1, (2.5, 97.5))
-    return told | {"change": float(second[0] / first[0] - 1), "low": float(low), "high": float(high)}
+    known = first > 0
+    change = float(second[0] / first[0] - 1) if known[0] else None
+    if not known[0] or known.mean() < MOSTLY:
+        return told | {"change": change, "low": None, "high": None}
+    low, high = np.percentile((second[known] / first[known])[1:] - 1, (2.5, 97.5))
+    return told | {"change": change, "low": float(low), "high": float(high)}

@@ -12,14 +12,17 @@ from shunter import runs, scenes
 from shunter import world as w
 from shunter.advice.capacity import capacities, learned_until, modelled, with_room_for_all
 from shunter.advice.cycle import Cycle, cycle
+from shunter.advice.held import held_until
+from shunter.advice.limits import kept_back, user_cap
 from shunter.advice.record import Capacity
 from shunter.advice.validity import agreement
 from shunter.cluster import Cluster
-from shunter.model import Trace
+from shunter.model import GPU, Trace
 from shunter.processes import Progress
 from shunter.scenes import Scene
 from shunter.world import I64
 
+FEW = 0.01  # of all waiting: less is not worth it
 OFF = 0.1  # of the GPUs: if the record shows so many more or fewer, the cluster file is wrong
 
 
@@ -33,11 +36,13 @@ class Present:
     cycle: Cycle | None
     judged_from: int  # ms; what is inferred from the jobs before is not judged by them
     before: dict[str, Any]  # how near a replay with the stated cluster is, by the jobs that are judged
+    held: I64  # (jobs,) ms that each waited for reasons of its own before it comes into the replay
 
     @property
     def trace(self) -> Trace:
-        """All jobs."""
-        return self.scene.trace
+        """All jobs as they were recorded, in the order of the replay."""
+        jobs = self.scene.trace
+        return dataclasses.replace(jobs, submit=jobs.submit - self.held, recorded_wait=jobs.recorded_wait + self.held)
 
     def judged_gpus(self, one: Capacity) -> I64:
         """The GPUs of a pool on the days that are judged."""
@@ -60,10 +65,11 @@ class Present:
 
 
 def read(history: str, cluster: str, policies: list[str], form: str | None, on_bad_row: str) -> tuple[Scene, Cluster]:
-    """What is to be replayed, with room for every job that ran; and the cluster as its file has it."""
+    """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file."""
     first = scenes.scene(history, cluster, (), form, on_bad_row)
     second = scenes.scene(first.trace, with_room_for_all(first.cluster, first.trace), policies)
-    return dataclasses.replace(second, trace_source=first.trace_source), first.cluster
+    cap = GPU * user_cap(first.trace, learned_until(first.trace))
+    return dataclasses.replace(second, trace_source=first.trace_source, user_cap=cap), first.cluster
 
 
 def replay(scene: Scene, base: str, seed: int = 0, progress: Progress | None = None) -> I64:
@@ -82,8 +88,20 @@ def present(scene: Scene, stated: Cluster, simulated: I64) -> Present:
     known = (trace.recorded_wait >= 0) & (simulated >= 0) & (trace.submit >= begin)
     before = agreement(trace, simulated, known) if known.any() else {}
     if not known.any():
-        return Present(scene, stated, (), None, begin, before)
-    found = tuple(capacities(trace, scene.cluster, simulated))
+        return Present(scene, stated, (), None, begin, before, np.zeros(len(trace), np.int64))
+    cap = scene.user_cap // GPU
+    found = tuple(capacities(trace, scene.cluster, simulated, cap))
     cluster, faults = modelled(scene.cluster, found)
-    site = dataclasses.replace(scene, cluster=cluster, faults=faults)
-    return Present(site, stated, found, cycle(trace, begin), begin, before)
+    held = held_until(trace, scene.cluster, found, kept_back(trace, cap)) - trace.submit
+    if held.sum() < FEW * np.maximum(trace.recorded_wait, 0).sum():
+        held = np.zeros(len(trace), np.int64)
+    jobs, held = _from_when_they_could(trace, held)
+    site = dataclasses.replace(scene, trace=jobs, cluster=cluster, faults=faults)
+    return Present(site, stated, found, cycle(trace, begin), begin, before, held)
+
+
+def _from_when_they_could(trace: Trace, held: I64) -> tuple[Trace, I64]:
+    """The jobs as if they had been submitted when nothing of their own held them any more; and how long that was."""
+    order = np.argsort(trace.submit + held, kind="stable")
+    moved = dataclasses.replace(trace, submit=trace.submit + held, recorded_wait=trace.recorded_wait - held)
+    return moved.select(order), held[order]

@@ -50,6 +50,11 @@ class Use:
         found: I64 = np.diff(self.time, append=self.time[-1])
         return found
 
+    def at(self, times: I64) -> I64:
+        """The GPUs in use (thousandths) at these instants."""
+        found: I64 = np.where(times < self.time[0], 0, self.busy[np.searchsorted(self.time, times, side="right") - 1])
+        return found
+
     def cut(self, at: I64) -> Use:
         """The same with a stretch that begins at each of these instants, too."""
         times = np.union1d(self.time, at[(at > self.time[0]) & (at < self.time[-1])])
@@ -74,6 +79,13 @@ def use_of(trace: Trace) -> Use:
     instants, place = np.unique(times, return_inverse=True)
     steps = np.bincount(place, change, minlength=len(instants))
     return Use(instants, np.cumsum(steps).astype(np.int64))
+
+
+def at_least(use: Use, time: int) -> int:
+    """The GPUs (thousandths) that were in use for so long (ms), all stretches together; 0 if there is less."""
+    order = np.argsort(-use.busy, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(use.spans[order]), time))
+    return int(use.busy[order[enough]]) if enough < len(order) else 0
 
 
 def waiting_with_room(trace: Trace, cluster: Cluster, capacity: Sequence[Capacity] = ()) -> dict[str, Any]:
@@ -142,7 +154,7 @@ def pools(trace: Trace, cluster: Cluster) -> list[tuple[str, Trace, int]]:
     """The virtual clusters with their jobs and GPUs; all jobs and GPUs, under no name, where there are none."""
     trace = trace.select(trace.recorded_wait >= 0)
     if not cluster.vcs:
-        return [("", trace, cluster.gpus)]
+        return [("", trace, cluster.gpus)] if len(trace) else []
     found = []
     for code, name in enumerate(cluster.vcs):
         mine = trace.vc == trace.vcs.index(name) if name in trace.vcs else np.zeros(len(trace), np.bool_)

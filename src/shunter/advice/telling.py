@@ -13,6 +13,7 @@ from shunter.advice import words
 from shunter.advice.advising import GOALS, Question, Window
 from shunter.advice.present import Present
 from shunter.advice.verdict import Verdict
+from shunter.model import GPU
 from shunter.report.explain import moment
 from shunter.world import F64, I64
 
@@ -50,7 +51,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
         "validity": answer.validity,
         "trust": words.trust(answer.validity),
         "inferred": {**inferred(answer.present), "sentences": words.inferred(answer.present)},
-        "explained": words.explained(answer.validity, scene.cluster, question.base, trace.remarks),
+        "explained": words.explained(answer.validity, question.base, trace.remarks),
         "window": {
             "from": moment(answer.window.begin),
             "until": moment(int(trace.submit[-1])),
@@ -86,6 +87,8 @@ def inferred(present: Present) -> dict[str, Any]:
     return {
         "judged_from": moment(present.judged_from),
         "capacity": capacity,
+        "held_jobs": int((present.held > 0).sum()),
+        "user_cap": present.scene.user_cap // GPU,
         "cycle": cycle and {"period_s": cycle.period / 1000, "delay_s": cycle.delay / 1000},
         "without": present.before,
     }

@@ -29,12 +29,15 @@ def validity(
     seed: int = 0,
     parts: Mapping[str, NDArray[np.bool_]] = MappingProxyType({}),
     capacity: Sequence[Capacity] = (),
+    held: I64 | None = None,
 ) -> dict[str, Any]:
     """The comparison of simulated waits (ms; -1: the job did not run) with the trace's recorded ones.
 
-    ``parts`` are jobs that are judged on their own, too, by name; ``capacity`` is that of each day, if it varies.
+    ``parts`` are jobs that are judged on their own, too, by name; ``capacity`` is that of each day, if it varies;
+    ``held`` is how long (ms) each job was held outside the simulated queue before its simulated wait.
     """
     known = (trace.recorded_wait >= 0) & (simulated >= 0)
+    outside = 0 if held is None else held[known]
     trace, simulated = trace.select(known), simulated[known]
     if not len(trace):
         return {"jobs": 0, "parts": []}
@@ -51,7 +54,9 @@ def validity(
         "by_size": [agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
         "by_month": [agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
         "record": waiting_with_room(trace, cluster, capacity),
-        "simulated": waiting_with_room(dataclasses.replace(trace, recorded_wait=simulated), cluster, capacity),
+        "simulated": waiting_with_room(
+            dataclasses.replace(trace, recorded_wait=simulated + outside), cluster, capacity
+        ),
         "causes": _causes(trace, simulated),
     }
 

@@ -13,8 +13,7 @@ from shunter.advice.advising import GOALS, Question, shown
 from shunter.advice.candidates import lines
 from shunter.advice.present import Present
 from shunter.advice.record import AT_ONCE_MS
-from shunter.cluster import Cluster
-from shunter.model import Trace
+from shunter.model import GPU, Trace
 from shunter.report.explain import moment
 from shunter.report.tables import duration, share
 
@@ -55,7 +54,19 @@ def inferred(present: Present) -> list[str]:
         "Each day is replayed with the GPUs that the days before it show, so its own waits have no part in it. The jobs"
         f" before {moment(present.judged_from)} are learned from and not judged."
     )
-    cycle = present.cycle
+    if (present.held > 0).any():
+        part = present.held.sum() / np.maximum(present.trace.recorded_wait, 0).sum()
+        said.append(
+            f"{(present.held > 0).sum():,} jobs waited for reasons of their own ({share(part)} of all waiting): later"
+            " ones that asked for as much began at once, and GPUs were still free. They come into the replay when"
+            " that was last so, and the comparison with the record counts all of their waiting as not explained."
+        )
+    cycle, cap = present.cycle, present.scene.user_cap // GPU
+    if cap:
+        said.append(
+            f"In the first days no user holds more than {cap:,} GPUs, and users wait with just these while others are"
+            f" free: the replay lets a user have {cap:,}."
+        )
     if cycle is not None:
         said.append(
             f"Jobs start every {duration(cycle.period / 1000)}, {duration(cycle.delay / 1000)} after submission at the"
@@ -74,18 +85,18 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Sequence[str]) -> list[str]:
+def explained(found: Mapping[str, Any], base: str, remarks: Sequence[str]) -> list[str]:
     """Where the rest comes from, as far as the record tells."""
     if not found["jobs"]:
         return []
     record, causes = found["record"], found["causes"]
     only, also = causes["only_recorded"], causes["only_simulated"]
     sentences = [
-        (record["share_with_room"] > found["simulated"]["share_with_room"] + MUCH, _room(found, cluster)),
+        (record["share_with_room"] > found["simulated"]["share_with_room"] + MUCH, _room(found)),
         (
             record["over_capacity"] > 0.001,
-            f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the cluster: it was"
-            " larger than its file says, or GPUs were shared.",
+            f"For {share(record['over_capacity'])} of the time the record has more GPUs in use than the replay ever"
+            " has: GPUs were shared, or the record has errors.",
         ),
         (
             only["jobs"] > 0,
@@ -119,20 +130,13 @@ def explained(found: Mapping[str, Any], cluster: Cluster, base: str, remarks: Se
     return [text for holds, text in sentences if holds]
 
 
-def _room(found: Mapping[str, Any], cluster: Cluster) -> str:
+def _room(found: Mapping[str, Any]) -> str:
     record, simulated = found["record"], found["simulated"]["share_with_room"]
-    half = record["in_use_while_waiting"]["p50"]
-    smaller = ""
-    if half < 0.97:
-        smaller = (
-            f" While jobs waited, {half * cluster.gpus:,.0f} of {cluster.gpus:,} GPUs were in use (median): if the"
-            " others were not to be had, a cluster file without them is the better model."
-        )
     return (
         f"{share(record['share_with_room'])} of all recorded waiting went by while the record itself has enough GPUs"
         f" free for the job that waited. In the simulation, where only jobs ahead keep GPUs for themselves, it is"
         f" {share(simulated)}. The order of the queue can't explain the difference; nodes that were down or reserved,"
-        f" quotas, GPUs in fragments, and CPUs or memory that ran out can.{smaller}"
+        " quotas, GPUs in fragments, and CPUs or memory that ran out can."
     )
 
 

@@ -50,6 +50,7 @@ class Scenario:
 
     faults: tuple[Fault, ...] = ()
     warm: tuple[Warm, ...] = ()
+    user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
     begin: int | None = None  # ms; the first submission if not given
     sharing: int = 2  # jobs that a GPU can hold at most (more where the trace has small shares)
     tier_speed: dict[str, tuple[float, float, float]] = field(default_factory=dict)
@@ -61,6 +62,8 @@ class Scenario:
     workloads: Workloads | None = None  # what jobs do to GPUs, job by job; instead of pair_speed
 
     def __post_init__(self) -> None:
+        if self.user_cap < 0 or (self.user_cap and self.warm):
+            raise ClusterError(f"user_cap must be 0 or more, and 0 with jobs that already run, got {self.user_cap}")
         if self.contention and self.network is None:
             raise NetworkError("contention is about the links of a network, and there is none; set network too")
 

@@ -21,7 +21,13 @@ DURATION, FAILURES, FAIL_AFTER = range(3)
 # ... what stopping costs, and how often a job checkpoints by itself; BASE: work when the present attempt began; CHILD
 # and SIBLING: the jobs that wait for this one, as a linked list
 INTERVAL, CHECKPOINT_COST, BASE, CHILD, SIBLING = range(3, 8)
-TRUTH_COLUMNS = 8
+# KEPT_NEXT: the user's next job that is kept back by the cap
+KEPT_NEXT = 8
+TRUTH_COLUMNS = 9
+
+# -- rows of `quota`, by user: thousandths of GPUs that jobs in the queue and on GPUs ask for; the first and the last
+# job that is kept back
+ADMITTED, KEPT_FIRST, KEPT_LAST = range(3)
 
 # -- columns of `faults`, in order of time
 FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN, FAULT_DRAINS = range(5)
@@ -46,7 +52,9 @@ class State(Arrays):
     heap: I2  # (4, jobs + nodes + TIMERS)
     log: I2  # (capacity, LOG_COLUMNS)
     told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
-    faults: I2  # (faults, 4), never changed
+    faults: I2  # (faults, 5), never changed
+    cap: I1  # (1,) thousandths of GPUs per user
+    quota: I2  # (3, users), or of no size: users may have any number
     tier_speed: F2  # (models + 1, 3) speed on one node, in one rack, across racks; last row: unknown model; or nothing
     network: Network  # never changed
     traffic: Traffic
@@ -70,6 +78,7 @@ def copy(state: State) -> State:
         heap=state.heap.copy(),
         log=log,
         told=state.told.copy(),
+        quota=state.quota.copy(),
         traffic=state.traffic.copy(),
         paper=paper_for(world),
     )
@@ -115,7 +124,10 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     costs, contention = scenario.network, scenario.contention
     links = (network(trace, cluster, costs, stretches(cluster, contention)), traffic(cluster, n, contention))
     speeds = (tier_speed, *links, workloads.of_job, workloads.speed, workloads.uses)
-    return State(world, truth, counts, heap, log, told, faults, *speeds, wake, paper_for(world))
+    quota = np.full((3, int(trace.user.max(initial=-1)) + 1 if scenario.user_cap else 0), -1, np.int64)
+    quota[ADMITTED] = 0
+    limits = (np.array([scenario.user_cap], np.int64), quota)
+    return State(world, truth, counts, heap, log, told, faults, *limits, *speeds, wake, paper_for(world))
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
@@ -150,7 +162,7 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     truth[INTERVAL] = trace.checkpoint
     truth[CHECKPOINT_COST] = cluster.overheads.of(cluster.overheads.checkpoint, jobs[w.GPUS])
     jobs[w.RESTART] = cluster.overheads.of(cluster.overheads.restart, jobs[w.GPUS])
-    truth[[CHILD, SIBLING]] = -1
+    truth[[CHILD, SIBLING, KEPT_NEXT]] = -1
     for job in np.flatnonzero(trace.after >= 0)[::-1]:
         parent = trace.after[job]
         truth[SIBLING, job], truth[CHILD, parent] = truth[CHILD, parent], job

@@ -9,6 +9,7 @@ from shunter.compiled import copy_into, kernel
 from shunter.sim.dynamics import note_spread, speed, spread_speed
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
 from shunter.sim.state import (
+    ADMITTED,
     BASE,
     CHECKPOINT_COST,
     CHILD,
@@ -19,6 +20,9 @@ from shunter.sim.state import (
     FAULT_NODE,
     FAULT_TIME,
     INTERVAL,
+    KEPT_FIRST,
+    KEPT_LAST,
+    KEPT_NEXT,
     LOG_ROWS,
     NEXT_FAULT,
     SIBLING,
@@ -233,8 +237,54 @@ def admit(state: State, job: int) -> None:
         world.jobs[w.STATE, job] = w.HELD
         return
     world.jobs[w.ELIGIBLE, job] = world.clock[w.NOW]
-    enqueue(state, job)
+    if kept_back(state, job):
+        world.jobs[w.STATE, job] = w.HELD
+    else:
+        enqueue(state, job)
     record(state, w.ARRIVE, job, 0, 0)
+
+
+@kernel
+def asked(world: World, job: int) -> int:
+    """Thousandths of GPUs that a job asks for."""
+    return int(world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job])
+
+
+@kernel
+def kept_back(state: State, job: int) -> bool:
+    """Whether a job must wait outside the queue, behind others of its user, because these have all that one may have.
+
+    A job that asks for more than that runs alone.
+    """
+    user, quota = state.world.jobs[w.USER, job], state.quota
+    if user < 0 or user >= quota.shape[1]:
+        return False
+    wanted = quota[ADMITTED, user] + asked(state.world, job)
+    if quota[KEPT_FIRST, user] < 0 and (wanted <= state.cap[0] or quota[ADMITTED, user] == 0):
+        quota[ADMITTED, user] = wanted
+        return False
+    if quota[KEPT_FIRST, user] < 0:
+        quota[KEPT_FIRST, user] = job
+    else:
+        state.truth[KEPT_NEXT, quota[KEPT_LAST, user]] = job
+    quota[KEPT_LAST, user] = job
+    return True
+
+
+@kernel
+def let_in(state: State, job: int) -> None:
+    """A job has ended: others of its user that were kept back come into the queue; they have waited since they came."""
+    world, quota, user = state.world, state.quota, state.world.jobs[w.USER, job]
+    if user < 0 or user >= quota.shape[1]:
+        return
+    quota[ADMITTED, user] -= asked(world, job)
+    other = quota[KEPT_FIRST, user]
+    while other >= 0 and (quota[ADMITTED, user] == 0 or quota[ADMITTED, user] + asked(world, other) <= state.cap[0]):
+        quota[ADMITTED, user] += asked(world, other)
+        enqueue(state, other)
+        world.jobs[w.WAITING_SINCE, other] = world.jobs[w.ELIGIBLE, other]
+        other = state.truth[KEPT_NEXT, other]
+    quota[KEPT_FIRST, user] = other
 
 
 @kernel
@@ -316,6 +366,7 @@ def end(state: State, job: int, outcome: int) -> None:
     world.jobs[w.ENDED_AT, job] = world.clock[w.NOW]
     enlist(world, w.L_ENDED, w.N_ENDED, job)
     state.counts[UNFINISHED] -= 1
+    let_in(state, job)
     child = state.truth[CHILD, job]
     while child >= 0:
         if world.jobs[w.STATE, child] == w.HELD:

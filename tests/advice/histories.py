@@ -1,0 +1,42 @@
+"""Histories of which the truth is known: the simulator wrote them, with what is then to be inferred."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+
+from shunter import registry, scenes
+from shunter import world as w
+from shunter.advice import advising, present
+from shunter.advice.candidates import site_of
+from shunter.sim import Scenario, Simulator
+
+BASE = "fifo:backfill=easy"
+DAY = 86_400_000
+
+
+@cache
+def jobs(text="jobs=6000,gpus=64,load=0.9,seed=1", most=None):
+    trace = scenes.read_trace(f"synthetic:{text}")
+    return trace if most is None else dataclasses.replace(trace, gpus=np.minimum(trace.gpus, 1000 * most))
+
+
+def recorded(trace, cluster, scenario=None):
+    """The trace with the waits that it has on this cluster."""
+    run = Simulator(trace, scenes.scene(trace, cluster).cluster, scenario=scenario or Scenario())
+    run.run(registry.policy(BASE))
+    return dataclasses.replace(trace, recorded_wait=run.world.jobs[w.WAITED].copy())
+
+
+def site_shown(trace, cluster):
+    """What the record shows, with this cluster file."""
+    scene, stated = present.read(trace, cluster, [BASE], None, "fail")
+    return present.present(scene, stated, present.replay(scene, BASE))
+
+
+def judged(site, days=5):
+    """The judgement of its replay."""
+    question = advising.Question(BASE, site_of(BASE), days=days)
+    return advising.replayed(site, question, int(site.trace.submit.max()) - days * DAY)[0]
