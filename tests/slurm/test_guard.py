@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shunter.errors import SlurmError
-from shunter.registry import policy
+from shunter.registry import policy, text
 from shunter.slurm import guard as guarding
 from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Controller, Mode, Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.guard import Duty, Guard, Tolerance, Window, base_of
+from shunter.slurm.guard import Duty, Guard, Tolerance, Window, shadow_policy
 from shunter.slurm.journal import DONE, HandedBackError, Journal
 from shunter.slurm.levers import Order
 from shunter.slurm.nodes import Node
@@ -283,6 +283,7 @@ def watched(controller, order, **more):
         if at == 50:
             last = max((job for job in snapshot.jobs if job.state == "PENDING"), key=lambda job: starts[job.id])
             controller.journal.settle(controller.journal.intend(1, [Order(last.id, "nice", "-9", "0")])[0], DONE)
+            jobs = [replace(job, nice=-9) if job.id == last.id else job for job in jobs]
         found.append(Outcome(Round(at, snapshot, None, snapshot.jobs), []))
         guard.seen(found[-1])
     return found
@@ -369,7 +370,7 @@ def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind, 
 
 def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_path):
     """Two GPUs; long jobs come after forty short ones, and a policy puts them first."""
-    assert base_of(Client(lab.conf)).startswith(("multifactor", "fifo"))
+    assert text(shadow_policy(Tolerance(), Client(lab.conf))).startswith(("multifactor", "fifo"))
     block = [lab.submit(f"--gres=gpu:{gpus}", "--exclusive", f"--nodelist={node}", "--time=9", script="sleep 300")
              for node, gpus in (("m40-1", 1), ("m40-2", 1))]  # fmt: skip
     for job in block:

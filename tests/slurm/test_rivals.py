@@ -58,6 +58,14 @@ def test_who_comes_second_changes_nothing(queue: Lab, tmp_path: Path) -> None:
     assert journals(queue) == {one}
     with closing(Journal(second)) as book:
         assert not book.acts()
+    with acting(queue, second, "ljf:estimate=limit") as other:
+        assert wait(lambda: len(other.outcomes) >= 2, 60)
+        assert shunter("release", "--journal", first, "--from-marks").exit_code == 0  # the first is gone for good
+        other.wait_rounds()
+        assert shunter("resume", "--journal", second).exit_code == 0
+        other.wait_rounds()
+        assert not other.outcomes[-1].paused
+        assert not any(outcome.respected for outcome in other.outcomes)  # nobody but controllers has changed anything
 
 
 def test_of_two_that_begin_at_once_one_is_left(queue: Lab, tmp_path: Path) -> None:

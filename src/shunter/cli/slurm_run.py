@@ -225,8 +225,8 @@ def _tell_json(outcome: Outcome) -> None:
     )
 
 
-def _tell_away(silence: SlurmError) -> None:
-    note(f"{silence}; the jobs go on under Slurm's own rules, and it is asked again", "no answer", "yellow")
+def _tell_away(problem: SlurmError) -> None:
+    note(f"{problem}; nothing is changed until the next round", "no round", "yellow")
 
 
 def release(

@@ -159,12 +159,14 @@ class Reconciler:
         handles = {job.number: handle for handle, job in present.items()}
         priorities = {handles.get(number, number): priority for number, priority in found.items()}
         known = touched | set(self.journal.left_alone())
+        known |= {handle for handle, job in present.items() if marks_in(job.admin_comment)}  # it was a controller
         return {handle: f"somebody set its priority to {priorities[handle]}" for handle in priorities.keys() - known}
 
     def _made_nice(self, present: Mapping[str, Job], touched: set[str], refused: Collection[str]) -> dict[str, str]:
-        """Waiting jobs that we did not touch and whose nice is another than when last seen."""
-        waiting = {handle: job.nice for handle, job in present.items() if job.state == "PENDING"}
-        before, self._nice = self._nice, {handle: nice for handle, nice in waiting.items() if handle not in touched}
+        """Waiting jobs that no controller has touched and whose nice is another than when last seen."""
+        waiting = {handle: job for handle, job in present.items() if job.state == "PENDING" and handle not in touched}
+        unmarked = {handle: job.nice for handle, job in waiting.items() if not marks_in(job.admin_comment)}
+        before, self._nice = self._nice, unmarked
         tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(refused)
         return {
             handle: f"somebody set its nice to {nice}; it was {before[handle]}"
