@@ -35,8 +35,10 @@ NAME, ACCOUNT = range(15, 17)
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
 # what starting again costs, ms)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
-PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART = range(27, 35)
-JOB_COLUMNS = 35
+PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART, SPAN = range(27, 36)
+JOB_COLUMNS = 36
+# SPAN: on exactly so many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
+ANY_NODES = -1
 
 # -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's),
 # what its spread over machines leaves of its speed in the present or last run (1: all), and ms of communication that no
@@ -62,9 +64,12 @@ SLOT_JOB, SLOT_NEXT = range(2)
 # -- rows of `lists`: job ids without order (sort to get submit order), lengths in `clock`
 L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
 # -- entries of `clock`
-NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC, REASONS = range(11)
-# RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory; REASONS: they are wanted
-CLOCK_SIZE = 11
+NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC, REASONS, DRAINS = range(
+    12
+)
+# RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory; REASONS: they are wanted;
+# DRAINS: no job is started on a node whose next known outage comes before the job's limit ends
+CLOCK_SIZE = 12
 
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)
@@ -87,6 +92,7 @@ class World(Arrays):
     lists: I2  # (4, jobs)
     use: F2  # (3, jobs)
     domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards
+    admits: I2  # (types and sets of nodes, nodes) 1: a job whose TYPE is this may run there
 
 
 class Job(NamedTuple):

@@ -13,7 +13,7 @@ from shunter.slurm import watcher as watching
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.lab import Lab
 from shunter.slurm.snapshot import Job
-from shunter.slurm.squeue import jobs_of, json_record
+from shunter.slurm.squeue import job_of, json_record
 from shunter.slurm.watcher import Form, Watcher
 
 HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
@@ -64,7 +64,7 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert not differing
     assert not one.unread
     assert not other.unread
-    assert len(in_json.jobs) > 40
+    assert sum(job.count for job in in_json.jobs) > 40
     assert {(job.nice, job.admin_comment) for job in in_json.jobs if job.nice == 400} == {(400, f" {HOSTILE} ")}
     assert any(len(job.tasks) > 64 for job in in_json.jobs)  # an array's tasks in full
     assert any(job.handle != job.id and "_" not in job.id for job in in_json.jobs)  # a part of a heterogeneous job
@@ -88,7 +88,7 @@ def differences(some: tuple[Job, ...], others: tuple[Job, ...]) -> dict[str, tup
         other = by_id.get(job.id, job)
         if abs(job.ran - other.ran) > 3000:
             found[f"{job.id} ran"] = (job.ran, other.ran)
-        for name, value in vars(replace(job, ran=other.ran)).items():
+        for name, value in vars(replace(job, ran=other.ran, max_nodes=other.max_nodes)).items():
             if value != getattr(other, name):
                 found[f"{job.id} {name}"] = (value, getattr(other, name))
     return found
@@ -106,7 +106,7 @@ OLD = {
     "tres_req_str": "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2", "tres_per_job": "", "tres_per_node": "gres:gpu:a100:2",
     "tres_per_task": "", "tres_per_socket": "", "requeue": True, "name": "train", "comment": "shunter: model=bert",
     "features": "a100|h100", "licenses": "matlab:2", "shared": "none", "contiguous": False, "excluded_nodes": "n[8-9]",
-    "admin_comment": "",
+    "admin_comment": "", "max_nodes": 1,
 }  # fmt: skip
 WRAPPED = ("array_job_id", "array_task_id", "het_job_id", "priority", "submit_time", "eligible_time", "start_time")
 WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tasks")
@@ -119,8 +119,7 @@ def new(job: dict) -> dict:
 
 
 def read(job: dict, now: int = 1_794_787_000_000) -> Job:
-    (found,) = jobs_of(json_record(job, now))
-    return found
+    return job_of(json_record(job, now))
 
 
 def test_all_releases_write_the_same_job():
@@ -155,15 +154,24 @@ def test_no_limit_and_limits_that_are_not_set():
     assert read(OLD | {"nice": unset, "start_time": unset}).start == -1
 
 
-def test_a_waiting_array_is_many_jobs():
-    tasks = jobs_of(json_record(OLD | {"array_task_id": None, "array_task_string": "1-3,7%2"}, 0))
-    assert [(job.id, job.handle) for job in tasks] == [(f"10_{number}", "10") for number in (1, 2, 3, 7)]
-    assert {job.target for job in tasks} == {"10_[1-3,7]"}  # not 10, which are also those with a record of their own
+def test_a_waiting_array_is_one_record_with_all_its_tasks():
+    def array(tasks):
+        return read(OLD | {"array_task_id": None, "array_task_string": tasks})
+
+    few = array("1-3,7%2")
+    assert (few.id, few.handle, few.tasks, few.throttle, few.count) == ("10", "10", "1-3,7", 2, 4)
+    assert [task.id for task in few.first_tasks(3)] == ["10_1", "10_2", "10_3"]
+    assert few.target == few.first_tasks(1)[0].target == "10_[1-3,7]"  # not 10: some tasks have their own record
+    assert array("0-9999%50").count == 10_000
+    assert array("0-9998:2").count == 5000
+    assert (array("7").id, array("7").handle, array("7").count) == ("10_7", "10_7", 1)
+    with pytest.raises(SlurmError, match="tasks of an array should look like"):
+        array("1,3,5,...")  # cut off: the number of tasks is not known
 
 
 def test_the_last_task_of_an_array_is_named_alone():
     """It has the array's own number, which would name all tasks."""
-    (last,) = jobs_of(json_record(OLD | {"job_id": 10, "array_task_id": None, "array_task_string": "7"}, 0))
+    last = read(OLD | {"job_id": 10, "array_task_id": None, "array_task_string": "7"})
     assert (last.id, last.handle, last.target, last.whole) == ("10_7", "10_7", "10_7", "10")
 
 

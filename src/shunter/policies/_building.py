@@ -191,9 +191,10 @@ def spans(world: World, cluster: Cluster, sample: I64) -> I64:
     found = np.zeros((len(levels), len(sample)), np.int64)
     for cls, job in enumerate(sample):
         mine = np.ones(nodes.shape[1], np.bool_)
-        for column, of_node in ((w.VC, w.NODE_VC), (w.TYPE, w.NODE_TYPE)):
-            if jobs[column, job] >= 0:
-                mine &= nodes[of_node] == jobs[column, job]
+        if jobs[w.VC, job] >= 0:
+            mine &= nodes[w.NODE_VC] == jobs[w.VC, job]
+        if jobs[w.TYPE, job] >= 0:
+            mine &= world.admits[jobs[w.TYPE, job]] == 1
         usable = np.where(mine, nodes[w.TOTAL], 0)
         for column, room in ((w.CPU, cluster.node_cpu), (w.MEM, cluster.node_mem)):
             if jobs[column, job] > 0:
@@ -206,7 +207,7 @@ def spans(world: World, cluster: Cluster, sample: I64) -> I64:
 def demand_classes(world: World, further: I64 | None = None) -> tuple[I64, I64]:
     """A class for every combination of demands that occurs: (class of each job, one job of each class)."""
     code = np.zeros(world.jobs.shape[1], np.int64)
-    demands = [world.jobs[column] for column in (w.GPUS, w.SHARE, w.VC, w.TYPE, w.CPU, w.MEM)]
+    demands = [world.jobs[column] for column in (w.GPUS, w.SHARE, w.VC, w.TYPE, w.CPU, w.MEM, w.SPAN)]
     for values in [*demands, *([] if further is None else [further])]:
         if values.min(initial=w.NEVER) < values.max(initial=-w.NEVER):
             kinds, inverse = np.unique(values, return_inverse=True)
@@ -218,9 +219,12 @@ def demand_classes(world: World, further: I64 | None = None) -> tuple[I64, I64]:
 
 
 def pools_of(world: World, members: I64) -> I64:
-    """The pool of each class: its virtual cluster and GPU type, but only the former where jobs take any type."""
+    """The pool of each class: its virtual cluster and GPU type; only the former where jobs take any, or sets overlap."""
     vc, kind = world.jobs[w.VC, members], world.jobs[w.TYPE, members]
-    loose = np.isin(vc, vc[kind < 0])
+    wanted = np.unique(kind[kind >= 0])
+    shared = world.admits[wanted].sum(0) > 1  # nodes that are in several of the types and sets that are wanted
+    mixed = wanted[(world.admits[wanted] & shared).any(1)]
+    loose = np.isin(vc, vc[(kind < 0) | np.isin(kind, mixed)])
     return np.unique(np.where(loose, -1, kind) + (vc + 1) * (kind.max(initial=0) + 2), return_inverse=True)[1].astype(
         np.int64
     )

@@ -101,7 +101,7 @@ def fits_on(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) ->
 @kernel
 def needs_one_node(world: World, queue: Queue, job: int) -> bool:
     """Whether a job can start on one node only: such a one has room for it, or nothing has."""
-    if queue.settings[TOGETHER] == 0 or world.jobs[w.SHARE, job] < 1000:
+    if queue.settings[TOGETHER] == 0 or world.jobs[w.SHARE, job] < 1000 or world.jobs[w.SPAN, job] not in (0, 1):
         return False
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):

@@ -70,10 +70,14 @@ def held(world: World, job: int, gpu_ids: I64) -> int:
 
 @kernel
 def may_use(world: World, job: int, node: int) -> bool:
-    """Whether a node is of the job's virtual cluster and GPU type."""
+    """Whether a node is of the job's virtual cluster and GPU type, and there for as long as the job may run."""
     jobs, nodes = world.jobs, world.nodes
     vc, kind, own = jobs[w.VC, job], jobs[w.TYPE, job], nodes[w.NODE_VC, node]
-    return bool((vc < 0 or own in (w.OPEN, vc)) and (kind < 0 or kind == nodes[w.NODE_TYPE, node]))
+    if world.clock[w.DRAINS] == 1 and nodes[w.OUTAGE, node] != w.NEVER:
+        limit = jobs[w.LIMIT, job]
+        if limit == 0 or world.clock[w.NOW] + limit > nodes[w.OUTAGE, node]:
+            return False
+    return bool((vc < 0 or own in (w.OPEN, vc)) and (kind < 0 or world.admits[kind, node] == 1))
 
 
 @kernel
@@ -116,7 +120,7 @@ def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int)
     """Let the placer choose nodes for a job of whole GPUs; returns how many, 0 if it does not fit."""
     scratch, nodes = queue.scratch, world.nodes.shape[1]
     gpus, draw, order = world.jobs[w.GPUS, job], draw_for(world, job), world.nodes[w.RANK]
-    if world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.BOUNDED] == 0:
+    if anywhere(world, job) and world.jobs[w.SPAN, job] == 0:
         return int(place(paper.free, world.nodes[w.TOTAL], order, gpus, draw, scratch.nodes, scratch.counts))
     room = 0
     for node in range(nodes):
@@ -127,7 +131,40 @@ def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int)
     if room < gpus:
         return 0
     usable, total = scratch.usable[:nodes], scratch.total[:nodes]
+    span = world.jobs[w.SPAN, job]
+    if span != 0:
+        return spread_over(usable, gpus, span, order, scratch.nodes, scratch.counts)
     return int(place(usable, total, order, gpus, draw, scratch.nodes, scratch.counts))
+
+
+@kernel
+def anywhere(world: World, job: int) -> bool:
+    """Whether all nodes are open to a job, with whatever CPUs and memory they have left."""
+    bound = world.jobs[w.VC, job] >= 0 or world.jobs[w.TYPE, job] >= 0
+    return bool(not bound and world.clock[w.BOUNDED] == 0 and world.clock[w.DRAINS] == 0)
+
+
+@kernel
+def spread_over(usable: I64, gpus: int, span: int, order: I64, nodes: I64, counts: I64) -> int:
+    """The first nodes that have room for an equal part each; on any nodes, those with most room; 0: it does not fit."""
+    used, need = 0, gpus
+    if span == w.ANY_NODES:
+        while need > 0:
+            best = 0
+            for node in range(1, len(usable)):
+                if usable[node] > usable[best] and usable[best] < need:
+                    best = node
+            nodes[used], counts[used] = best, min(need, usable[best])
+            need -= counts[used]
+            usable[best] = 0
+            used += 1
+        return used
+    each = gpus // span
+    for at in range(len(order)):
+        if used < span and usable[order[at]] >= each:
+            nodes[used], counts[used] = order[at], each
+            used += 1
+    return used if used == span else 0
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.placers._nodes import is_taken
-from shunter.policies._placing import draw_for, may_use, within_limits
+from shunter.policies._placing import anywhere, draw_for, may_use, within_limits
 from shunter.policies._queue import Paper, Queue, Scratch, Tiers
 from shunter.world import I64, World
 
@@ -22,7 +22,7 @@ SPREADS = ("list", "pack", "even", "scatter")
 @kernel
 def fill_usable(world: World, scratch: Scratch, paper: Paper, job: int) -> None:
     """Fill ``scratch.usable`` with how many GPUs of each node a job could take."""
-    if world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.BOUNDED] == 0:
+    if anywhere(world, job):
         copy_into(scratch.usable[: len(paper.free)], paper.free)
         return
     for node in range(world.nodes.shape[1]):

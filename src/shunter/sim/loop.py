@@ -215,7 +215,7 @@ def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> in
             return NODE_NOT_UP
         if jobs[w.VC, job] >= 0 and nodes[w.NODE_VC, node] not in (w.OPEN, jobs[w.VC, job]):
             return WRONG_VC
-        if jobs[w.TYPE, job] >= 0 and jobs[w.TYPE, job] != nodes[w.NODE_TYPE, node]:
+        if jobs[w.TYPE, job] >= 0 and paper.admits[jobs[w.TYPE, job], node] == 0:
             return WRONG_TYPE
         if not shared and gpus[w.USED, gpu] + jobs[w.SHARE, job] > 1000:
             return GPU_BUSY

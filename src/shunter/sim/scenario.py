@@ -60,6 +60,8 @@ class Scenario:
     pair_speed: dict[tuple[str, str], float] = field(default_factory=dict)
     # of two models on one GPU: the first one's speed beside the second; time slices where not given
     workloads: Workloads | None = None  # what jobs do to GPUs, job by job; instead of pair_speed
+    node_sets: tuple[tuple[int, ...], ...] = ()  # whose numbers follow those of the GPU types: jobs may be bound to one
+    drains: bool = False  # no job is started on a node whose next known outage comes before the job's limit ends
 
     def __post_init__(self) -> None:
         if self.user_cap < 0 or (self.user_cap and self.warm):

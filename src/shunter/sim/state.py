@@ -102,9 +102,11 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     clock[w.SLOTS_PER_GPU] = per_gpu
     clock[w.SEED] = seed
     clock[w.REASONS] = reasons
+    clock[w.DRAINS] = scenario.drains
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
     progress, lists, domains = np.zeros((w.PROGRESS_COLUMNS, n)), np.zeros((4, n), np.int64), np.array(cluster.domains)
-    world = World(clock, jobs, progress, nodes, gpus, slots, lists, np.full((3, n), np.nan), domains)
+    admits = _admits(cluster, scenario.node_sets)
+    world = World(clock, jobs, progress, nodes, gpus, slots, lists, np.full((3, n), np.nan), domains, admits)
 
     heap = np.zeros((4, n + m + TIMERS), np.int64)
     heap[WHERE] = -1
@@ -197,6 +199,16 @@ def known_to(cluster: Cluster, trace: Trace) -> tuple[I64, I64]:
             error.job_id = trace.job_id[job]
             raise error
     return vc, kind
+
+
+def _admits(cluster: Cluster, node_sets: tuple[tuple[int, ...], ...]) -> I64:
+    """Which nodes are of each GPU type, then which are in each set."""
+    kinds = len(cluster.gpu_types)
+    found = np.zeros((kinds + len(node_sets), cluster.nodes), np.int64)
+    found[:kinds] = np.arange(kinds)[:, None] == cluster.node_type
+    for row, members in enumerate(node_sets, kinds):
+        found[row, list(members)] = 1
+    return found
 
 
 def _nodes(cluster: Cluster) -> I64:

@@ -270,6 +270,7 @@ class SlurmBackend:
             previous is None
             or previous.machines is not self._machines
             or [job.id for job in previous.jobs] != [job.id for job in replica.jobs]
+            or (previous.bound, previous.node_sets) != (replica.bound, replica.node_sets)
         ):
             self._generation += 1
             before = previous.jobs if previous is not None else ()

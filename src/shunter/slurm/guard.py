@@ -101,7 +101,7 @@ class Window:
     """The jobs with GPUs since a moment: who ran then, who waited, and who has come."""
 
     def __init__(self, begin: Snapshot) -> None:
-        self.begin = begin
+        self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
         self.last = begin.now
         self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
         self.jobs: dict[str, Job] = {}  # who waited or came, as last seen
@@ -111,7 +111,7 @@ class Window:
 
     def note(self, snapshot: Snapshot) -> None:
         """See who has come, started, ended, or left without having run."""
-        present = {job.id: job for job in snapshot.jobs if _has_gpus(job)}
+        present = {job.id: job for job in snapshot.unfolded().jobs if _has_gpus(job)}
         for name, job in present.items():
             if self.jobs.get(name) is job or name in self.warm:
                 continue  # as it was: a snapshot keeps what has not changed

@@ -8,7 +8,6 @@ import re
 from shunter.errors import SlurmError
 
 PART = re.compile(r"\[([^\[\]]*)\]")
-TASKS = 100  # of an array that are looked at one by one
 MOST = 100_000  # names in one list; more is a mistake, or an attack
 
 
@@ -57,18 +56,3 @@ def _numbers(inside: str, item: str) -> list[str]:
             raise SlurmError(f"hostlist '{item}': a range goes from a number to a larger one, got '{piece}'")
         found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
     return found
-
-
-def task_numbers(text: str) -> list[str]:
-    """``1-9:2,12,...`` written out, the first hundred."""
-    found: list[str] = []
-    for piece in text.split(","):
-        span = re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?", piece)
-        if span:
-            last = min(int(span[2]), int(span[1]) + TASKS * int(span[3] or 1))
-            found += [str(number) for number in range(int(span[1]), last + 1, int(span[3] or 1))]
-        elif piece.isdigit():
-            found.append(piece)
-        if len(found) >= TASKS:
-            break
-    return found[:TASKS]

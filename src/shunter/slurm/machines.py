@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -40,10 +40,24 @@ class Machines:
         kinds = {self.only_type.get(name, "") for name in job.partition.split(",")} if self.only_type else {""}
         return job.gpu_type or (kinds.pop() if len(kinds) == 1 else "")
 
-    def thousandths(self, job: Job) -> int:
-        """The GPUs of a job in thousandths; shards are shares of one."""
+    def admitted(self, job: Job) -> frozenset[str]:
+        """The nodes of a job's virtual cluster and GPU type."""
+        return self._admitted(self.vc_of(job) or "", self.type_of(job))
+
+    @lru_cache(maxsize=256)  # noqa: B019 a few per cluster, and clusters are few
+    def _admitted(self, vc: str, kind: str) -> frozenset[str]:
+        cluster = self.cluster
+        pools = (*cluster.vcs, "")
+        return frozenset(
+            name
+            for name, pool, of in zip(self.names, cluster.node_vc, cluster.node_type, strict=True)
+            if vc in ("", pools[pool]) and (kind not in cluster.named_types or kind == cluster.gpu_types[of])
+        )
+
+    def thousandths(self, job: Job, gpus: int) -> int:
+        """The GPUs that a job takes in thousandths; shards are shares of one."""
         if job.gpus or not job.shards:
-            return max(job.gpus, 1) * GPU
+            return max(gpus, 1) * GPU
         return min(max(GPU * job.shards // self.shards_per_gpu, 1), GPU)
 
     @cached_property

@@ -124,7 +124,7 @@ class Metrics:
         runs = {(job.id, job.start): job for job in snapshot.jobs if job.nodes and job.start >= 0}
         for job in snapshot.jobs:
             if job.runs or job.state == "PENDING":
-                (self.running if job.runs else self.pending).add(1, self._partition(job))
+                (self.running if job.runs else self.pending).add(job.count, self._partition(job))
         for run in runs.keys() - self._started if self._started is not None else ():
             job = runs[run]
             waited = max(job.start - max(job.eligible, job.submit), 0) / 1000

@@ -17,6 +17,7 @@ SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, wi
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")
 CPUS_STATE = "CPUS(A/I/O/T)"  # allocated, idle, other, total
 UP = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "dynamic_norm"})
+KEPT = frozenset({"reserved", "maint", "maintenance"})  # by a reservation
 MARKS = "-+^@$"  # behind a state: to be rebooted, planned and the like; others mean that the node does not answer
 T = TypeVar("T")
 
@@ -43,6 +44,12 @@ class Node:
     def up(self) -> bool:
         """Whether jobs can be started there."""
         return all(word.rstrip(MARKS) in UP for word in self.state.split("+") if word)
+
+    @property
+    def reserved(self) -> bool:
+        """Whether it is up, and a reservation keeps it for some jobs now."""
+        words = [word.rstrip(MARKS) for word in self.state.split("+") if word]
+        return not self.up and all(word in UP or word in KEPT for word in words)
 
     @property
     def there(self) -> bool:

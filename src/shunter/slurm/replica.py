@@ -10,14 +10,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from shunter import world as w
-from shunter.model import Trace
+from shunter.model import GPU, Trace
 from shunter.sim.engine import Simulator
-from shunter.sim.scenario import Scenario, Warm
+from shunter.sim.scenario import Fault, Scenario, Warm
 from shunter.slurm.machines import Machines
 from shunter.slurm.nodes import Node
+from shunter.slurm.requests import UNKNOWN, Requests
 from shunter.slurm.snapshot import Job, Snapshot
-from shunter.world import World
+from shunter.world import I64, World
 
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
@@ -72,7 +75,9 @@ class Names:
 class Replica:
     """The simulated cluster, and which of its rows is which of Slurm's jobs.
 
-    Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for.
+    Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for, and
+    ``repeats`` how many tasks of an array a job stands for that run one after another.  Of arrays as such the first
+    tasks are there, as many as could run at a time.
     """
 
     def __init__(  # noqa: PLR0913 all that there may be besides what runs
@@ -85,29 +90,79 @@ class Replica:
         ended: Sequence[Job] = (),
         coming: Iterable[Job] = (),
         after: Mapping[str, str] | None = None,
+        repeats: Mapping[str, int] | None = None,
         durations: Mapping[str, int] | None = None,
         reasons: bool = False,
         seed: int = 0,
     ) -> None:
         self.snapshot, self.machines, self._after = snapshot, machines, after or {}
-        held = placements(snapshot, machines)
+        self.requests, self._repeats = Requests(snapshot.nodes), repeats or {}
+        held = self._placements()
         running = [job for job in snapshot.jobs if job.id in held]
-        usable = [job for job in waiting if machines.vc_of(job) is not None and job.gpus + job.shards > 0]
+        usable = [
+            task
+            for job in waiting
+            if machines.vc_of(job) is not None and job.gpus + job.shards > 0
+            for task in job.first_tasks(self.at_a_time(job) if job.is_array else 1)
+        ]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
         self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
         self.rows = {job.id: row for row, job in enumerate(self.jobs)}
-        trace = self._trace(names, set(held), durations or {})
+        trace = self._trace(names, held, durations or {})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
-        scenario = Scenario(warm=warm, begin=snapshot.now)
+        self.node_sets = self._node_sets(set(held))
+        scenario = Scenario(
+            warm=warm, begin=snapshot.now, node_sets=self.node_sets, faults=self._outages(), drains=True
+        )
         self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
         over = [self.rows[job.id] for job in ended]
         self.simulator.world.jobs[w.STATE, over] = w.DONE  # so that they don't arrive
         self.view = self.simulator.present()
         self._correct(self.simulator.world, set(held))
 
-    def _trace(self, names: Names, held: set[str], durations: Mapping[str, int]) -> Trace:
+    def at_a_time(self, job: Job) -> int:
+        """How many jobs like this one the empty machines could run at a time, at most."""
+        request = self.requests.of(job)
+        room = sum(node.gpus for node in request.nodes) * GPU // self.machines.thousandths(job, request.gpus)
+        return max(min(room, job.throttle or room), 1)
+
+    def _placements(self) -> dict[str, tuple[int, ...]]:
+        """The GPUs of running jobs, but not on nodes that are reserved now: these come back when that is over."""
+        now = self.snapshot.now
+        kept = {name for each in self.snapshot.reservations if each.start <= now < each.end for name in each.nodes}
+        found = placements(self.snapshot, self.machines)
+        jobs = {job.id: job for job in self.snapshot.jobs}
+        return {name: gpus for name, gpus in found.items() if kept.isdisjoint(jobs[name].nodes)}
+
+    def _outages(self) -> tuple[Fault, ...]:
+        """When nodes are kept for the jobs of a reservation; of one that has begun, until when."""
+        now, place = self.snapshot.now, self.machines.place
+        nodes = {node.name: node for node in self.snapshot.nodes}
+        return tuple(
+            Fault(max(start, now + 1), place[name], end, known=True)
+            for each in self.snapshot.reservations
+            if not each.partial
+            for start, end in each.times(now, now + UNKNOWN_MS)
+            for name in each.nodes
+            if name in place and (nodes[name].up or nodes[name].reserved)
+        )
+
+    def _node_sets(self, held: set[str]) -> tuple[tuple[int, ...], ...]:
+        """Sets of nodes that waiting jobs are bound to; ``self.bound`` says which job to which, -1: to none."""
+        place, sets = self.machines.place, dict[frozenset[str], int]()
+        self.bound = [-1] * len(self.jobs)
+        for row, job in enumerate(self.jobs):
+            names = self.requests.of(job).names
+            if job.id not in held and not job.over and names != self.machines.admitted(job):
+                self.bound[row] = sets.setdefault(names, len(sets))
+        return tuple(tuple(place[name] for name in names if name in place) for names in sets)
+
+    def _thousandths(self, job: Job) -> int:
+        return self.machines.thousandths(job, self.requests.of(job).gpus)
+
+    def _trace(self, names: Names, held: Mapping[str, tuple[int, ...]], durations: Mapping[str, int]) -> Trace:
         """The jobs as a trace."""
         jobs, types = self.jobs, self.machines.cluster.named_types
         given: dict[str, Any] = {
@@ -117,8 +172,10 @@ class Replica:
         given["vc"] = [names.code("vc", self._vc(job, held)) for job in jobs]
         wanted = ["" if job.id in held else self.machines.type_of(job) for job in jobs]
         given["gpu_type"] = [names.code("gpu_type", kind if kind in types else "") for kind in wanted]
-        given["gpus"] = [self.machines.thousandths(job) for job in jobs]
-        given["limit"] = [job.limit for job in jobs]
+        given["gpus"] = [
+            len(gpus) * GPU if (gpus := held.get(job.id, ())) and job.gpus else self._thousandths(job) for job in jobs
+        ]
+        given["limit"] = [job.limit * self._repeats.get(job.id, 1) for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
@@ -127,7 +184,7 @@ class Replica:
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
-    def _vc(self, job: Job, held: set[str]) -> str:
+    def _vc(self, job: Job, held: Collection[str]) -> str:
         """The virtual cluster of a job: of one that runs, where it runs, whatever its partition is called by now."""
         if job.id not in held:
             return self.machines.vc_of(job) or ""
@@ -137,6 +194,8 @@ class Replica:
     def _correct(self, world: World, held: set[str]) -> None:
         """Set what a simulation that begins now can't know: when jobs began to wait and to run, and what is in use."""
         table, nodes = world.jobs, world.nodes
+        bound, kinds = np.array(self.bound, np.int64), len(self.machines.cluster.gpu_types)
+        table[w.TYPE] = np.where(bound >= 0, bound + kinds, table[w.TYPE])
         table[w.DECLARED] = [job.told.run_time_ms for job in self.jobs]
         table[[w.ELIGIBLE, w.WAITING_SINCE]] = [max(job.eligible, job.submit) for job in self.jobs]
         for row, job in enumerate(self.jobs):
@@ -150,6 +209,8 @@ class Replica:
                 table[w.WAITED, row] = max(job.start - max(job.eligible, job.submit), 0)
                 workers = max(int(table[w.WORKERS, row]), 1)
                 table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // workers, job.mem_mib // workers
+            else:
+                self._demand(table, row, job)
         place = self.machines.place
         for node in self.snapshot.nodes:
             number = place.get(node.name, -1)
@@ -159,6 +220,14 @@ class Replica:
             nodes[w.MEM_FREE, number] = max(node.mem_mib - node.mem_used, 0)
             if not node.up:
                 nodes[w.NODE_STATE, number], nodes[w.FREE, number] = w.DOWN, 0
+
+    def _demand(self, table: I64, row: int, job: Job) -> None:
+        """What a waiting job wants of each node; fractions of a core or MiB for each GPU are rounded down."""
+        request, gpus = self.requests.of(job), max(int(table[w.GPUS, row]), 1)
+        table[w.SPAN, row] = max(request.span, w.ANY_NODES) if request.span != UNKNOWN else 0
+        table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // gpus, job.mem_mib // gpus
+        if request.whole and request.nodes:
+            table[w.CPU, row] = request.nodes[0].cpus * 1000 // max(request.nodes[0].gpus, 1)
 
 
 def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, ...]]:
@@ -176,7 +245,8 @@ def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, .
         if not all(node in place and node in room for node in job.nodes):
             continue
         if job.gpus:
-            counts = divided(job.gpus, [len(room[node]) for node in job.nodes])
+            there = [len(room[node]) for node in job.nodes]
+            counts = there if job.exclusive == "node" else divided(job.gpus, there)
             if counts and sum(counts):
                 taken = [
                     (node, room[node].pop(0))

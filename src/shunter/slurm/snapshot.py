@@ -13,6 +13,7 @@ from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.files import whole
+from shunter.slurm import arrays
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node
 from shunter.slurm.surroundings import Licence, Reservation
@@ -30,8 +31,8 @@ TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)
 class Job:
     """A job as Slurm tells it, in our units."""
 
-    id: str  # as people write it: 12, 12_3 for the task of an array, 12+1 for a part of a heterogeneous job
-    handle: str  # names it in the journal: 12 for what waits of an array, 12_3 for a task with a record of its own
+    id: str  # as people write it: 12, also for all that waits of an array, 12_3 for a task with a record of its own
+    handle: str  # names it in the journal: as the id, but all parts of a heterogeneous job have one
     state: str
     reason: str = ""
     user: str = ""
@@ -53,6 +54,9 @@ class Job:
     gpus: int = 0
     shards: int = 0
     per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
+    per_job: str = ""  # and in all
+    per_task: str = ""  # and for each of its processes
+    processes: int = 1
     gpu_type: str = ""
     restarts: int = 0
     requeues: bool = False  # Slurm may put it back into the queue
@@ -65,12 +69,14 @@ class Job:
         ""  # whom it shares its nodes with: "" everybody, "node" nobody, else only jobs of the same user...
     )
     min_nodes: int = 1
+    max_nodes: int = -1  # 0: as many as it takes; -1: not known, squeue's text does not say
     contiguous: bool = False
     dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
     told: Told = field(default_factory=Told)  # what its comment says
     admin_comment: str = ""  # with our marks, see marks.py
     number: str = ""  # Slurm's own, which for a task of an array is another than its id
-    tasks: str = ""  # of a waiting array: its tasks without a record of their own, as 1-4,7
+    tasks: str = ""  # of what waits of an array, and of a task that was taken out of that: all its tasks, as 1-4,7
+    throttle: int = 0  # of the same: how many tasks of the array may run at a time; 0: all
 
     @property
     def runs(self) -> bool:
@@ -105,6 +111,26 @@ class Job:
         """
         return f"{self.handle}_[{self.tasks}]" if self.tasks else self.handle
 
+    @property
+    def is_array(self) -> bool:
+        """Whether it stands for all that waits of an array."""
+        return bool(self.tasks) and "_" not in self.id
+
+    @property
+    def count(self) -> int:
+        """How many jobs it stands for: of an array all tasks that wait."""
+        return arrays.count(arrays.numbers(self.tasks)) if self.is_array else 1
+
+    def task(self, number: int) -> Job:
+        """One task of an array as a job."""
+        return replace(self, id=f"{self.id}_{number}")
+
+    def first_tasks(self, most: int) -> tuple[Job, ...]:
+        """The first tasks of an array as jobs; a job that is none by itself."""
+        if not self.is_array:
+            return (self,)
+        return tuple(self.task(number) for number in arrays.part(arrays.numbers(self.tasks), 0, most))
+
     def with_priority(self, priority: int) -> Job:
         """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
         twin = object.__new__(Job)
@@ -132,6 +158,10 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     licences: tuple[Licence, ...] = ()
     hidden: tuple[str, ...] = ()  # what Slurm shows this user only in part (PrivateData): jobs, nodes, ...
+
+    def unfolded(self, most: int = 100) -> Snapshot:
+        """The same, with the first tasks of every array as jobs."""
+        return replace(self, jobs=tuple(task for job in self.jobs for task in job.first_tasks(most)))
 
     def save(self, path: Path) -> None:
         """Keep it as JSON."""

@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.errors import SlurmError
+from shunter.slurm import arrays
 from shunter.slurm.comments import told_in
-from shunter.slurm.hostlist import expand, task_numbers
+from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import length_ms, time_ms
 from shunter.slurm.snapshot import Job
 from shunter.slurm.tres import asked_for, resources
@@ -60,8 +61,8 @@ JOB_FIELDS = [
     "Comment",
     "admin_comment",
 ]
-EXCLUDED = "ExcNodes"  # only --format has it, and JSON
-RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED]
+EXCLUDED, MOST_NODES = "ExcNodes", "MostNodes"  # --Format has neither: one is in --format, the other only in JSON
+RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED, MOST_NODES]
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
 WRAP = 2**32  # 22.05 writes a nice below 0 as an unsigned number
 FLAGS = ("COMPLETING", "REVOKED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED")  # of several states what text would say
@@ -96,9 +97,10 @@ PLAIN = {  # our field: JSON's
 }
 NEEDED = {*PLAIN.values(), "job_state", "state_reason", "array_job_id", "array_task_id", "array_task_string"} | {
     *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time"),
-    *("shared", "contiguous", "excluded_nodes"),
+    *("shared", "contiguous", "excluded_nodes", "max_nodes"),
 }
 OVERSUBSCRIBE = {"none": "NO", "user": "USER", "mcs": "MCS", "shared": "YES", "oversubscribe": "YES"}  # JSON's: text's
+ARRAY = re.compile(r"(\d+)_\[([^\]%]*)(?:%(\d+))?\]")
 EXCLUSIVE = {"NO": "node", "USER": "user", "MCS": "mcs", "TOPO": "topology", "OK": "", "YES": "", "N/A": ""}
 
 
@@ -150,6 +152,7 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
         "OverSubscribe": _oversubscribe(job["shared"]),
         "Contiguous": str(int(bool(job["contiguous"]))),
         EXCLUDED: _text(job["excluded_nodes"]),
+        MOST_NODES: str(_number(job, "max_nodes")),
     }
     said["TimeUsed"] = f"0:{_ran_s(job, said['State'], now // 1000)}"
     return [said[field] for field in RECORD_FIELDS]
@@ -196,18 +199,21 @@ def _text(value: Any) -> str:
 # ------------------------------------------------------------------------------------------- reading
 
 
-def jobs_of(values: Sequence[str]) -> Iterable[Job]:
-    """The jobs of one record: a waiting array is one record and many jobs."""
+def job_of(values: Sequence[str]) -> Job:
+    """The job of one record; all waiting tasks of an array are one."""
     if len(values) != len(RECORD_FIELDS):
-        raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 1}: {values[:2]}")
+        raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 2}: {values[:2]}")
     said = dict(zip(RECORD_FIELDS, map(str.strip, values), strict=True))
     said["admin_comment"] = values[JOB_FIELDS.index("admin_comment")]  # the site's text must stay as it is
     job = _job(said)
-    tasks = re.fullmatch(r"(\d+)_\[([^\]%]*)(?:%\d+)?\]", said["JobArrayID"])
-    if tasks is None:
-        return (job,)
-    array = replace(job, handle=tasks[1], tasks=tasks[2])
-    return tuple(replace(array, id=f"{tasks[1]}_{number}") for number in task_numbers(tasks[2]))
+    array = ARRAY.fullmatch(said["JobArrayID"])
+    if array is None:
+        return job
+    waiting = arrays.numbers(array[2])
+    if arrays.count(waiting) == 1:
+        alone = f"{array[1]}_{waiting[0][0]}"
+        return replace(job, id=alone, handle=alone)
+    return replace(job, id=array[1], handle=array[1], tasks=array[2], throttle=int(array[3] or 0))
 
 
 def _job(said: Mapping[str, str]) -> Job:
@@ -243,6 +249,9 @@ def _job(said: Mapping[str, str]) -> Job:
         gpus=asked.gpus,
         shards=asked.shards,
         per_node=_said(said["tres-per-node"]),
+        per_job=_said(said["tres-per-job"]),
+        per_task=_said(said["tres-per-task"]),
+        processes=max(int(said["NumTasks"].partition("-")[0] or 1), 1),
         gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
@@ -253,6 +262,7 @@ def _job(said: Mapping[str, str]) -> Job:
         excluded=said[EXCLUDED] if said["State"] == "PENDING" else "",
         exclusive=EXCLUSIVE.get(said["OverSubscribe"], said["OverSubscribe"].lower()),
         min_nodes=max(int(said["NumNodes"].partition("-")[0] or 1), 1),
+        max_nodes=int(said[MOST_NODES] or -1),
         contiguous=said["Contiguous"] == "1",
         dependency=_said(said["Dependency"]),
         told=told_in(said["Comment"]),

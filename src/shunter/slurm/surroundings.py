@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records, time_ms
+
+HOUR_MS = 3_600_000
+PERIODS = {"HOURLY": HOUR_MS, "DAILY": 24 * HOUR_MS, "WEEKLY": 7 * 24 * HOUR_MS}
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,17 @@ class Reservation:
     nodes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     partial: bool = False  # it keeps some cores of its nodes, or licences only: not whole nodes
+
+    def times(self, now: int, until: int) -> Iterator[tuple[int, int]]:
+        """From when to when it keeps its nodes, up to a time: some come back every hour, day or week."""
+        every = next((PERIODS[flag] for flag in self.flags if flag in PERIODS), 0)
+        start, end = self.start, self.end
+        while start < until:
+            if end > now:
+                yield start, end
+            if not every:
+                return
+            start, end = start + every, end + every
 
 
 @dataclass(frozen=True)

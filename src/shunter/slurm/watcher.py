@@ -18,7 +18,7 @@ from shunter.slurm.squeue import (
     FIELD,
     JOB_FIELDS,
     RECORD,
-    jobs_of,
+    job_of,
     json_record,
     new_mark,
     text_format,
@@ -43,7 +43,7 @@ NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is abou
 PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")
-Known = dict[tuple[str, ...], tuple[Job, ...]]  # records but for their priority, and their jobs
+Known = dict[tuple[str, ...], Job]  # records but for their priority, and their jobs
 
 
 class Form(StrEnum):
@@ -78,8 +78,7 @@ class Watcher:
         self._known = self._asked(lambda: self._json_jobs(now), self._text_jobs)
         if time.perf_counter() - begun > LONG_S:
             self._leave_json()
-        jobs = tuple(job for known in self._known.values() for job in known)
-        found = Snapshot(now, jobs, tuple(self.nodes()), tuple(self._unread))
+        found = Snapshot(now, tuple(self._known.values()), tuple(self.nodes()), tuple(self._unread))
         return self._surrounded(found) if self.surroundings else found
 
     def _surrounded(self, found: Snapshot) -> Snapshot:
@@ -131,7 +130,7 @@ class Watcher:
         excluded = self._excluded() if self.surroundings else {}
         asked = ("--noheader", "--all", "--states=all", "--array-unique", "--Format", text_format(JOB_FIELDS, mark))
         for each in text_records(self.client.run("squeue", *asked), mark):
-            record = [*each, excluded.get(each[0].strip(), "")]
+            record = [*each, excluded.get(each[0].strip(), ""), ""]
             try:
                 found[_but_priority(record)] = self._read(record)
             except (SlurmError, ValueError) as problem:
@@ -153,13 +152,13 @@ class Watcher:
         )
         return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 
-    def _read(self, values: Sequence[str]) -> tuple[Job, ...]:
-        """The jobs of a record."""
+    def _read(self, values: Sequence[str]) -> Job:
+        """The job of a record."""
         known = self._known.get(_but_priority(values))
-        if not known:
-            return tuple(jobs_of(values))
+        if known is None:
+            return job_of(values)
         priority = int(values[PRIORITY])
-        return known if priority == known[0].priority else tuple(job.with_priority(priority) for job in known)
+        return known if priority == known.priority else known.with_priority(priority)
 
     def _json_nodes(self) -> list[Node]:
         with_all = ("scontrol", "--all", "--details", "show", "nodes")
