@@ -219,7 +219,7 @@ def demand_classes(world: World, further: I64 | None = None) -> tuple[I64, I64]:
 
 
 def pools_of(world: World, members: I64) -> I64:
-    """The pool of each class: its virtual cluster and GPU type; only the former where jobs take any, or sets overlap."""
+    """The pool of each class: virtual cluster and GPU type; only the former where jobs take any, or sets overlap."""
     vc, kind = world.jobs[w.VC, members], world.jobs[w.TYPE, members]
     wanted = np.unique(kind[kind >= 0])
     shared = world.admits[wanted].sum(0) > 1  # nodes that are in several of the types and sets that are wanted

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shunter.errors import SlurmError, did_you_mean
 from shunter.report.explain import moment
-from shunter.slurm import run_times, shows, site, waits
+from shunter.slurm import arrays, run_times, shows, site, waits
 from shunter.slurm.client import Client
 from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.run_times import RunTimes
@@ -62,11 +62,14 @@ def live_site(client: Client) -> Site:
 
 
 def pending(snapshot: Snapshot, job_id: str) -> Job:
-    """The waiting job of this name; of an array, its first task that waits."""
+    """The waiting job of this name; of an array, its first task that waits, or the one of this number."""
+    array, _, number = job_id.partition("_")
     found = [job for job in snapshot.jobs if job_id in (job.id, job.handle) or job.id.startswith(f"{job_id}_")]
+    found += [job for job in snapshot.jobs if job.is_array and job.id == array and number and _among(number, job)]
     waiting = [job for job in found if job.state == "PENDING"]
     if waiting:
-        return waiting[0]
+        job = waiting[0]
+        return (job.task(int(number)) if number else job.first_tasks(1)[0]) if job.is_array else job
     if not found:
         raise SlurmError(f"there is no job {job_id} in the queue; {_own(snapshot)}")
     job = found[0]
@@ -74,6 +77,10 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
         raise SlurmError(f"job {job.id} does not wait: it is {job.state.lower()}")
     end = f", and ends by {moment(job.start + job.limit)} UTC at the latest" if job.limit else ", without a limit"
     raise SlurmError(f"job {job.id} does not wait: it runs since {moment(job.start)} UTC{end}")
+
+
+def _among(number: str, job: Job) -> bool:
+    return number.isdigit() and any(int(number) in span for span in arrays.numbers(job.tasks))
 
 
 def _own(snapshot: Snapshot) -> str:
@@ -138,7 +145,8 @@ def _usual_partition(snapshot: Snapshot) -> str:
 
 def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
     """Below all that wait in its tier: it has not aged."""
-    waiting = [each for each in outlook.queue(job) if each.id != NEW and outlook.tier(each) == outlook.tier(job)]
+    line = outlook.line
+    waiting = [each for each in line.queue(job) if each.id != NEW and line.tier(each) == line.tier(job)]
     if not waiting:
         return 1, []
     return min(each.priority for each in waiting) - 1, [

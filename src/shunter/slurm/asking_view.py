@@ -15,8 +15,9 @@ from shunter.report.tables import duration, table
 from shunter.slurm.asking import NEW
 from shunter.slurm.forecast import Forecast, Outlook
 from shunter.slurm.snapshot import Job
+from shunter.slurm.surroundings import Reservation
 from shunter.slurm.waiting import Kind
-from shunter.slurm.why import Holder, Why
+from shunter.slurm.why import Holder, LicenceUse, Why
 
 WITHIN_H = (1, 4, 24)
 
@@ -44,7 +45,7 @@ def described(job: Job) -> str:
 
 def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
     """When a job may start."""
-    job, (place, length) = found.job, outlook.place(found.job)
+    job = found.job
     named = "A job" if job.id == NEW else f"Job {job.id}"
     rows = table("it starts", "by", "from now")
     for name, time in _times(found):
@@ -52,19 +53,32 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
             rows.add_row(name, "not within a year", "")
         else:
             rows.add_row(name, moment(time), duration(max(time - found.now, 0) / 1000))
-    chances = ", ".join(f"{hours} h {found.within(hours * 3_600_000):.0%}" for hours in WITHIN_H)
+    chances = ", ".join(f"{hours} h {found.within(hours * 3_600_000) or 0:.0%}" for hours in WITHIN_H)
     return Group(
-        Text(f"{named} ({described(job)}): place {place} of {length} in the queue."),
-        rows,
-        Text(f" within {chances}"),
-        Text(f" by {found.method}"),
+        Text(f"{named} ({described(job)}): {_place(outlook, job)}."),
+        *cannot("when it starts", found.because),
+        *([rows] if rows.row_count else []),
+        *([] if found.because else [Text(f" within {chances}"), Text(f" by {found.method}")]),
         *assumed(found.assumptions),
     )
 
 
+def _place(outlook: Outlook, job: Job) -> str:
+    if "jobs" in outlook.snapshot.hidden:
+        return "its place in the queue can't be told"
+    place, length = outlook.line.place(job)
+    return f"place {place:,} of {length:,} in the queue"
+
+
+def cannot(what: str, because: Sequence[str]) -> list[Text]:
+    """What can't be told, and why."""
+    return [Text(f" Can't tell {what}, because {why}.") for why in because]
+
+
 def _times(found: Forecast) -> Iterable[tuple[str, int | None]]:
-    yield "with 50 % chance", found.at(0.5)
-    yield "with 90 % chance", found.at(0.9)
+    if not found.because:
+        yield "with 50 % chance", found.at(0.5)
+        yield "with 90 % chance", found.at(0.9)
     if found.job.start > 0:
         yield "by Slurm's own estimate", found.job.start
 
@@ -76,7 +90,8 @@ def assumed(assumptions: Sequence[str]) -> list[Text]:
 
 def when_record(outlook: Outlook, found: Forecast) -> dict[str, Any]:
     """The same for scripts: times in seconds since 1970."""
-    job, (place, length) = found.job, outlook.place(found.job)
+    job, hidden = found.job, "jobs" in outlook.snapshot.hidden
+    place, length = (None, None) if hidden else outlook.line.place(job)
     times = {name: found.at(level) for name, level in (("p50", 0.5), ("p90", 0.9))}
     return {
         "job_id": job.id,
@@ -89,6 +104,7 @@ def when_record(outlook: Outlook, found: Forecast) -> dict[str, Any]:
         "chance_within_h": {str(hours): found.within(hours * 3_600_000) for hours in WITHIN_H},
         "samples": len(found.starts),
         "method": found.method,
+        "because": list(found.because),
         "assumptions": list(found.assumptions),
     }
 
@@ -111,11 +127,15 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
         yield "after", f"job {', '.join(found.parents)}"
     if found.meaning.kind is Kind.BEGIN and found.job.eligible > 0:
         yield "not before", moment(found.job.eligible)
-    if found.meaning.kind is Kind.TURN:
+    if found.meaning.kind in (Kind.TURN, Kind.CLUSTER) and found.place is not None:
         before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.place > 1 else ""
-        yield "place", f"{found.place} of {found.queue} in the queue{before}"
+        yield "place", f"{found.place:,} of {found.queue:,} in the queue{before}"
     yield "needs", _needs(found.job)
     yield "free", _free(found)
+    for licence in found.licences:
+        yield "licences", _licence(licence)
+    for each in found.reservations:
+        yield "reserved", _reservation(each, found)
     if found.holders:
         yield "in use by", "\n".join(_holder(holder) for holder in found.holders[:5])
     if found.meaning.kind is Kind.TURN and found.alone_by is not None and found.alone_by > found.now:
@@ -124,12 +144,32 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
         yield "what helps", found.meaning.remedy
     for text in found.helps:
         yield "what helps", text
+    for text in found.because:
+        yield "can't tell", f"its start, because {text}"
+
+
+def _licence(of: LicenceUse) -> str:
+    there = f"{of.free} of {of.total} free" if of.total is not None else "Slurm does not say how many there are"
+    return f"{of.wanted} of {of.name}; {there}" + (f", in use by {', '.join(of.users)}" if of.users else "")
+
+
+def _reservation(each: Reservation, found: Why) -> str:
+    begun = "until" if each.start <= found.now else f"from {moment(each.start)} to"
+    return f"{counted(len(each.nodes), 'node')} for {each.name}, {begun} {moment(each.end)}"
 
 
 def _needs(job: Job) -> str:
     beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [f"{_memory(job.mem_mib)} of memory"] * bool(job.mem_mib)
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
     what = f"{counted(job.gpus, 'GPU')}{kind}" if job.gpus else counted(job.shards, "shard")
+    where = [
+        (job.exclusive == "node", "on nodes of its own"),
+        (job.min_nodes > 1, f"on {job.min_nodes} nodes"),
+        (bool(job.features), f"with features {job.features}"),
+        (bool(job.excluded), f"not on {job.excluded}"),
+        (bool(job.wanted_nodes), f"on {job.wanted_nodes}"),
+    ]
+    what = " ".join([what, *(text for holds, text in where if holds)])
     return what + (f" with {' and '.join(beside)}" if beside else "")
 
 
@@ -142,7 +182,10 @@ def _free(found: Why) -> str:
     text = f"{room.free} of {room.gpus} GPUs where it may run, at most {room.most} on one node"
     if room.fitting < room.most:
         text += f", {room.fitting} with the CPUs and memory that it wants"
-    return text + (f"; {room.away} of {room.nodes} nodes are down or drained" if room.away else "")
+    if found.job.exclusive == "node":
+        text += f", {counted(room.empty, 'node')} with nothing on them"
+    text += f"; {room.away} of {room.nodes} nodes are down or drained" if room.away else ""
+    return text + (f"; {room.reserved} of {room.nodes} nodes are reserved" if room.reserved else "")
 
 
 def _holder(holder: Holder) -> str:
@@ -161,8 +204,14 @@ def why_record(found: Why) -> dict[str, Any]:
         "place": found.place,
         "queue": found.queue,
         "ahead_gpus": found.ahead_gpus,
+        "because": list(found.because),
         "room": asdict(found.room),
         "holders": [asdict(holder) | {"until": _seconds(holder.until)} for holder in found.holders],
+        "reservations": [
+            {"name": each.name, "start": _seconds(each.start), "end": _seconds(each.end), "nodes": list(each.nodes)}
+            for each in found.reservations
+        ],
+        "licences": [asdict(licence) for licence in found.licences],
         "first_in_line_by": _seconds(found.alone_by),
         "after": list(found.parents),
         "helps": list(found.helps),

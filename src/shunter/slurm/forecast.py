@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shunter import world as w
-from shunter.cluster import ANY_TYPE
 from shunter.errors import SlurmError
 from shunter.policies._ordering import Ordering
 from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
+from shunter.slurm import arrays
+from shunter.slurm.line import Line
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.replica import Names, Replica, number_of, placements
+from shunter.slurm.requests import Requests
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import Site
 from shunter.slurm.snapshot import Job, Snapshot
@@ -59,14 +61,19 @@ class Forecast:
     starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
     assumptions: tuple[str, ...] = ()
     method: str = "simulation alone"  # what gave the numbers, in words
+    because: tuple[str, ...] = ()  # why nothing can be told; then there are no samples
 
     def at(self, level: float) -> int | None:
-        """By when it has started in so large a share of the samples; None: not in a year."""
+        """By when it has started in so large a share of the samples; None: not in a year, or nothing can be told."""
+        if self.because:
+            return None
         start = self.starts[min(int(np.ceil(level * len(self.starts))), len(self.starts)) - 1]
         return None if start == w.NEVER else start
 
-    def within(self, ms: int) -> float:
-        """The share of samples in which it starts within so long."""
+    def within(self, ms: int) -> float | None:
+        """The share of samples in which it starts within so long; None: nothing can be told."""
+        if self.because:
+            return None
         return float(np.searchsorted(self.starts, self.now + ms, side="right")) / len(self.starts)
 
 
@@ -84,29 +91,46 @@ class Outlook:
     def of(self, *asked: Job) -> list[Forecast]:
         """Forecasts for waiting jobs, also ones that are not in the snapshot."""
         found = self.rolled(*asked)
-        return self.waits.corrected(self, found) if self.waits is not None else found
+        told = [each for each in found if not each.because]
+        if self.waits is None or not told:
+            return found
+        better = {each.job.id: each for each in self.waits.corrected(self, told)}
+        return [better.get(each.job.id, each) for each in found]
 
     def rolled(self, *asked: Job) -> list[Forecast]:
         """Forecasts by the simulator alone."""
         for job in asked:
-            check(job, self.machines)
-        replica = self.replica(*asked)
-        starts = self._starts(replica, np.array([replica.rows[job.id] for job in asked], np.int64))
-        assumed = self.assumptions(replica)
-        return [
-            Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *self._about(job)))
-            for job, column in zip(asked, starts.T, strict=True)
-        ]
+            check(job, self.machines, self.line.requests)
+        because = {job.id: tuple(self.line.obstacles(job)) for job in asked}
+        able = [job for job in asked if not because[job.id]]
+        found = {job.id: Forecast(job, self.snapshot.now, (), because=because[job.id]) for job in asked}
+        if able:
+            replica = self.replica(*able)
+            starts = self._starts(replica, np.array([replica.rows[job.id] for job in able], np.int64))
+            assumed = self.assumptions(replica)
+            for job, column in zip(able, starts.T, strict=True):
+                made = Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *self._about(job)))
+                found[job.id] = made
+        return [found[job.id] for job in asked]
 
     def replica(self, *asked: Job) -> Replica:
         """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
         queue, coming, after = self._queue(asked)
         present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
-        replica = Replica(present, self.machines, Names(), queue, coming=coming, after=after)
+        rows, repeats, chain = self._rows([*queue, *coming], after)
+        later = {job.id for job in coming}
+        waiting = [job for job in rows if job.id not in later and job.whole not in later]
+        joining = [job for job in rows if job.id in later or job.whole in later]
+        replica = Replica(present, self.machines, Names(), waiting, coming=joining, after=chain, repeats=repeats)
         table = replica.simulator.world.jobs
-        for place, job in enumerate(self.order(replica.jobs)):
+        for place, job in enumerate(self.line.order(replica.jobs)):
             table[w.QOS, replica.rows[job.id]] = 1000 * (len(replica.jobs) - place)
         return replica
+
+    @cached_property
+    def line(self) -> Line:
+        """Who waits, and in which order."""
+        return Line(self.snapshot, self.site)
 
     @cached_property
     def machines(self) -> Machines:
@@ -140,22 +164,34 @@ class Outlook:
         now = self.snapshot.now
         ids = {job.id for job in asked}
         present = {job.id: job for job in self.snapshot.jobs if job.state == "PENDING"} | {job.id: job for job in asked}
-        able = [job for job in present.values() if job.id in ids or meaning(job).kind not in LEFT_OUT]
+        able = [
+            job
+            for job in present.values()
+            if job.id in ids or ((meaning(job).kind not in LEFT_OUT or self.line.in_turn(job)) and not job.reservation)
+        ]
         coming = [replace(job, submit=job.eligible) for job in able if job.eligible > now]
         later = {job.id for job in coming}
         live = {job.id for job in self.snapshot.jobs if job.runs} | {job.id for job in able}
         after = {job.id: found for job in able if (found := self._parent(job, live))}
         return [job for job in able if job.id not in later], coming, after
 
-    def _wider(self, job: Job) -> bool:
-        """Whether we let a job run on nodes that are not its partition's: those of others that share nodes with it."""
-        kind, pool = self.machines.type_of(job), self.machines.vc_of(job)
-        mine = set(job.partition.split(","))
-        return any(
-            not mine & set(node.partitions) and (not kind or node.gpu_type == kind)
-            for node in self.snapshot.nodes
-            if any(self.machines.vc.get(name) == pool for name in node.partitions)
-        )
+    def _rows(self, queue: Sequence[Job], after: Mapping[str, str]) -> tuple[list[Job], dict[str, int], dict[str, str]]:
+        """The queue as rows: of arrays bundles of tasks, with how many each, and which row follows which."""
+        found, repeats, chain = [job for job in queue if not job.is_array], dict[str, int](), dict(after)
+        last: dict[str, str] = {}
+        for job in (job for job in queue if job.is_array):
+            tasks = [each for each in found if each.id.startswith(f"{job.id}_") and each.tasks]
+            apart = [number_of(each.id)[-1] for each in tasks]
+            rows, sizes = self.line.rows(job, self.machines.at_a_time(job, self.line.requests.of(job)), apart)
+            ids = [each.id for each in sorted([*rows, *tasks], key=lambda each: number_of(each.id))]
+            last[job.id] = ids[-1]
+            chain |= dict.fromkeys(ids, after[job.id]) if job.id in after else {}
+            if job.throttle:
+                running = [each.id for each in self.snapshot.jobs if each.runs and each.id.startswith(f"{job.id}_")]
+                chain |= arrays.lanes_after(ids, running, job.throttle)
+            found += rows
+            repeats |= sizes
+        return found, repeats, {job: last.get(parent, parent) for job, parent in chain.items()}
 
     def _parent(self, job: Job, live: set[str]) -> str:
         """The last submitted of the jobs that a job comes after; one of many stands for all."""
@@ -167,30 +203,11 @@ class Outlook:
         """The job of this name, or all tasks of the array of this name."""
         return [job.id for job in self.snapshot.jobs if job.id == job_id or job.id.startswith(f"{job_id}_")]
 
-    def order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Jobs as Slurm has them in line."""
-        return sorted(jobs, key=lambda job: (-self.tier(job), -job.priority, job.submit, number_of(job.id)))
-
-    def tier(self, job: Job) -> int:
-        """The tier of a job's partition, the highest of several."""
-        tiers = {partition.name: partition.tier for partition in self.site.partitions}
-        return max((tiers.get(name, 1) for name in job.partition.split(",")), default=1)
-
-    def queue(self, *jobs: Job) -> list[Job]:
-        """The jobs that wait for their turn, in line, with these among them."""
-        waiting = [each for each in self.snapshot.jobs if each.state == "PENDING" and meaning(each).kind is Kind.TURN]
-        return self.order({each.id: each for each in [*waiting, *jobs]}.values())
-
-    def place(self, job: Job) -> tuple[int, int]:
-        """A job's place in line, from 1, and how long the line is."""
-        queue = self.queue(job)
-        return 1 + [each.id for each in queue].index(job.id), len(queue)
-
     # -- futures
 
     def _starts(self, replica: Replica, rows: I64) -> I64:
         """When these jobs start in each sample."""
-        durations = self.run_times.draws(replica.jobs, self.samples, self.seed)
+        durations = self.run_times.draws(replica.jobs, self.samples, self.seed) * replica.repeats[:, None]
         now, policy = replica.simulator, self.policy
         fresh = now.fork().run(policy, until=now.now - 1)  # what the policy remembers before it has decided anything
 
@@ -204,10 +221,14 @@ class Outlook:
     def assumptions(self, replica: Replica) -> tuple[str, ...]:
         """What the forecast takes for granted."""
         waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
-        left = [(words, sum(meaning(job).kind == kind for job in waiting)) for kind, words in LEFT_OUT.items()]
+        left = [
+            (words, sum(job.count for job in waiting if meaning(job).kind == kind and not self.line.in_turn(job)))
+            for kind, words in LEFT_OUT.items()
+        ]
+        bundled = int(replica.repeats[replica.repeats > 1].sum())
         declared = sum(job.told.run_time_ms > 0 for job in replica.jobs)
         hidden = sum(job.gpus for job in self.unseen)
-        away = [node.name for node in self.snapshot.nodes if not node.up]
+        away = [node.name for node in self.snapshot.nodes if not node.up and not node.reserved]
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
@@ -215,20 +236,17 @@ class Outlook:
             (not self.site.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
+            (bundled > 0, f"of the tasks of arrays, {bundled:,} run one after another in some bundles"),
             *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]
         return tuple(text for holds, text in found if holds)
 
     def _about(self, job: Job) -> list[str]:
         """What is assumed of the job itself."""
-        kind = meaning(job).kind
-        spread = job.gpus > max(node.gpus for node in self.snapshot.nodes)
+        request = self.line.requests.of(job)
+        spread = request.span == 0 and job.gpus > max(node.gpus for node in self.snapshot.nodes)
         found = [
-            (kind is Kind.LIMIT, "what keeps it back now (a limit) is over at once: it may well start later"),
-            (kind is Kind.CLUSTER, f"what Slurm says of it ({job.reason}) is over at once: it may well start later"),
             (spread, "its GPUs may be on any number of nodes" + ("" if job.gpu_type else ", and of several types")),
-            (self._wider(job), f"it may run on all nodes of its pool, not only those of partition {job.partition}"),
-            (bool(job.wanted_nodes), f"it takes any nodes, not only {job.wanted_nodes}"),
             (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
         ]
         return [text for holds, text in found if holds]
@@ -242,7 +260,7 @@ def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) ->
     return np.where(started >= 0, started, w.NEVER)
 
 
-def check(job: Job, machines: Machines) -> None:
+def check(job: Job, machines: Machines, requests: Requests) -> None:
     """Refuse jobs for which no forecast can be made."""
     found = meaning(job)
     if found.kind in (Kind.HELD, Kind.NEVER):
@@ -254,11 +272,11 @@ def check(job: Job, machines: Machines) -> None:
         raise SlurmError(f"job {job.id} asks for no GPUs, and only nodes with GPUs are looked at; see squeue --start")
     if machines.vc_of(job) is None:
         raise SlurmError(f"partition '{job.partition}' of job {job.id} has no node with GPUs")
-    fitting = [
-        group.gpus * group.count
-        for group in machines.cluster.groups
-        if not job.gpu_type or group.gpu_type in (ANY_TYPE, job.gpu_type)
-    ]
-    if job.gpus > sum(fitting):
+    request = requests.of(job)
+    if not request.unmodelled and not request.fits_on(request.nodes):
+        there = sum(node.gpus for node in request.nodes)
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""
-        raise SlurmError(f"job {job.id} asks for {job.gpus} GPUs{kind}, and the cluster has {sum(fitting)}")
+        raise SlurmError(
+            f"job {job.id} asks for {job.gpus} GPUs{kind}, and the nodes where it may run have {there}"
+            + (f", too few of them {max(request.each, 1)} each" if there >= job.gpus else "")
+        )

@@ -13,6 +13,7 @@ from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
 from shunter.errors import SlurmError
 from shunter.model import GPU
 from shunter.slurm.nodes import Node, Partition, partitions_of
+from shunter.slurm.requests import Request
 from shunter.slurm.snapshot import Job
 from shunter.slurm.topology import Rack
 from shunter.world import I64
@@ -53,6 +54,11 @@ class Machines:
             for name, pool, of in zip(self.names, cluster.node_vc, cluster.node_type, strict=True)
             if vc in ("", pools[pool]) and (kind not in cluster.named_types or kind == cluster.gpu_types[of])
         )
+
+    def at_a_time(self, job: Job, request: Request) -> int:
+        """How many jobs like this one the empty machines could run at a time, at most."""
+        room = sum(node.gpus for node in request.nodes) * GPU // self.thousandths(job, request.gpus)
+        return max(min(room, job.throttle or room), 1)
 
     def thousandths(self, job: Job, gpus: int) -> int:
         """The GPUs that a job takes in thousandths; shards are shares of one."""

@@ -103,30 +103,26 @@ class Replica:
             task
             for job in waiting
             if machines.vc_of(job) is not None and job.gpus + job.shards > 0
-            for task in job.first_tasks(self.at_a_time(job) if job.is_array else 1)
+            for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
         self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
         self.rows = {job.id: row for row, job in enumerate(self.jobs)}
+        self.repeats = np.array([self._repeats.get(job.id, 1) for job in self.jobs], np.int64)
         trace = self._trace(names, held, durations or {})
         warm = tuple(Warm(self.rows[job], gpus, self.jobs[self.rows[job]].done_ms) for job, gpus in held.items())
         self.node_sets = self._node_sets(set(held))
+        outages = self._outages()
         scenario = Scenario(
-            warm=warm, begin=snapshot.now, node_sets=self.node_sets, faults=self._outages(), drains=True
+            warm=warm, begin=snapshot.now, node_sets=self.node_sets, faults=outages, drains=bool(outages)
         )
         self.simulator = Simulator(trace, machines.cluster, scenario=scenario, reasons=reasons, seed=seed)
         over = [self.rows[job.id] for job in ended]
         self.simulator.world.jobs[w.STATE, over] = w.DONE  # so that they don't arrive
         self.view = self.simulator.present()
         self._correct(self.simulator.world, set(held))
-
-    def at_a_time(self, job: Job) -> int:
-        """How many jobs like this one the empty machines could run at a time, at most."""
-        request = self.requests.of(job)
-        room = sum(node.gpus for node in request.nodes) * GPU // self.machines.thousandths(job, request.gpus)
-        return max(min(room, job.throttle or room), 1)
 
     def _placements(self) -> dict[str, tuple[int, ...]]:
         """The GPUs of running jobs, but not on nodes that are reserved now: these come back when that is over."""
@@ -179,7 +175,8 @@ class Replica:
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
         given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
-        given["after"] = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
+        first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
+        given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
         done = [job.done_ms if job.id in held else 0 for job in jobs]  # whatever it has done, it runs still
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())

@@ -29,6 +29,7 @@ class Request(NamedTuple):
     span: int  # as in ``world.SPAN``
     whole: bool  # it takes whole nodes
     unmodelled: tuple[str, ...]  # what of it is not modelled
+    away: bool = False  # it fits on these nodes, but not on those that are up
 
     @property
     def each(self) -> int:
@@ -72,7 +73,9 @@ class Requests:
         if whole and nodes and span != w.ANY_NODES:
             gpus = nodes[0].gpus * max(span, 1)
         names = frozenset(node.name for node in nodes)
-        return Request(tuple(nodes), names, gpus, span, whole, tuple(_unmodelled(job, span, nodes)))
+        found = Request(tuple(nodes), names, gpus, span, whole, tuple(_unmodelled(job, span, nodes)))
+        up = [node for node in nodes if node.up or node.reserved]
+        return found._replace(away=found.fits_on(nodes) and not found.fits_on(up))
 
 
 def _open(node: Node, job: Job) -> bool:

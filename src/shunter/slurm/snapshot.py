@@ -16,7 +16,7 @@ from shunter.files import whole
 from shunter.slurm import arrays
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node
-from shunter.slurm.surroundings import Licence, Reservation
+from shunter.slurm.surroundings import Licence, Preemption, Reservation
 
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 OVER = frozenset(
@@ -157,6 +157,7 @@ class Snapshot:
     unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
     reservations: tuple[Reservation, ...] = ()
     licences: tuple[Licence, ...] = ()
+    preemption: Preemption = field(default_factory=Preemption)
     hidden: tuple[str, ...] = ()  # what Slurm shows this user only in part (PrivateData): jobs, nodes, ...
 
     def unfolded(self, most: int = 100) -> Snapshot:
@@ -175,9 +176,10 @@ class Snapshot:
             read = json.loads(path.read_text())
             jobs = tuple(_loaded(Job, each | {"told": Told(**each["told"])}) for each in read["jobs"])
             nodes = tuple(_loaded(Node, each) for each in read["nodes"])
-            around = {
+            around: dict[str, Any] = {
                 "reservations": tuple(_loaded(Reservation, each) for each in read.get("reservations", ())),
                 "licences": tuple(_loaded(Licence, each) for each in read.get("licences", ())),
+                "preemption": _preemption(read.get("preemption", {})),
                 "hidden": tuple(read.get("hidden", ())),
             }
             return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)
@@ -185,6 +187,10 @@ class Snapshot:
             raise SlurmError(f"{path}: can't be read: {error.strerror}") from None
         except (ValueError, TypeError, KeyError) as error:
             raise SlurmError(f"{path}: must be a snapshot as 'shunter slurm snapshot' writes it: {error}") from None
+
+
+def _preemption(read: Mapping[str, Any]) -> Preemption:
+    return Preemption(read.get("kind", ""), {name: tuple(weaker) for name, weaker in read.get("qos", {}).items()})
 
 
 def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:

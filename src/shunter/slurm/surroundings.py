@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
@@ -45,6 +45,30 @@ class Licence:
     free: int
 
 
+@dataclass(frozen=True)
+class Preemption:
+    """Which jobs may stop others."""
+
+    kind: str = ""  # "": none, "qos": by QOS, "partition": by the tiers of partitions
+    qos: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # of a QOS: those whose jobs it may stop
+
+    @property
+    def words(self) -> str:
+        """As slurm.conf has it."""
+        return {"qos": "PreemptType=preempt/qos", "partition": "PreemptType=preempt/partition_prio"}.get(self.kind, "")
+
+
+def preemption(settings: Mapping[str, str], qos: Callable[[], str]) -> Preemption:
+    """Who may stop whom; ``qos`` prints the QOS by ``sacctmgr -n -P show qos format=name,preempt``."""
+    kind = settings.get("preempttype", "").lower()
+    if kind == "preempt/partition_prio":
+        return Preemption("partition")
+    if kind != "preempt/qos":
+        return Preemption()
+    rows = (line.split("|") for line in qos().splitlines() if "|" in line)
+    return Preemption("qos", {name: tuple(filter(None, weaker.split(","))) for name, weaker, *_ in rows})
+
+
 def reservations(text: str) -> list[Reservation]:
     """The reservations in what ``scontrol -o show reservations`` printed."""
     return [_reservation(record) for record in records(text, "ReservationName")]
@@ -83,8 +107,8 @@ def asked_licences(text: str) -> dict[str, int]:
     return found
 
 
-def hidden(settings: dict[str, str], user: str, sees_all: bool) -> tuple[str, ...]:
-    """The kinds of things (PrivateData) that Slurm shows this user only in part."""
+def hidden(settings: Mapping[str, str], user: str) -> tuple[str, ...]:
+    """The kinds of things (PrivateData) that Slurm shows this user only in part, unless he is an operator."""
     private: Sequence[str] = settings.get("privatedata", "none").lower().split(",")
     owner = settings.get("slurmuser", "").partition("(")[0]
-    return () if sees_all or user in ("root", owner) else tuple(each for each in private if each not in ("none", ""))
+    return () if user in ("root", owner) else tuple(each for each in private if each not in ("none", ""))

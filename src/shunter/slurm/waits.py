@@ -154,7 +154,7 @@ def rolled(rows: F64) -> F64:
 
 def described(outlook: Outlook, forecasts: Sequence[Forecast]) -> F64:
     """Jobs with the queue around them and their roll-forwards, as rows of ``FEATURES``."""
-    state = QueueState(outlook.snapshot, outlook.run_times, outlook.queue(*(each.job for each in forecasts)))
+    state = QueueState(outlook.snapshot, outlook.run_times, outlook.line.waiting(*(each.job for each in forecasts)))
     rows = [[*state.row(each.job), *_rolled(each)] for each in forecasts]
     return np.array(rows, np.float64).reshape(len(forecasts), len(FEATURES))
 
@@ -243,7 +243,7 @@ def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
 
 def _possible(outlook: Outlook, job: Job) -> bool:
     try:
-        check(job, outlook.machines)
+        check(job, outlook.machines, outlook.line.requests)
     except SlurmError:
         return False
-    return True
+    return not outlook.line.obstacles(job)

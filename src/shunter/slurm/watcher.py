@@ -24,7 +24,7 @@ from shunter.slurm.squeue import (
     text_format,
     text_records,
 )
-from shunter.slurm.surroundings import hidden, licences, reservations
+from shunter.slurm.surroundings import hidden, licences, preemption, reservations
 from shunter.slurm.topology import Rack, racks
 
 NODE_FIELDS = {  # sinfo's: as a header calls it
@@ -85,12 +85,19 @@ class Watcher:
         """With the reservations and licences, and what Slurm hides; a few more calls."""
         reserved = reservations(self.client.run("scontrol", "--all", "-o", "show", "reservations"))
         counted = licences(self.client.run("scontrol", "-o", "show", "licenses"))
-        return replace(found, reservations=tuple(reserved), licences=tuple(counted), hidden=self.hidden())
+        config = settings(self.client.run("scontrol", "show", "config"))
+        private = hidden(config, user_name())
+        return replace(
+            found,
+            reservations=tuple(reserved),
+            licences=tuple(counted),
+            preemption=preemption(config, self._qos),
+            hidden=private if private and not self._operator() else (),
+        )
 
-    def hidden(self) -> tuple[str, ...]:
-        """What PrivateData keeps from this user."""
-        private = hidden(settings(self.client.run("scontrol", "show", "config")), user_name(), sees_all=False)
-        return private if private and not self._operator() else ()
+    def _qos(self) -> str:
+        """Which QOS may stop jobs of which."""
+        return self.client.run("sacctmgr", "-n", "-P", "show", "qos", "format=name,preempt")
 
     def _operator(self) -> bool:
         """Whether this user is an operator or administrator of Slurm."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from shunter import world as w
-from shunter.cluster import ANY_TYPE
 from shunter.slurm.forecast import Outlook
 from shunter.slurm.nodes import Node
+from shunter.slurm.requests import Request
 from shunter.slurm.snapshot import Job
+from shunter.slurm.surroundings import Reservation, asked_licences
 from shunter.slurm.waiting import Kind, Meaning, meaning, parents
 
 SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go
@@ -22,10 +23,12 @@ class Room:
 
     nodes: int
     away: int  # nodes that are down or drained
+    reserved: int  # nodes that a reservation keeps from it now
     gpus: int
     free: int
     most: int  # free on one node
     fitting: int  # free on one node together with the CPUs and the memory that the job wants for each GPU
+    empty: int  # nodes that nothing runs on
 
 
 @dataclass(frozen=True)
@@ -39,17 +42,31 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class LicenceUse:
+    """A licence that a job needs."""
+
+    name: str
+    wanted: int
+    free: int | None  # None: Slurm does not say
+    total: int | None
+    users: tuple[str, ...]  # whose running jobs have it
+
+
+@dataclass(frozen=True)
 class Why:
     """All that is to be said about a waiting job."""
 
     job: Job
     now: int  # ms since 1970
     meaning: Meaning
-    place: int  # in the queue, from 1
-    queue: int
-    ahead_gpus: int  # asked for by the jobs before it
+    place: int | None  # in the line of those who compete with it, from 1; None: it can't be told
+    queue: int | None
+    ahead_gpus: int | None  # asked for by the jobs before it
+    because: tuple[str, ...]  # why some of this can't be told
     room: Room
     holders: tuple[Holder, ...]  # most GPUs first
+    reservations: tuple[Reservation, ...]  # that keep nodes from it, now or before it could end
+    licences: tuple[LicenceUse, ...]
     alone_by: int | None  # if it were first in line, when it starts at the latest, by the limits of what runs (ms)
     parents: tuple[str, ...]  # jobs that it waits for
     helps: tuple[str, ...]  # what would let it start now, each tried
@@ -57,49 +74,46 @@ class Why:
 
 def why(outlook: Outlook, job: Job) -> Why:
     """Look at one waiting job."""
-    nodes = usable(outlook.snapshot.nodes, job)
-    names = {node.name for node in nodes}
-    running = [each for each in outlook.snapshot.jobs if each.runs and each.gpus and names & set(each.nodes)]
-    place, length = outlook.place(job)
-    before = outlook.queue(job)[: place - 1]
-    found = meaning(job)
+    line, now = outlook.line, outlook.snapshot.now
+    request = line.requests.of(job)
+    running = [each for each in outlook.snapshot.jobs if each.runs and not request.names.isdisjoint(each.nodes)]
+    found, because = meaning(job), tuple(line.obstacles(job))
+    seen = "jobs" not in outlook.snapshot.hidden
+    place, length = line.place(job)
+    reserved = tuple(each for each in line.reservations(job) if not job.limit or each.start < now + job.limit)
     return Why(
         job,
-        outlook.snapshot.now,
+        now,
         found,
-        place,
-        length,
-        sum(each.gpus for each in before),
-        room(nodes, job),
-        tuple(_holders(running)),
-        _alone_by(nodes, running, job, outlook.snapshot.now),
+        place if seen else None,
+        length if seen else None,
+        sum(each.gpus * each.count for each in line.before(job)) if seen else None,
+        because,
+        room(request, job),
+        tuple(_holders([each for each in running if each.gpus])),
+        reserved,
+        tuple(_licences(outlook, job)),
+        None if because else _alone_by(request, running, job, now, reserved),
         tuple(parents(job)),
-        tuple(_helps(outlook, job)) if found.kind is Kind.TURN and job.gpus else (),
+        tuple(_helps(outlook, job)) if found.kind is Kind.TURN and job.gpus and not because else (),
     )
 
 
-def usable(nodes: Iterable[Node], job: Job) -> list[Node]:
-    """The nodes of a job's partitions and GPU type, also those that are away."""
-    partitions = set(job.partition.split(","))
-    return [
-        node
-        for node in nodes
-        if partitions & set(node.partitions) and (not job.gpu_type or node.gpu_type in ("", ANY_TYPE, job.gpu_type))
-    ]
-
-
-def room(nodes: Sequence[Node], job: Job) -> Room:
+def room(request: Request, job: Job) -> Room:
     """What is there and what is free."""
+    nodes = request.nodes
     up = [node for node in nodes if node.up]
     free = [node.gpus - len(node.used) for node in up]
     fitting = [_fitting(node, node.gpus - len(node.used), job) for node in up]
     return Room(
         len(nodes),
-        len(nodes) - len(up),
+        sum(not node.up and not node.reserved for node in nodes),
+        sum(node.reserved for node in nodes),
         sum(node.gpus for node in nodes),
         sum(free),
         max(free, default=0),
         max(fitting, default=0),
+        sum(not node.used and not node.cpus_used for node in up),
     )
 
 
@@ -110,6 +124,15 @@ def _fitting(node: Node, free: int, job: Job) -> int:
         if wanted:
             left = min(left, available * gpus // wanted)
     return max(left, 0)
+
+
+def _licences(outlook: Outlook, job: Job) -> Iterator[LicenceUse]:
+    known = {licence.name: licence for licence in outlook.snapshot.licences}
+    for name, wanted in asked_licences(job.licenses).items():
+        users = {each.user for each in outlook.snapshot.jobs if each.runs and name in asked_licences(each.licenses)}
+        there = known.get(name)
+        free, total = (there.free, there.total) if there else (None, None)
+        yield LicenceUse(name, wanted, free, total, tuple(sorted(users)))
 
 
 def _holders(running: Sequence[Job]) -> list[Holder]:
@@ -128,21 +151,33 @@ def _holders(running: Sequence[Job]) -> list[Holder]:
     return sorted(found, key=lambda holder: (-holder.gpus, holder.user))
 
 
-def _alone_by(nodes: Sequence[Node], running: Sequence[Job], job: Job, now: int) -> int | None:
-    """When enough GPUs are free for the job, if everything runs to its limit and nobody else takes them."""
-    free = {node.name: node.gpus - len(node.used) for node in nodes if node.up}
-    biggest = max((node.gpus for node in nodes if node.up), default=0)
-    wanted = max(job.gpus, 1)
+def _alone_by(
+    request: Request, running: Sequence[Job], job: Job, now: int, reserved: Sequence[Reservation]
+) -> int | None:
+    """When there is room for the job, if everything runs to its limit and nobody else takes it; None: not known.
+
+    Nodes that a reservation keeps from it before it could end are left out.
+    """
+    kept = {name for each in reserved for name in each.nodes}
+    nodes = {node.name: node for node in request.nodes if node.up and node.name not in kept}
+    free = {name: node.gpus - len(node.used) for name, node in nodes.items()}
+    beside = {name: sum(name in each.nodes for each in running) for name in nodes}  # jobs on it
 
     def fits() -> bool:
-        return max(free.values(), default=0) >= wanted if wanted <= biggest else sum(free.values()) >= wanted
+        usable = [free[name] for name in nodes if not request.whole or not beside[name]]
+        if request.span == w.ANY_NODES or (request.span == 0 and request.gpus > max(nodes[n].gpus for n in nodes)):
+            return sum(usable) >= request.gpus
+        return sum(each >= min(request.each, max(job.gpus, 1)) for each in usable) >= max(request.span, 1)
 
+    if not nodes:
+        return None
     if fits():
         return now
     for other in sorted((each for each in running if each.limit), key=lambda each: each.start + each.limit):
-        held = [node for node in other.nodes if node in free]
-        for node in held:
-            free[node] += -(-other.gpus // len(other.nodes))
+        for name in other.nodes:
+            if name in free:
+                free[name] += -(-other.gpus // len(other.nodes))
+                beside[name] -= 1
         if fits():
             return max(other.start + other.limit, now)
     return None
@@ -169,7 +204,7 @@ def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
 
 def _other_types(outlook: Outlook, job: Job) -> list[str]:
     """GPU types of which a node has as many as the job now wants of one; of those it asked for a type."""
-    nodes = usable(outlook.snapshot.nodes, replace(job, gpu_type=""))
+    nodes = outlook.line.requests.of(replace(job, gpu_type="")).nodes
     most = {
         kind: max(node.gpus for node in nodes if node.gpu_type == kind) for kind in {node.gpu_type for node in nodes}
     }
@@ -192,8 +227,9 @@ def _shorter(limit: int) -> Iterator[int]:
 
 
 def smaller(job: Job, gpus: int) -> Job:
-    """The same job with other GPUs, and CPUs and memory in proportion."""
-    return replace(job, gpus=gpus, cpus=-(-job.cpus * gpus // job.gpus), mem_mib=-(-job.mem_mib * gpus // job.gpus))
+    """The same job with other GPUs on as many nodes as it takes, and CPUs and memory in proportion."""
+    cpus, mem_mib = (-(-each * gpus // job.gpus) for each in (job.cpus, job.mem_mib))
+    return replace(job, gpus=gpus, cpus=cpus, mem_mib=mem_mib, per_node="", per_job="", per_task="", min_nodes=1)
 
 
 def starts_now(outlook: Outlook, job: Job) -> bool:
