@@ -57,16 +57,19 @@ def part(spans: Numbers, begin: int, end: int) -> Iterator[int]:
         begin, end = begin - len(span), end - len(span)
 
 
-def bundles(tasks: int, lanes: int) -> list[int]:
+def bundles(tasks: int, lanes: int, throttled: bool) -> list[int]:
     """How many tasks run one after another in the place of one, where at most ``lanes`` run at a time.
 
     The first and the last ones stand alone, those between in bundles that become smaller, so that all end at about
     the same time as they would one by one (guided self-scheduling, Polychronopoulos and Kuck, 1987).  So ten thousand
-    tasks are some hundred rows, and the last of them start when they should.
+    tasks are some hundred rows, and the last of them start when they should.  Lanes of a throttled array go on by
+    themselves, each with its part (see ``lanes_after``): the shortest first, because the next task follows that.
     """
     lanes = max(lanes, 1)
     found = [1] * min(lanes, tasks)
     left = tasks - len(found)
+    if throttled:
+        return found + [size for lane in range(lanes) if (size := (left + lane) // lanes)]
     while left > 0:
         found.append(max(left // (2 * lanes), 1))
         left -= found[-1]

@@ -100,7 +100,7 @@ class Line:
         yield from request.unmodelled
         if not job.gpus + job.shards:
             yield "it takes whole nodes without GPUs, which is not modelled"
-        if job.handle != job.id and "_" not in job.id and not job.is_array:
+        if job.handle in self._heterogeneous:
             yield "the parts of a heterogeneous job start together, which is not modelled"
         yield from self._reserved(job)
         yield from self._licences(job)
@@ -109,6 +109,11 @@ class Line:
             yield from self._kept_back(job)
         if request.away:
             yield "nodes that it needs are down or drained, and nobody knows until when"
+
+    @cached_property
+    def _heterogeneous(self) -> set[str]:
+        """The handles of heterogeneous jobs: each of their parts has an id of its own."""
+        return {job.handle for job in self.snapshot.jobs if job.handle != job.id and "_" not in job.id}
 
     def _kept_back(self, job: Job) -> Iterator[str]:
         found = meaning(job)
@@ -173,9 +178,8 @@ class Line:
         parts = [arrays.below(spans, cut) for cut in cuts] + [spans]
         parts = [arrays.above(part, cut) if cut >= 0 else part for part, cut in zip(parts, [-1, *cuts], strict=True)]
         for part in parts:
-            sizes = arrays.bundles(arrays.count(part), lanes)
             begin = 0
-            for size in sizes:
+            for size in arrays.bundles(arrays.count(part), lanes, job.throttle > 0):
                 row = job.task(next(arrays.part(part, begin, begin + 1)))
                 found.append(row)
                 repeats |= {row.id: size} if size > 1 else {}

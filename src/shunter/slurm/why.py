@@ -93,7 +93,9 @@ def why(outlook: Outlook, job: Job) -> Why:
         tuple(_holders([each for each in running if each.gpus])),
         reserved,
         tuple(_licences(outlook, job)),
-        None if because else _alone_by(request, running, job, now, reserved),
+        None
+        if because or not (job.waits or found.kind is Kind.TURN)
+        else _alone_by(request, running, job, now, reserved),
         tuple(parents(job)),
         tuple(_helps(outlook, job)) if found.kind is Kind.TURN and job.gpus and not because else (),
     )
