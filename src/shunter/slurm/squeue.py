@@ -251,7 +251,7 @@ def _job(said: Mapping[str, str]) -> Job:
         per_node=_said(said["tres-per-node"]),
         per_job=_said(said["tres-per-job"]),
         per_task=_said(said["tres-per-task"]),
-        processes=max(int(said["NumTasks"].partition("-")[0] or 1), 1),
+        processes=_processes(said["NumTasks"]),
         gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
@@ -269,6 +269,12 @@ def _job(said: Mapping[str, str]) -> Job:
         admin_comment=_said(said["admin_comment"]),
         number=said["JobID"],
     )
+
+
+def _processes(text: str) -> int:
+    """How many processes; 22.05 writes a huge number where nobody said."""
+    number = int(text.partition("-")[0] or 1)
+    return number if 0 < number < WRAP // 2 else 1
 
 
 def _said(text: str) -> str:
