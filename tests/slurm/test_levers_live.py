@@ -48,7 +48,7 @@ def released(lab: Lab, journal: Path, client: Client | None = None, own: bool = 
 
 
 def jobs(lab: Lab) -> dict[str, Job]:
-    return {job.id: job for job in Watcher(Client(lab.conf), Form.TEXT).snapshot().jobs if not job.over}
+    return {job.id: job for job in Watcher(Client(lab.conf), Form.TEXT).snapshot().unfolded().jobs if not job.over}
 
 
 def waiting(lab: Lab, *minutes: int, more: tuple[str, ...] = ()) -> list[int]:

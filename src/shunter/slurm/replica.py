@@ -23,6 +23,7 @@ from shunter.slurm.snapshot import Job, Snapshot
 from shunter.world import I64, World
 
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
+SKEW_MS = 30_000  # clocks may differ by so much
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
 NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: Slurm's field
 
@@ -102,7 +103,9 @@ class Replica:
         usable = [
             task
             for job in waiting
-            if machines.vc_of(job) is not None and job.gpus + job.shards > 0
+            if machines.vc_of(job) is not None
+            and job.gpus + job.shards > 0
+            and job.eligible <= snapshot.now + SKEW_MS  # after a requeue Slurm says no reason for a moment
             for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
