@@ -65,7 +65,8 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert not one.unread
     assert not other.unread
     assert sum(job.count for job in in_json.jobs) > 40
-    assert {(job.nice, job.admin_comment) for job in in_json.jobs if job.nice == 400} == {(400, f" {HOSTILE} ")}
+    alive = [job for job in in_json.jobs if not job.over]  # other tests may have left ended ones
+    assert {(job.nice, job.admin_comment) for job in alive if job.nice == 400} == {(400, f" {HOSTILE} ")}
     assert any(len(job.tasks) > 64 for job in in_json.jobs)  # an array's tasks in full
     assert any(job.handle != job.id and "_" not in job.id for job in in_json.jobs)  # a part of a heterogeneous job
     assert {"PENDING", "RUNNING", "SUSPENDED"} <= {job.state for job in in_json.jobs}
