@@ -134,10 +134,9 @@ def _files(of: Patient) -> Iterator[Finding]:
     """The journal: whether this account can write it, and others can't. Watching needs none."""
     place, folder = of.journal, of.journal.absolute().parent
     try:
-        if not place.exists():
-            if not of.acts:
-                return
-            place = folder
+        if not of.acts and not os.path.exists(place):  # False also where it can't be seen
+            return
+        place = place if place.exists() else folder
         check_place(of.journal)
         found = place.stat()
     except SlurmError as problem:
@@ -170,7 +169,9 @@ def _owner(uid: int) -> str:
 
 
 def _processes(of: Patient) -> Iterator[Finding]:
-    """Which of our processes run, and whether the jobs were handed back."""
+    """Which of our processes run, and whether the jobs were handed back; watching needs no journal."""
+    if not of.acts and not os.path.exists(of.journal):  # False also where it can't be seen
+        return
     for holder, remedy in (("controller", "systemctl start shunter"), ("watchdog", "systemctl start shunter-watchdog")):
         try:
             runs = _is_locked(lock_of(of.journal, holder))
