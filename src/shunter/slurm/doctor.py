@@ -287,7 +287,7 @@ def _queue(of: Patient) -> Iterator[Finding]:
     sdiag_s = _timed(watcher.counters)
     snapshot = watcher.snapshot()
     look_s = _timed(watcher.snapshot)
-    text = f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {len(snapshot.jobs):,} jobs"
+    text = f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {_present(snapshot):,} jobs"
     slow = sdiag_s > SLOW_SDIAG_S or look_s > SLOW_LOOK_S
     remedy = "raise --interval and --poll; see 'sdiag' for what slurmctld is busy with"
     yield Finding("polls", Verdict.WARN if slow else Verdict.OK, text, remedy if slow else "")
@@ -296,6 +296,11 @@ def _queue(of: Patient) -> Iterator[Finding]:
         name, why = next(iter(watcher.unread.items()))
         text = f"{len(watcher.unread)} jobs or nodes can't be parsed and are left to Slurm; {name}: {why}"
         yield Finding("unread", Verdict.WARN, text, "report this with the output of squeue --json")
+
+
+def _present(snapshot: Snapshot) -> int:
+    """The jobs that wait or run; Slurm also lists those that have just ended."""
+    return sum(not job.over for job in snapshot.jobs)
 
 
 def _timed(call: Callable[[], object]) -> float:
