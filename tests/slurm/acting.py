@@ -44,7 +44,7 @@ def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", changes: i
     def control() -> None:
         try:
             told, away = made.outcomes.append, made.problems.append
-            run(policy(name), Client(lab.conf), journal, settings, stop=stop, told=told, away=away)
+            run(policy(name), Client(lab.conf, timeout_s=2.0), journal, settings, stop=stop, told=told, away=away)
         except SlurmError as error:
             made.ended = error
 

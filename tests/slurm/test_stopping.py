@@ -13,16 +13,20 @@ from pathlib import Path
 
 import pytest
 from acting import acting, fill, shunter, untouched
+from pretend import Played, Pretend
 
+from shunter.errors import SlurmError
 from shunter.registry import policy
-from shunter.slurm import stopping
+from shunter.slurm import journal_file, stopping
 from shunter.slurm.backend import Rhythm
+from shunter.slurm.backing_out import back_out
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Mode
 from shunter.slurm.daemons import wait
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.lab import Lab
-from shunter.slurm.locks import claimed
+from shunter.slurm.levers import Order
+from shunter.slurm.locks import claimed, only_controller
 from shunter.slurm.running import Settings, run
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -32,7 +36,7 @@ pytestmark = pytest.mark.xdist_group("slurm")
 def queue(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """Many jobs wait in an order that shortest-first turns round."""
     monkeypatch.setenv("SLURM_CONF", str(lab.conf))
-    fill(lab, *range(40, 0, -1))
+    fill(lab, *range(30, 0, -1))
     return lab
 
 
@@ -60,10 +64,8 @@ def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab
     with acting(queue, journal) as controller:
         assert wait(lambda: len(controller.outcomes) >= 2, 60)
         queue.stop_controller()
-        result = shunter("release", "--journal", journal)
-        assert result.exit_code == 2, result.output
-        assert "Slurm does not answer" in result.stderr
-        assert "gives the jobs back when it answers" in result.stderr
+        with pytest.raises(SlurmError, match=r"Slurm does not answer: .*; the controller gives the jobs back when it"):
+            back_out(Client(queue.conf, timeout_s=1.0), journal, from_marks=False)
         queue.start_controller()
         assert wait(lambda: untouched(queue), 30)
         controller.wait_rounds()
@@ -72,21 +74,14 @@ def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab
 
 @pytest.fixture
 def forked(queue: Lab, tmp_path: Path) -> Iterator[int]:
-    """A controller in a process of its own, halted within a round of changes."""
-    journal = tmp_path / "j.db"
-    command = [sys.executable, str(Path(__file__).with_name("forking.py")), str(queue.conf), str(journal)]
+    """A controller in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("forking.py")), str(queue.conf), str(tmp_path / "j.db")]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("one\n")
+    process.stdin.write("nice 1\n")
     process.stdin.flush()
     child = int(process.stdout.readline())
-    with closing(Journal(journal)) as book:
-        assert wait(lambda: len(book.acts(DONE)) >= 3, 60)
-        book._file.execute("begin immediate")  # not while it writes: release has to write too
-        os.kill(child, signal.SIGSTOP)
-        book._file.execute("rollback")
-        assert book.acts(INTENT)
     yield child
     process.stdin.close()
     with suppress(ProcessLookupError):
@@ -96,37 +91,71 @@ def forked(queue: Lab, tmp_path: Path) -> Iterator[int]:
     process.stdout.close()
 
 
-def test_one_that_hangs_is_said_to_and_gives_back_when_it_wakes(
+def halt_within_changes(controller: int, book: Journal) -> None:
+    """Stop a process in a round of changes, but not while it writes: ``release`` has to write too."""
+    done = len(book.acts())
+    assert wait(lambda: len(book.acts()) > done and bool(book.acts(INTENT)), 60)
+    book._file.execute("begin immediate")
+    os.kill(controller, signal.SIGSTOP)
+    book._file.execute("rollback")
+    assert book.acts(INTENT)
+
+
+def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
     queue: Lab, tmp_path: Path, forked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = tmp_path / "j.db"
-    monkeypatch.setattr(stopping, "QUIET_S", 0.5)
-    result = shunter("release", "--journal", journal, "--json")
-    assert result.exit_code == 1, result.output
-    said = json.loads(result.stdout)
-    assert said["undone"] >= 3
-    assert said["problems"] == [
-        f"the controller, process {forked}, hangs within a change; end it (kill -9 {forked}), and run this again"
-    ]
-    os.kill(forked, signal.SIGCONT)
     with closing(Journal(journal)) as book:
-        assert wait(lambda: not book.acts(INTENT, DONE), 30)
-    assert untouched(queue)
-
-
-def test_one_that_was_killed_is_not_waited_for(queue: Lab, tmp_path: Path, forked: int) -> None:
-    journal = tmp_path / "j.db"
+        halt_within_changes(forked, book)
+        with monkeypatch.context() as patch:
+            patch.setattr(stopping, "QUIET_S", 0.5)
+            result = shunter("release", "--journal", journal, "--json")
+        assert result.exit_code == 1, result.output
+        assert json.loads(result.stdout)["problems"] == [
+            f"the controller, process {forked}, hangs within a change; end it (kill -9 {forked}), and run this again"
+        ]
+        os.kill(forked, signal.SIGCONT)
+        assert wait(lambda: not book.acts(INTENT, DONE), 30)  # it gives back what it had under way
+        assert untouched(queue)
+        assert shunter("resume", "--journal", journal).exit_code == 0
+        halt_within_changes(forked, book)
     os.kill(forked, signal.SIGKILL)
     result = shunter("release", "--journal", journal)
     assert result.exit_code == 0, result.output
     assert "controller stopped" not in result.stderr
     assert untouched(queue)
-    settings = Settings(Mode.ACT, Rhythm(0.1, 0.1), rounds=2)
-    run(policy("sjf:estimate=limit"), Client(queue.conf), journal, settings)  # as systemd would
-    assert untouched(queue)
-    settings = Settings(Mode.ACT, Rhythm(0.1, 0.1), rounds=1, resume=True)
-    run(policy("sjf:estimate=limit"), Client(queue.conf), journal, settings)
+
+
+def one_round(lab: Lab, journal: Path, **more) -> None:
+    settings = Settings(Mode.ACT, Rhythm(0.1, 0.1), rounds=1, **more)
+    run(policy("sjf:estimate=limit"), Client(lab.conf), journal, settings)
+
+
+def test_what_was_released_stays_so_after_a_restart(queue: Lab, tmp_path: Path) -> None:
+    journal = tmp_path / "j.db"
+    one_round(queue, journal)
     assert not untouched(queue)
+    assert shunter("release", "--journal", journal).exit_code == 0
+    one_round(queue, journal)  # as systemd would start it
+    assert untouched(queue)
+    one_round(queue, journal, resume=True)
+    assert not untouched(queue)
+
+
+def test_jobs_are_given_back_also_if_a_hung_controller_has_the_journal_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "BUSY_S", 0.05)
+    path, client = tmp_path / "j.db", Pretend({"1": Played(5, nice=-40)})
+    with only_controller(path), closing(Journal(path)) as book:
+        book.settle(book.intend(1, [Order("1", "nice", "-40", "3")])[0], DONE)
+        book._file.execute("begin immediate")
+        found = back_out(client, path, from_marks=False)
+        book._file.execute("rollback")
+    assert client.jobs["1"].nice == 3
+    assert found.undone == 1
+    assert "what was undone (1) is not noted: " in found.problems[0]
+    assert f"the controller, process {os.getpid()}, could not be told to stop" in found.problems[1]
 
 
 def test_none_can_be_started_while_jobs_are_given_back(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class _Undoing:
             if self.settled:  # else a controller that is paused would say so in every round
                 self.journal.tell("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
         except JournalError as error:
-            self.problems.append(f"{self.undone} changes are undone, but this is not noted: {error}; run this again")
+            self.problems.append(f"what was undone ({self.undone}) is not noted: {error}; run this again")
 
     def undo(self, jobs: Sequence[Job]) -> None:
         """Give jobs that are alike for us what they had, in one request."""
