@@ -23,6 +23,7 @@ from shunter.slurm.asking import live_site
 from shunter.slurm.client import Client
 from shunter.slurm.journal import Journal
 from shunter.slurm.journal_file import check_place
+from shunter.slurm.line import unmodelled
 from shunter.slurm.locks import lock_of
 from shunter.slurm.shows import settings
 from shunter.slurm.snapshot import Snapshot, user_name
@@ -335,8 +336,10 @@ def _scheduler(of: Patient) -> Iterator[Finding]:
 
 def _model(of: Patient) -> Iterator[Finding]:
     """What the site uses and our model of it does not know: forecasts are less certain there."""
-    remarks = [remark.removeprefix("not modelled: ") for remark in live_site(of.client).remarks]
+    site = live_site(of.client)
+    remarks = [remark.removeprefix("not modelled: ") for remark in site.remarks]
+    remarks += unmodelled(Watcher(of.client, surroundings=True).snapshot(), site)
     for remark in remarks:
         yield Finding("not modelled", Verdict.WARN, remark, "forecasts and the guard are less certain")
     if not remarks:
-        yield Finding("not modelled", Verdict.OK, "nothing in Slurm's configuration")
+        yield Finding("not modelled", Verdict.OK, "nothing that is in use here")
