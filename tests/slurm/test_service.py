@@ -180,3 +180,25 @@ def test_the_watchdog_starts_before_the_controller_and_stops_after_it():
     assert "After=network-online.target munge.service slurmctld.service shunter-watchdog.service\n" in controller
     for bond in ("PartOf", "BindsTo", "Requires"):
         assert bond not in watchdog, "it must not stop with the controller"
+
+
+REFUSING = "import ctypes; assert ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0\n"  # what MemoryDenyWriteExecute= does
+
+
+@pytest.mark.parametrize(
+    ("unit", "work", "works"),
+    [
+        ("shunter-watchdog.service", "import shunter.slurm.watchdog, sqlite3; sqlite3.connect(':memory:')", True),
+        (
+            "shunter.service",
+            "import llvmlite.binding as b; b.initialize_native_target(); b.check_jit_execution()",
+            False,
+        ),
+    ],
+)
+def test_memory_that_is_written_is_executable_only_where_numba_needs_it(unit, work, works):
+    if subprocess.run([sys.executable, "-c", REFUSING], capture_output=True, check=False).returncode:
+        pytest.skip("this kernel has no PR_SET_MDWE (Linux 6.3)")
+    ended = subprocess.run([sys.executable, "-c", REFUSING + work], capture_output=True, check=False)
+    assert (ended.returncode == 0) is works, ended.stderr.decode()[-300:]
+    assert ("\nMemoryDenyWriteExecute=yes\n" in (ROOT / "packaging/systemd" / unit).read_text()) is works
