@@ -37,23 +37,29 @@ class Metrics:
         self._started: set[tuple[str, int]] | None = None  # runs that were counted, of jobs that Slurm still tells of
         self._partitions: set[str] = set()
         self.waits = Histogram(
-            "shunter_job_wait_seconds", "From eligible to started, of jobs that started since.", WAIT_BOUNDS,
+            "shunter_job_wait_seconds",
+            "Wait from eligible to started, of jobs that started since the controller did.",
+            WAIT_BOUNDS,
             ("partition",),
-        )  # fmt: skip
-        self.rounds = Histogram("shunter_round_seconds", "To look, decide and plan.", ROUND_BOUNDS)
+        )
+        self.rounds = Histogram("shunter_round_seconds", "Time to poll, decide and plan.", ROUND_BOUNDS)
         count, gauge = "counter", "gauge"
         self.decisions = Family(
-            "shunter_decisions_total", count, "Changes decided on; in mode act they are tried.", ("lever",)
+            "shunter_decisions_total", count, "Changes decided on; mode act tries them.", ("lever",)
         )
-        self.refusals = Family("shunter_refusals_total", count, "Changes that did not come about.", ("kind",))
-        self.lag = Family("shunter_lag_seconds", gauge, "Since Slurm last answered a whole look.")
-        self.pending = Family("shunter_pending_jobs", gauge, "Jobs that wait.", ("partition",))
-        self.running = Family("shunter_running_jobs", gauge, "Jobs that run.", ("partition",))
-        self.calls = Family("shunter_slurm_calls_total", count, "Slurm's commands that were called.", ("command",))
-        self.postponed = Family("shunter_postponed_changes", gauge, "Changes that the bounds put off, last round.")
-        self.unreachable = Family("shunter_unreachable_total", count, "Looks that Slurm did not answer.")
-        self.paused = Family("shunter_paused", gauge, "1: it only watches, because the guard handed the jobs back.")
-        self.ratio = Family("shunter_guard_ratio", gauge, "Realised mean wait over that of the shadow.")
+        self.refusals = Family("shunter_refusals_total", count, "Changes that were not made.", ("kind",))
+        self.lag = Family("shunter_lag_seconds", gauge, "Time since the last complete poll of Slurm.")
+        self.pending = Family("shunter_pending_jobs", gauge, "Waiting jobs.", ("partition",))
+        self.running = Family("shunter_running_jobs", gauge, "Running jobs.", ("partition",))
+        self.calls = Family("shunter_slurm_calls_total", count, "Calls of Slurm's commands.", ("command",))
+        self.postponed = Family(
+            "shunter_postponed_changes", gauge, "Changes that the limits postponed in the last round."
+        )
+        self.unreachable = Family(
+            "shunter_unreachable_total", count, "Rounds that failed, mostly because Slurm did not answer."
+        )
+        self.paused = Family("shunter_paused", gauge, "1 while it only watches because the jobs were handed back.")
+        self.ratio = Family("shunter_guard_ratio", gauge, "Real mean wait over that of the shadow.")
         for family, labels in ((self.decisions, LEVERS), (self.refusals, REFUSALS)):
             for label in labels:
                 family.put(0.0, label)
