@@ -33,7 +33,20 @@ from shunter.slurm.queue_state import NAMES
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import Site
 from shunter.slurm.snapshot import Job
-from shunter.slurm.waits import SMALLEST, TREES, TRIED, Ask, Questions, Waits, described, moments, past
+from shunter.slurm.waits import (
+    DAYS_MS,
+    MOMENTS,
+    SMALLEST,
+    TREES,
+    TRIED,
+    Ask,
+    Questions,
+    Waits,
+    described,
+    moments,
+    past,
+    spread,
+)
 from shunter.testing.live import habitual
 from shunter.world import F64
 
@@ -103,9 +116,17 @@ def ask(trace: Trace, nodes: Sequence[Node], when: Sequence[Ask]) -> Asked:
 Fit: TypeAlias = Callable[[Questions, int], Callable[[F64], F64]]  # questions and an instant -> rows -> P50 and P90, s
 
 
+def as_shipped(questions: Questions, until: int) -> Questions:
+    """As many questions of the last days as ``when --history`` puts."""
+    recent = questions.where((questions.moment < until) & (questions.moment >= until - DAYS_MS))
+    counts = np.unique(recent.moment, return_counts=True)
+    chosen = [spread(counts[0][some], MOMENTS) for some in (counts[1] == 1, counts[1] > 1)]
+    return recent.where(np.isin(recent.moment, np.concatenate(chosen)))
+
+
 def combined(questions: Questions, until: int) -> Callable[[F64], F64]:
     """What is shipped."""
-    learned = Waits.learned(questions, until)
+    learned = Waits.learned(as_shipped(questions, until), until)
     if learned is None:
         return rolled
     return lambda rows: learned.seconds(rows, CHANCES)

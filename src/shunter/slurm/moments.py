@@ -46,7 +46,7 @@ class Moments:
         self._next = 0  # event
         self._requests = _Requests(trace, nodes)
         self._room = _Room(nodes)
-        self._running: dict[int, Job] = {}
+        self._running: dict[int, tuple[str, ...]] = {}  # the nodes of each
         self._seen = Seen()
 
     def at(self, now: int) -> Moment:
@@ -59,18 +59,21 @@ class Moments:
             else:
                 self._end(row)
         self._next = max(last, self._next)
-        running = [replace(job, ran=now - job.start) for job in self._running.values()]
+        running = [self._run(row, nodes, now) for row, nodes in self._running.items()]
         come = int(np.searchsorted(self.trace.submit, now, side="right"))
         waiting = [self._requests.job(row) for row in np.flatnonzero(self.starts[:come] > now).tolist()]
         snapshot = Snapshot(now, (*running, *waiting), self._room.nodes())
         return Moment(snapshot, self._seen.run_times("the history"))
 
+    def _run(self, row: int, nodes: tuple[str, ...], now: int) -> Job:
+        start = int(self.starts[row])
+        return replace(self._requests.job(row), state="RUNNING", reason="", start=start, ran=now - start, nodes=nodes)
+
     def _start(self, row: int) -> None:
         """A job starts; one that has no room on these nodes is not shown: its GPUs must be others."""
-        job = self._requests.job(row)
-        places = self._room.take(row, job)
-        if places:
-            self._running[row] = replace(job, state="RUNNING", reason="", start=int(self.starts[row]), nodes=places)
+        nodes = self._room.take(row, self._requests.gpus(row), *self._requests.where(row))
+        if nodes:
+            self._running[row] = nodes
 
     def _end(self, row: int) -> None:
         self._running.pop(row, None)
@@ -96,9 +99,17 @@ class _Requests:
         self._partitions = [*(name if name in partitions else usual for name in trace.vcs), usual]
         self._types = [*(name if name in types else "" for name in trace.gpu_types), ""]
 
+    def gpus(self, row: int) -> int:
+        """Whole GPUs."""
+        return max(int(self._trace.gpus[row]) // GPU, 1)
+
+    def where(self, row: int) -> tuple[str, str]:
+        """The partition and the GPU type that a job asks for."""
+        return self._partitions[self._trace.vc[row]], self._types[self._trace.gpu_type[row]]
+
     def job(self, row: int) -> Job:
         """A job that waits; the first to be submitted has the highest priority."""
-        trace, submit = self._trace, int(self._trace.submit[row])
+        trace, submit, (partition, kind) = self._trace, int(self._trace.submit[row]), self.where(row)
         return Job(
             id=str(row),
             handle=str(row),
@@ -106,13 +117,13 @@ class _Requests:
             reason="Priority",
             user=self._users[trace.user[row]],
             name=self._names[trace.job_name[row]],
-            partition=self._partitions[trace.vc[row]],
-            gpu_type=self._types[trace.gpu_type[row]],
+            partition=partition,
+            gpu_type=kind,
             priority=-row,
             submit=submit,
             eligible=submit,
             limit=int(trace.limit[row]),
-            gpus=max(int(trace.gpus[row]) // GPU, 1),
+            gpus=self.gpus(row),
         )
 
 
@@ -128,6 +139,7 @@ class _Room:
         self._nodes = [replace(node, state="mixed", used=(), cpus_used=0, mem_used=0) for node in nodes if node.gpus]
         self._free = [node.gpus for node in self._nodes]
         self._taken: dict[int, list[_Taken]] = {}
+        self._usable: dict[tuple[str, str], list[int]] = {}  # nodes of a partition with a type of GPU
 
     def nodes(self) -> tuple[Node, ...]:
         """The nodes, with what is in use."""
@@ -136,14 +148,12 @@ class _Room:
             for node, free in zip(self._nodes, self._free, strict=True)
         )
 
-    def take(self, row: int, job: Job) -> tuple[str, ...]:
+    def take(self, row: int, gpus: int, partition: str, kind: str) -> tuple[str, ...]:
         """The nodes for a job: the fullest one with room, else as few as possible; none if there is too little."""
-        usable = [at for at, node in enumerate(self._nodes) if self._free[at] and _may_use(job, node)]
-        fitting = [at for at in usable if self._free[at] >= job.gpus]
-        chosen = (
-            [min(fitting, key=self._free.__getitem__)] if fitting else sorted(usable, key=lambda at: -self._free[at])
-        )
-        left, taken = job.gpus, []
+        free, usable = self._free, [at for at in self._where(partition, kind) if self._free[at]]
+        fitting = [at for at in usable if free[at] >= gpus]
+        chosen = [min(fitting, key=free.__getitem__)] if fitting else sorted(usable, key=lambda at: -free[at])
+        left, taken = gpus, list[_Taken]()
         for at in chosen:
             if left:
                 taken.append(_Taken(at, min(self._free[at], left)))
@@ -151,15 +161,20 @@ class _Room:
         if left:
             return ()
         self._taken[row] = taken
-        for at, gpus in taken:
-            self._free[at] -= gpus
+        for at, count in taken:
+            free[at] -= count
         return tuple(self._nodes[at].name for at, _ in taken)
+
+    def _where(self, partition: str, kind: str) -> list[int]:
+        if (partition, kind) not in self._usable:
+            self._usable[partition, kind] = [
+                at
+                for at, node in enumerate(self._nodes)
+                if partition in node.partitions and kind in ("", node.gpu_type)
+            ]
+        return self._usable[partition, kind]
 
     def release(self, row: int) -> None:
         """A job has ended."""
         for at, gpus in self._taken.pop(row, ()):
             self._free[at] += gpus
-
-
-def _may_use(job: Job, node: Node) -> bool:
-    return job.partition in node.partitions and job.gpu_type in ("", node.gpu_type)

@@ -34,7 +34,7 @@ LEVELS = np.array([0.1, 0.25, 0.5, 0.75, 0.9, 0.97])
 MIDDLE = 2  # in LEVELS
 SPANS = np.diff([0.0, *(LEVELS[1:] + LEVELS[:-1]) / 2, 1.0])  # the share of samples that each stands for
 FEATURES = (*NAMES, *(f"rolled_{level:g}" for level in LEVELS), "rolled_mean")
-MOMENTS = 200  # at submissions, and as many at regular times at which jobs wait
+MOMENTS = 150  # at submissions, and as many at regular times at which jobs wait
 EACH = 8  # jobs of a regular moment
 DAYS_MS = 90 * 86_400_000  # of history
 GRID_MS = 600_000  # between regular times
@@ -197,11 +197,11 @@ def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
     starts, grid = np.sort(started(trace)), np.arange(first, last, GRID_MS)
     busy = np.searchsorted(trace.submit, grid, side="right") > np.searchsorted(starts, grid, side="right")
     rows = np.flatnonzero((trace.submit >= first) & (trace.submit < last) & (trace.recorded_wait >= 0))
-    regular = [Ask(int(now)) for now in _spread(grid[busy], count)]
-    return sorted([*regular, *(Ask(int(trace.submit[row]), int(row)) for row in _spread(rows, count))])
+    regular = [Ask(int(now)) for now in spread(grid[busy], count)]
+    return sorted([*regular, *(Ask(int(trace.submit[row]), int(row)) for row in spread(rows, count))])
 
 
-def _spread(values: I64, count: int) -> I64:
+def spread(values: I64, count: int) -> I64:
     """At most so many of the values, evenly spread."""
     places = np.linspace(0, len(values) - 1, min(count, len(values)))
     return values[places.astype(np.int64)]
