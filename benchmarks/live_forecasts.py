@@ -83,7 +83,10 @@ def record(lab: Lab, seconds: float, seed: int = 0) -> list[Snapshot]:
     stream.start()
     while stream.is_alive() or any(job.state == "PENDING" for job in found[-1].jobs):
         found.append(watcher.snapshot())
+        waiting = sum(job.state == "PENDING" for job in found[-1].jobs)
+        sys.stderr.write(f"\r{(found[-1].now - found[0].now) / 1000:4.0f} s, {waiting:3} jobs wait ")
         stream.join(EVERY_S) if stream.is_alive() else time.sleep(EVERY_S)
+    sys.stderr.write("\n")
     return found
 
 

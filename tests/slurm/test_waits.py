@@ -27,6 +27,7 @@ from shunter.traces.writing import write
 
 sys.path.append(str(Path(__file__).parents[2]))
 
+from benchmarks import forecasting
 from benchmarks.forecasting import plain_nodes, rolled, simulated
 
 HOUR = 3_600_000
@@ -158,6 +159,20 @@ def test_a_job_that_waits_for_something_else_is_left_to_the_simulation(history, 
     learned = Waits.learned(asked, moment.snapshot.now)
     outlook = Outlook(moment.snapshot, Site(), moment.run_times, 20)
     assert replace(outlook, waits=learned).of(job) == outlook.of(job)
+
+
+def test_the_benchmark_compares_all_methods_on_the_same_questions(asked):
+    truth = (asked.start - asked.moment) / 1000
+    found = forecasting.Asked(asked, 2 * truth, np.arange(len(truth)) % 2 == 0)
+    first = int(asked.moment[len(truth) // 2])
+    said = forecasting.methods(found, first)
+    text = "".join(forecasting.report(found, said, [("all", asked.moment >= first)]))
+    assert all(f"| {name:26} |" in text for name in said)
+    assert "combined" in said
+    assert text.count("mean error less that of the combination") == 2
+    exact = forecasting.Score.of(np.column_stack((truth, truth)), truth)
+    assert (exact.within, exact.mean_min, exact.by90, exact.loss50) == (1, 0, 1, 0)
+    assert forecasting.pinball(truth, truth + 10, 0.9) == pytest.approx(9)
 
 
 # ------------------------------------------------------------------------------------------- the forest

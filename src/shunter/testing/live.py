@@ -9,7 +9,6 @@ from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.slurm.nodes import Node
-from shunter.slurm.run_times import Ended
 from shunter.slurm.snapshot import Job, Snapshot
 
 PARTITION = "main"
@@ -47,30 +46,6 @@ def snapshot_of(simulator: Simulator) -> Snapshot:
     return Snapshot(now, tuple(jobs), tuple(_nodes(simulator)))
 
 
-def coming_to(simulator: Simulator, ms: int) -> list[Job]:
-    """The jobs that will be submitted within so long, as if they were there already and waited for that time."""
-    trace, now = simulator.trace, simulator.now
-    users, names = (*trace.users, ""), (*trace.job_names, "")
-    first, last = (int(np.searchsorted(trace.submit, time, side="right")) for time in (now, now + ms))
-    return [
-        Job(
-            id=str(row),
-            handle=str(row),
-            state="PENDING",
-            reason="BeginTime",
-            user=users[trace.user[row]],
-            name=names[trace.job_name[row]],
-            partition=PARTITION,
-            priority=len(trace) - row,
-            submit=int(trace.submit[row]),
-            eligible=int(trace.submit[row]),
-            limit=int(trace.limit[row]),
-            gpus=int(trace.gpus[row]) // 1000,
-        )
-        for row in range(first, last)
-    ]
-
-
 def _nodes_of(simulator: Simulator) -> dict[int, list[int]]:
     """The nodes of every job that runs."""
     world = simulator.world
@@ -100,19 +75,6 @@ def _nodes(simulator: Simulator) -> list[Node]:
                  cpus_used, mem, mem_used)
         )  # fmt: skip
     return found
-
-
-def ended_in(simulator: Simulator) -> list[Ended]:
-    """The jobs that have ended by now, as accounting would list them, the last to end last."""
-    table, trace = simulator.world.jobs, simulator.trace
-    rows = (table[w.STATE] >= w.DONE).nonzero()[0]
-    rows = rows[np.argsort(table[w.ENDED_AT, rows], kind="stable")]
-    return [_ended(trace, row, int(table[w.EXECUTED, row])) for row in rows.tolist()]
-
-
-def _ended(trace: Trace, row: int, ran: int) -> Ended:
-    users, names = (*trace.users, ""), (*trace.job_names, "")
-    return Ended(users[trace.user[row]], names[trace.job_name[row]], ran, int(trace.limit[row]))
 
 
 def habitual(jobs: int, gpus: int, load: float, seed: int = 0) -> Trace:
