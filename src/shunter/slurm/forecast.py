@@ -228,6 +228,7 @@ class Outlook:
         bundled = int(replica.repeats[replica.repeats > 1].sum())
         declared = sum(job.told.run_time_ms > 0 for job in replica.jobs)
         hidden = sum(job.gpus for job in self.unseen)
+        beside = sum(job.runs and not job.gpus + job.shards and bool(job.nodes) for job in self.snapshot.jobs)
         away = [node.name for node in self.snapshot.nodes if not node.up and not node.reserved]
         found = [
             (True, self.run_times.source),
@@ -236,6 +237,7 @@ class Outlook:
             (not self.site.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
+            (beside > 0, f"running jobs without GPUs ({beside}) keep their CPUs and memory"),
             (bundled > 0, f"of the tasks of arrays, {bundled:,} run one after another in some bundles"),
             *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]

@@ -107,8 +107,17 @@ class Line:
         yield from self._preempts(job)
         if not ahead:
             yield from self._kept_back(job)
+        if request.whole and (beside := self._without_gpus & request.names):
+            yield f"jobs without GPUs run on {min(beside)}, where it needs whole nodes, and these are not modelled"
         if request.away:
             yield "nodes that it needs are down or drained, and nobody knows until when"
+
+    @cached_property
+    def _without_gpus(self) -> frozenset[str]:
+        """The nodes of running jobs that have no GPUs."""
+        return frozenset(
+            name for job in self.snapshot.jobs if job.runs and not job.gpus + job.shards for name in job.nodes
+        )
 
     @cached_property
     def _heterogeneous(self) -> set[str]:
@@ -130,6 +139,14 @@ class Line:
                 yield f"reservation {each.name} keeps only a part of its nodes, which is not modelled"
             elif "TIME_FLOAT" in each.flags:
                 yield f"the start of reservation {each.name} moves with time, which is not modelled"
+            elif self._never_ends(each, job):
+                yield f"reservation {each.name} comes again before it could end by its limit, whenever it starts"
+
+    def _never_ends(self, each: Reservation, job: Job) -> bool:
+        """Whether a reservation that comes again and again leaves a job too little time on all its nodes."""
+        gap = each.every - (each.end - each.start)
+        covered = self.requests.of(job).names <= set(each.nodes)
+        return each.every > 0 and covered and not 0 < job.limit <= gap
 
     def reservations(self, job: Job) -> list[Reservation]:
         """The reservations of others that keep nodes where a job may run."""

@@ -24,10 +24,14 @@ class Reservation:
     flags: tuple[str, ...] = ()
     partial: bool = False  # it keeps some cores of its nodes, or licences only: not whole nodes
 
+    @property
+    def every(self) -> int:
+        """After how many ms it comes again; 0: it does not."""
+        return next((PERIODS[flag] for flag in self.flags if flag in PERIODS), 0)
+
     def times(self, now: int, until: int) -> Iterator[tuple[int, int]]:
         """From when to when it keeps its nodes, up to a time: some come back every hour, day or week."""
-        every = next((PERIODS[flag] for flag in self.flags if flag in PERIODS), 0)
-        start, end = self.start, self.end
+        start, end, every = self.start, self.end, self.every
         while start < until:
             if end > now:
                 yield start, end

@@ -1,0 +1,274 @@
+"""What is said about requests that bind a job, held against what a real Slurm does with it."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import SlurmError
+from shunter.slurm import asking
+from shunter.slurm import watcher as watching
+from shunter.slurm.client import Client
+from shunter.slurm.constraints import parse
+from shunter.slurm.daemons import wait
+from shunter.slurm.forecast import Forecast
+from shunter.slurm.hostlist import expand
+from shunter.slurm.lab import Lab
+from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.why import why
+
+pytestmark = pytest.mark.xdist_group("slurm")
+FEATURES = {"p100-1": "p100,x,y", "p100-2": "p100,y", "p100-3": "p100", "k80-1": "k80,x"}
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Lab]:
+    """A lab with licences, features, and arrays of ten thousand tasks."""
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="lab", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        settings = {"Licenses": "matlab:4,comsol:9", "MaxArraySize": "10001", "MaxJobCount": "50000"}
+        with Lab(Path(folder), settings=settings) as lab:
+            for node, features in FEATURES.items():
+                both = (f"availablefeatures={features}", f"activefeatures={features}")
+                lab.run("scontrol", "update", f"nodename={node}", *both)
+            yield lab
+
+
+@pytest.fixture
+def lab(site: Lab, monkeypatch) -> Lab:
+    for line in site.run("scontrol", "-o", "show", "reservations").splitlines():
+        if line.startswith("ReservationName="):
+            site.run("scontrol", "delete", line.split()[0].lower())
+    site.reset()
+    monkeypatch.setenv("SLURM_CONF", str(site.conf))
+    return site
+
+
+def runs(lab: Lab, *options: str, seconds: int, user: str | None = None) -> str:
+    """Submit a job that runs so long, and says so."""
+    about = ("--time=20", f"--comment=shunter: run_s={seconds}")
+    return str(lab.submit(*about, *options, script=f"sleep {seconds}", user=user))
+
+
+def filled(lab: Lab, seconds: dict[str, int], gpus: int = 4) -> None:
+    """P100 nodes that are in use for so long."""
+    jobs = [runs(lab, f"--nodelist={node}", f"--gres=gpu:{gpus}", seconds=each) for node, each in seconds.items()]
+    for job in jobs:
+        lab.wait_job(job, "RUNNING")
+
+
+def looked_at(lab: Lab, *jobs: str) -> None:
+    """Wait until Slurm has a reason for each."""
+
+    def reasons() -> bool:
+        return all(lab.job(job)["Reason"] not in ("None", "") for job in jobs)
+
+    assert wait(reasons, 20)
+
+
+def forecast(*jobs: str) -> list[Forecast]:
+    outlook = asking.Sources().outlook(samples=10)
+    return outlook.of(*(asking.pending(outlook.snapshot, job) for job in jobs))
+
+
+def started(lab: Lab, job: str) -> float:
+    lab.wait_job(job, "RUNNING", "COMPLETED", timeout=60)
+    return time.mktime(time.strptime(lab.job(job)["StartTime"], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+
+
+EXPRESSIONS = (
+    *("k80|p100&x", "p100&x|k80", "k80&x|p100&y", "(k80|p100)&x", "k80|(p100&y)", "x&y", "m40|y&(x|k80)"),
+    *("(k80&x)|(p100&y)", "y&(x|p100)"),
+)
+
+
+def test_constraints_mean_what_they_mean_to_slurm(lab: Lab) -> None:
+    nodes = {node.name: node for node in Watcher(Client(lab.conf)).snapshot().nodes}
+    for text in EXPRESSIONS:
+        fulfilled = parse(text)
+        for name in ("k80-1", "k80-2", "m40-1", "p100-1", "p100-2", "p100-3"):
+            asked = (
+                "sbatch",
+                "--test-only",
+                f"--nodelist={name}",
+                f"--constraint={text}",
+                "--gres=gpu:1",
+                "--wrap=true",
+            )
+            if fulfilled(nodes[name].features):
+                lab.run(*asked)
+            else:
+                with pytest.raises(SlurmError, match="configuration is not available"):
+                    lab.run(*asked)
+
+
+def test_bound_jobs_start_when_and_where_it_is_said(lab: Lab) -> None:
+    """Nodes are in use for 4, 8 and 12 s; each job must wait for the right ones."""
+    filled(lab, {"p100-1": 8, "p100-2": 4, "p100-3": 12})
+    bound = {
+        "constraint": (("--constraint=x&y", "--gres=gpu:1"), {"p100-1"}),
+        "exclude": (("--exclude=p100-[1-2]", "--gres=gpu:p100:1"), {"p100-3"}),
+        "nodes": (("--nodes=2", "--gres=gpu:p100:1"), {"p100-1", "p100-2"}),
+        "any": (("--gpus=p100:1",), {"p100-1", "p100-2"}),
+        "whole": (("--exclusive", "--gres=gpu:m40:1", "--nodelist=m40-1"), {"m40-1"}),
+    }
+    runs(lab, "--gres=gpu:m40:1", "--nodelist=m40-1", seconds=6)
+    jobs = {name: runs(lab, *options, seconds=1) for name, (options, _) in bound.items()}
+    looked_at(lab, *jobs.values())
+    outlook = asking.Sources().outlook(samples=10)
+    asked = [asking.pending(outlook.snapshot, job) for job in jobs.values()]
+    said = dict(zip(jobs, outlook.of(*asked), strict=True))
+    assert not any(each.because for each in said.values())
+    assert {why(outlook, job).room.gpus for job in asked[:2]} == {4}
+    for name, job in jobs.items():
+        expected = said[name].at(0.5) / 1000
+        assert expected - 2 <= started(lab, job) <= expected + 5, name
+        assert set(expand(lab.job(job)["NodeList"])) <= bound[name][1], name
+
+
+def test_only_rivals_are_counted_on_slurm(lab: Lab) -> None:
+    filled(lab, {"p100-1": 60, "p100-2": 60, "p100-3": 60})
+    others = [runs(lab, "--exclude=p100-[2-3]", "--gres=gpu:p100:4", "--nice=-100", seconds=9) for _ in range(5)]
+    mine = runs(lab, "--exclude=p100-1", "--gres=gpu:p100:1", seconds=9)
+    looked_at(lab, mine, *others)
+    outlook = asking.Sources().outlook(samples=10)
+    found = why(outlook, asking.pending(outlook.snapshot, mine))
+    assert (found.place, found.queue, found.ahead_gpus, found.room.gpus) == (1, 1, 0, 8)
+
+
+@pytest.mark.parametrize("begin", ["now", "now+10minutes"])
+def test_reserved_nodes_are_back_when_slurm_says_so(lab: Lab, begin: str) -> None:
+    about = (f"starttime={begin}", "duration=60", "nodes=p100-[1-3]", "flags=maint", "users=root")
+    lab.run("scontrol", "create", "reservation", "reservationname=maint", *about)
+    assert wait(lambda: begin != "now" or "MAINT" in lab.run("scontrol", "show", "node", "p100-1"), 20)
+    long, inside = runs(lab, "--gres=gpu:p100:1", seconds=9), runs(lab, "--gres=gpu:k80:1", seconds=1)
+    looked_at(lab, long)
+    assert wait(lambda: lab.job(long)["StartTime"] != "Unknown", 20)
+    lab.wait_job(inside, "RUNNING", "COMPLETED")  # elsewhere nothing is reserved
+    (said,) = forecast(long)
+    assert said.job.start > said.now
+    assert abs(said.at(0.5) - said.job.start) < 90_000  # Slurm rounds its own estimate to minutes
+    found = why(asking.Sources().outlook(samples=10), said.job)
+    assert [each.name for each in found.reservations] == ["maint"]
+    assert found.room.reserved == (3 if begin == "now" else 0)
+    if begin != "now":
+        lab.wait_job(runs(lab, "--gres=gpu:p100:1", "--time=5", seconds=1), "RUNNING", "COMPLETED")  # a short one fits
+
+
+def test_licences_are_counted_and_no_start_is_promised(lab: Lab) -> None:
+    first = runs(lab, "--licenses=matlab:3", "--gres=gpu:1", seconds=5)
+    lab.wait_job(first, "RUNNING")
+    second = runs(lab, "--licenses=matlab:2,comsol", "--gres=gpu:1", seconds=1)
+    looked_at(lab, second)
+    outlook = asking.Sources().outlook(samples=10)
+    job = asking.pending(outlook.snapshot, second)
+    assert job.reason == "Licenses"
+    uses = {use.name: (use.wanted, use.free, use.total, use.users) for use in why(outlook, job).licences}
+    assert uses == {"matlab": (2, 1, 4, ("root",)), "comsol": (1, 9, 9, ())}
+    assert "licences of matlab" in outlook.of(job)[0].because[0]
+    lab.wait_job(second, "RUNNING", "COMPLETED", timeout=20)
+
+
+def test_ten_thousand_tasks_are_one_record(lab: Lab) -> None:
+    filled(lab, {"p100-1": 60, "p100-2": 60, "p100-3": 60})
+    arrays = [str(lab.submit("--array=0-9999", "--gres=gpu:p100:1", "--time=20")) for _ in range(3)]
+    last = runs(lab, "--gres=gpu:p100:1", "--nice=100", seconds=1)
+    looked_at(lab, last)
+    for form in Form:
+        found = Watcher(Client(lab.conf), form).snapshot()
+        assert [job.count for job in found.jobs if job.is_array] == [10_000] * 3
+    outlook = asking.Sources().outlook(samples=10)
+    assert why(outlook, asking.pending(outlook.snapshot, last)).ahead_gpus == 30_000
+    task = asking.pending(outlook.snapshot, f"{arrays[1]}_7345")
+    assert outlook.line.place(task) == (17_346, 30_001)
+    assert outlook.of(task)[0].at(0.5) > outlook.snapshot.now + 10_000
+
+
+def test_throttled_tasks_start_when_it_is_said(lab: Lab) -> None:
+    array = str(
+        lab.submit("--array=0-8%3", "--gres=gpu:p100:1", "--time=20", "--comment=shunter: run_s=4", script="sleep 4")
+    )
+    assert wait(lambda: "JobArrayTaskLimit" in lab.run("squeue", "-h", "-o", "%r"), 20)
+    names = [f"{array}_4", f"{array}_8"]
+    said = forecast(*names)
+    for name, each in zip(names, said, strict=True):
+        assert each.job.reason.startswith("JobArrayTaskLimit")
+        expected = each.at(0.5) / 1000
+        assert expected - 2 <= started(lab, name) <= expected + 5
+
+
+def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> None:
+    """The cluster is full of jobs that he does not see; one of them is before his."""
+    monkeypatch.setattr(watching, "user_name", lambda: "nobody")
+
+    class Nobody(Client):
+        def run(self, program: str, *arguments: str) -> str:
+            return lab.run(program, *arguments, user="nobody")
+
+    filled(lab, {"p100-1": 60, "p100-2": 60, "p100-3": 60})
+    runs(lab, "--gres=gpu:p100:4", "--nice=-100", seconds=9)
+    mine = runs(lab, "--gres=gpu:p100:1", seconds=9, user="nobody")
+    looked_at(lab, mine)
+    before = lab.conf.read_text()
+    try:
+        lab.conf.write_text(f"PrivateData=jobs\n{before}")
+        lab.run("scontrol", "reconfigure")
+        monkeypatch.setattr(asking, "Client", lambda: Nobody(lab.conf))
+        assert wait(lambda: len(Watcher(Nobody(lab.conf)).snapshot().jobs) == 1, 20)
+        outlook = asking.Sources().outlook(samples=10)
+        found = why(outlook, asking.pending(outlook.snapshot, mine))
+        assert (found.place, found.queue) == (None, None)
+        assert (found.room.gpus, found.room.free) == (12, 0)  # nodes show what is in use
+        assert "PrivateData=jobs" in outlook.of(found.job)[0].because[0]
+        monkeypatch.setattr(watching, "user_name", lambda: "root")
+        root = Watcher(Client(lab.conf), surroundings=True).snapshot()
+        assert (len(root.jobs) > 3, root.hidden) == (True, ())
+    finally:
+        lab.conf.write_text(before)
+        lab.run("scontrol", "reconfigure")
+
+
+def test_a_job_that_may_stop_others_by_its_partition(lab: Lab) -> None:
+    filled(lab, {"p100-1": 60, "p100-2": 60, "p100-3": 60})
+    urgent = runs(lab, "--partition=urgent", "--gres=gpu:p100:4", "--begin=now+6", seconds=1)
+    plain = runs(lab, "--gres=gpu:p100:4", "--begin=now+6", seconds=1)
+    said = forecast(urgent, plain)
+    assert "may stop running jobs" in said[0].because[0]
+    assert not said[1].because
+    lab.wait_job(urgent, "RUNNING", "COMPLETED", timeout=40)  # long before any of those would have ended
+
+
+def test_a_job_that_may_stop_others_by_its_qos(lab_with_database: Lab, monkeypatch) -> None:
+    lab = lab_with_database
+    monkeypatch.setenv("SLURM_CONF", str(lab.conf))
+    for words in (("add", "qos", "low"), ("add", "qos", "high", "preempt=low")):
+        lab.run("sacctmgr", "-i", *words)
+    lab.run("sacctmgr", "-i", "modify", "user", "root", "set", "qos=normal,low,high")
+    before = lab.conf.read_text()
+    by_qos = before.replace("preempt/partition_prio", "preempt/qos").replace(
+        "PreemptMode=SUSPEND,GANG", "PreemptMode=REQUEUE"
+    )
+    try:
+        lab.stop_controller()
+        lab.conf.write_text(by_qos)
+        lab.start_controller()
+        low = [runs(lab, f"--nodelist=p100-{at}", "--gres=gpu:4", "--qos=low", seconds=90) for at in (1, 2, 3)]
+        for job in low:
+            lab.wait_job(job, "RUNNING")
+        high, normal = (
+            runs(lab, "--gres=gpu:p100:2", f"--qos={qos}", "--begin=now+6", seconds=1) for qos in ("high", "normal")
+        )
+        said = forecast(high, normal)
+        assert "PreemptType=preempt/qos" in said[0].because[0]
+        lab.wait_job(high, "RUNNING", "COMPLETED", timeout=40)
+    finally:
+        lab.cancel_all()
+        lab.stop_controller()
+        lab.conf.write_text(before)
+        lab.start_controller()
