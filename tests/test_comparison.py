@@ -15,6 +15,7 @@ import pytest
 import shunter
 from shunter import comparison, runs, scenes
 from shunter.errors import RunError
+from shunter.processes import run_tasks
 
 TRACE, CLUSTER = "synthetic:jobs=200,gpus=16,load=1.2", "2x8"
 
@@ -190,3 +191,30 @@ def test_a_number_that_some_repeats_lack_is_the_mean_of_the_others():
     repeats = tuple({"sharing": {"mean_slowdown": slowdown}, "none": None} for slowdown in (None, 1.0, 1.5))
     (row,) = comparison.Comparison("trace", "cluster", 0, (repeats,), ((),)).policies
     assert (row["sharing"], row["none"]) == ({"mean_slowdown": 1.25}, None)
+
+
+def _times(factor, task, tell):
+    return factor * task
+
+
+def test_processes_import_nothing_from_the_present_folder(tmp_path, monkeypatch):
+    mark = tmp_path / "ran"
+    (tmp_path / "multiprocessing.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    assert run_tasks(_times, 3, [1, 2], [1, 1], 2, lambda done, total: None) == [3, 6]
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_lock_that_somebody_else_put_there_does_no_harm(kind, tmp_path):
+    treasure, planted = tmp_path / "treasure", tmp_path / ".out.unfinished"
+    treasure.write_text("mine")
+    planted.mkdir()
+    if kind == "link":
+        (planted / "lock").symlink_to(treasure)
+        with pytest.raises(RunError, match="choose another folder"):
+            shunter.compare(TRACE, CLUSTER, ["fifo"], out=tmp_path / "out", workers=1)
+    else:
+        os.mkfifo(planted / "lock")
+        shunter.compare(TRACE, CLUSTER, ["fifo"], out=tmp_path / "out", workers=1)
+    assert treasure.read_text() == "mine"

@@ -175,7 +175,9 @@ def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
         try:
             stash = _cache(scene) if out is None else out.parent / f".{out.name}.unfinished"
             stash.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context((stash / "lock").open("w"))
+            # The folder may be another account's: a link in it is not followed, and a pipe is not waited for.
+            lock = os.open(stash / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not caches.trusted(stash, frozenset({os.geteuid(), caches.ROOT})):
                 stash = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-")))

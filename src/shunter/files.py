@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,11 @@ def data_folder(*needed: str) -> Path | None:
 
 @contextmanager
 def whole(path: Path, error: type[InputError]) -> Iterator[Path]:
-    """A name to write to; what was written gets its real name at the end, and is gone if anything failed."""
-    made = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """A name to write to; what was written gets its real name at the end, and is gone if anything failed.
+
+    Nobody can guess the name: in a folder of many, somebody could have put a link there to a file of ours.
+    """
+    made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield made
         made.replace(path)

@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from shunter.errors import RunError
@@ -16,10 +17,30 @@ from shunter.errors import RunError
 Progress: TypeAlias = Callable[[int, int], None]  # told how many steps are done, of how many in all
 Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, whom to tell
 
+SAFE_PATH = "PYTHONSAFEPATH"
+
 
 def usable_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Processes that are started in here import nothing from the present folder, which may belong to others.
+
+    They are started as ``python -c``, which would look for ``multiprocessing`` there first.  What the parent can import
+    they can import too: it hands them its path.
+    """
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 def run_tasks(
@@ -36,6 +57,14 @@ def run_tasks(
             found.append(work(shared, task, lambda done, before=before: progress(before + done, total)))  # type: ignore[misc]
             progress(before + steps[number], total)
         return found
+    with safe_path():
+        return _side_by_side(work, shared, tasks, steps, workers, progress)
+
+
+def _side_by_side(
+    work: Work, shared: Any, tasks: Sequence[Any], steps: Sequence[int], workers: int, progress: Progress
+) -> list[Any]:
+    total = sum(steps)
     processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
     done = processes.Array("q", len(tasks) + 1)  # steps per task; the last entry says: stop
     pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (work, shared, done))

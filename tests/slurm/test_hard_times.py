@@ -408,6 +408,12 @@ def test_a_command_that_was_killed_may_have_been_heard(tmp_path) -> None:
         script(tmp_path, "kill -TERM $$").run("scontrol", "update", "jobid=1", "nice=1")
 
 
+def test_a_command_that_is_too_long_is_no_reason_to_give_up_the_others(tmp_path) -> None:
+    tasks = ",".join(map(str, range(0, 100_000, 3)))
+    with pytest.raises(DeclinedError, match="too long"):
+        script(tmp_path, "true").run("scontrol", "update", f"jobid=13_[{tasks}]", "nice=1")
+
+
 def test_an_array_of_which_some_tasks_have_ended_was_changed_all_the_same(tmp_path) -> None:
     said = "13_1,3: Job has already finished\n13_2,4-5: No error"
     script(tmp_path, f"printf '{said}' >&2; exit 1").run("scontrol", "update", "jobid=13", "nice=1")
@@ -440,6 +446,9 @@ def test_what_was_done_to_a_job_is_remembered_while_slurms_words_about_it_can_no
 ON_N0 = {"tres-alloc": "cpu=4,mem=16G,node=1,gres/gpu=1", "TimeUsed": "1:00"}
 ODD_RUNNING = {
     "a comment that says that it is done": {"Comment": "shunter: done=100000 iteration_s=100"},
+    "a comment with a run time of more than 64 bits": {
+        "Comment": "shunter: iterations=1e15 iteration_s=1e15 done=1e15"
+    },
     "running for longer than we take anybody to": {"TimeUsed": "31-00:00:00", "TimeLimit": "UNLIMITED"},
     "of a partition that is no longer there": {"Partition": "gone"},
     "on the other GPUs of its node": {"tres-alloc": "cpu=4,node=1,gres/gpu=1,gres/gpu:v100=1"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import os
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,14 @@ def test_a_csv_has_only_the_columns_in_which_something_stands(tmp_path: Path) ->
     trace = Trace.of("t", ["a", "b"], submit=[0, 1500], duration=[1, 2000], gpus=[500, 8000], limit=[0, 60_000])
     write(trace, tmp_path / "t.csv")
     assert (tmp_path / "t.csv").read_text() == "job_id,submit,duration,gpus,limit\na,0,0.001,0.5,\nb,1.5,2,8,60\n"
+
+
+def test_a_link_that_somebody_put_beside_the_file_is_not_followed(tmp_path: Path) -> None:
+    treasure = tmp_path / "treasure"
+    treasure.write_text("mine")
+    (tmp_path / f".t.csv.{os.getpid()}.part").symlink_to(treasure)
+    write(synthetic(5), tmp_path / "t.csv")
+    assert treasure.read_text() == "mine"
 
 
 def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:

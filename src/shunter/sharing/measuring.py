@@ -500,6 +500,7 @@ class Worker:
         spawn = multiprocessing.get_context("spawn")
         self.name, self.built = name, False
         self.connection, other = spawn.Pipe()
+        os.environ["PYTHONSAFEPATH"] = "1"  # it is started as python -c, which would import from the present folder
         self.process = spawn.Process(target=work, args=(other, name, device, copy + 1), daemon=True)
         self.process.start()
         other.close()

@@ -5,6 +5,7 @@ Arguments go to the program as they are, so that no job name or user name is eve
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -78,6 +79,8 @@ class Client:
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{program} did not answer within {limit:.0f} s; is slurmctld alive?") from None
         except OSError as error:
+            if error.errno == errno.E2BIG:  # the tasks of an array, one by one: the next command may be shorter
+                raise DeclinedError(f"{program}: too many arguments for one command: {error.strerror}") from None
             raise UnreachableError(f"{program} could not be started: {error.strerror}") from None
         if done.returncode < 0:  # nobody knows whether Slurm has heard it
             raise UnreachableError(f"{program} was killed by signal {-done.returncode}")

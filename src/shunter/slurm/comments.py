@@ -18,6 +18,7 @@ PREFIX = "shunter:"
 PAIR = re.compile(r"(\w+)=([\w.+/-]+)")
 SECONDS_BETWEEN = 60.0
 MOST = 1e15
+LONGEST_S = 1e9  # a job that says it takes longer says nothing: times of all jobs must add up to a number of 64 bits
 
 _last: dict[str, float] = {}
 
@@ -37,12 +38,16 @@ class Told:
     @property
     def run_time_ms(self) -> int:
         """How long all of it takes, as declared; 0: not declared."""
-        return round(1000 * (self.run_s or self.iterations * self.iteration_s))
+        return _ms(self.run_s or self.iterations * self.iteration_s)
 
     @property
     def done_ms(self) -> int:
         """How much of that is done."""
-        return round(1000 * self.done * self.iteration_s)
+        return _ms(self.done * self.iteration_s)
+
+
+def _ms(seconds: float) -> int:
+    return round(1000 * seconds) if seconds <= LONGEST_S else 0
 
 
 NOTHING = Told()
