@@ -62,7 +62,7 @@ HistoryOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")
 ]
 MetricsPortOption: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics for Prometheus there.")
+    int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics and /healthz on this port.")
 ]
 MetricsHostOption: TypeAlias = Annotated[str, typer.Option(metavar="HOST", help="On this address.")]
 AuditLogOption: TypeAlias = Annotated[
