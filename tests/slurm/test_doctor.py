@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
+from shunter.compiled import Place
 from shunter.slurm import doctor
 from shunter.slurm.client import Client
 from shunter.slurm.doctor import Patient, Verdict, examine
@@ -132,6 +133,17 @@ def test_commands_that_are_missing_are_named(folder):
     found = finding(machine(folder / "j.db"), "commands")
     assert found.verdict is Verdict.FAIL
     assert "squeue" in found.text
+
+
+def test_where_kernels_are_kept_is_checked(folder, monkeypatch):
+    monkeypatch.setattr(doctor, "place", lambda: Place(folder))
+    found = finding(machine(folder / "j.db"), "caches")
+    assert (found.verdict, found.remedy) == (Verdict.WARN, "sudo shunter compile --for-all")
+    (folder / "one.nbi").touch()
+    assert finding(machine(folder / "j.db"), "caches").verdict is Verdict.OK
+    monkeypatch.setattr(doctor, "place", lambda: Place(folder, "/x: others can write it; chmod go-w /x"))
+    found = finding(machine(folder / "j.db"), "caches")
+    assert (found.verdict, found.remedy) == (Verdict.WARN, "chmod go-w /x")
 
 
 def test_a_controller_that_acts_is_seen_without_touching_its_lock(folder):

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from shunter import __version__
+from shunter.compiled import place
 from shunter.errors import SlurmError
 from shunter.slurm.asking import live_site
 from shunter.slurm.client import Client
@@ -104,7 +105,7 @@ Check = Callable[[Patient], Iterator[Finding]]
 def examine(client: Client, journal: Path, acts: bool) -> list[Finding]:
     """All findings; where Slurm does not answer, those about this machine."""
     patient = Patient(client, journal, acts, user_name())
-    found = [*_commands(patient), *_files(patient), *_processes(patient)]
+    found = [*_commands(patient), *_caches(), *_files(patient), *_processes(patient)]
     try:
         patient.config = settings(client.run("scontrol", "show", "config"))
     except SlurmError as problem:
@@ -129,6 +130,19 @@ def _commands(of: Patient) -> Iterator[Finding]:
         yield Finding("commands", verdict, f"not on the PATH: {', '.join(absent)}", "install Slurm's client commands")
     else:
         yield Finding("commands", Verdict.OK, ", ".join(missing))
+
+
+def _caches() -> Iterator[Finding]:
+    """Where machine code is kept, and whether there is any."""
+    folder, problem = place()
+    if problem:
+        text, _, remedy = problem.partition("; ")
+        yield Finding("caches", Verdict.WARN, f"kernels are compiled by every command: {text}", remedy)
+    elif not any(folder.rglob("*.nbi")):
+        text = f"{folder}: no kernels yet, so that the first command compiles for a minute or two"
+        yield Finding("caches", Verdict.WARN, text, "sudo shunter compile --for-all")
+    else:
+        yield Finding("caches", Verdict.OK, f"compiled kernels in {folder}")
 
 
 def _files(of: Patient) -> Iterator[Finding]:
