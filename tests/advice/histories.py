@@ -32,7 +32,7 @@ def recorded(trace, cluster, scenario=None):
 
 def site_shown(trace, cluster):
     """What the record shows, with this cluster file."""
-    scene, stated = present.read(trace, cluster, [BASE], None, "fail")
+    scene, stated = present.read(trace, cluster, [BASE])
     return present.present(scene, stated, present.replay(scene, BASE))
 
 

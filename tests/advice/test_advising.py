@@ -49,7 +49,7 @@ def question(base=BASE, **more):
 
 def replayed(history, cluster, base):
     """The judgement of a replay, its waits, and the site as the record shows it."""
-    scene, stated = present.read(str(history), cluster, [base], None, "fail")
+    scene, stated = present.read(str(history), cluster, [base])
     site = present.present(scene, stated, present.replay(scene, base))
     return *advising.replayed(site, question(base), 0), site
 

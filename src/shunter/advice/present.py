@@ -19,7 +19,7 @@ from shunter.advice.validity import agreement
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.processes import Progress
-from shunter.scenes import Scene
+from shunter.scenes import ClusterLike, Scene, TraceLike
 from shunter.world import I64
 
 FEW = 0.01  # of all waiting: less is not worth it
@@ -64,7 +64,9 @@ class Present:
         return sorted((one for one in self.capacity if off(one) > OFF), key=off, reverse=True)
 
 
-def read(history: str, cluster: str, policies: list[str], form: str | None, on_bad_row: str) -> tuple[Scene, Cluster]:
+def read(
+    history: TraceLike, cluster: ClusterLike, policies: list[str], form: str | None = None, on_bad_row: str = "fail"
+) -> tuple[Scene, Cluster]:
     """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file."""
     first = scenes.scene(history, cluster, (), form, on_bad_row)
     second = scenes.scene(first.trace, with_room_for_all(first.cluster, first.trace), policies)

@@ -52,7 +52,7 @@ def validity(
             for name, rows in shown.items()
         ],
         "by_size": [agreement(trace, simulated, mine, name) for name, mine in _sizes(trace)],
-        "by_month": [agreement(trace, simulated, mine, name) for name, mine in _months(trace)],
+        "by_month": [agreement(trace, simulated, mine, name) for name, mine in months(trace)],
         "record": waiting_with_room(trace, cluster, capacity),
         "simulated": waiting_with_room(
             dataclasses.replace(trace, recorded_wait=simulated + outside), cluster, capacity
@@ -117,7 +117,7 @@ def _sizes(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
     return [(name, group == at) for at, (name, _) in enumerate(SIZES) if (group == at).any()]
 
 
-def _months(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+def months(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
     """By calendar month (UTC), or by 30 days of a trace without dates."""
     if trace.dated:
         month = trace.submit.astype("datetime64[ms]").astype("datetime64[M]")
