@@ -15,7 +15,7 @@ from shunter.errors import SlurmError
 from shunter.registry import policy
 from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Bounds, Mode, Outcome
+from shunter.slurm.controller import Mode, Outcome
 from shunter.slurm.daemons import wait
 from shunter.slurm.lab import Lab
 from shunter.slurm.running import Settings, run
@@ -32,19 +32,19 @@ class Acting:
     def wait_rounds(self, count: int = 3) -> None:
         """Wait for some rounds more, good or bad."""
         end = len(self.outcomes) + len(self.problems) + count
-        assert wait(lambda: len(self.outcomes) + len(self.problems) >= end, 60)
+        assert wait(lambda: len(self.outcomes) + len(self.problems) >= end, 180)
 
 
 @contextmanager
-def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", changes: int = 100) -> Iterator[Acting]:
+def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", kind: type[Client] = Client) -> Iterator[Acting]:
     """A controller at work, until the end of the block."""
     made, stop = Acting(), threading.Event()
-    settings = Settings(Mode.ACT, Rhythm(0.3, 0.2), bounds=Bounds(changes=changes))
+    settings = Settings(Mode.ACT, Rhythm(0.3, 0.2))
 
     def control() -> None:
         try:
             told, away = made.outcomes.append, made.problems.append
-            run(policy(name), Client(lab.conf, timeout_s=2.0), journal, settings, stop=stop, told=told, away=away)
+            run(policy(name), kind(lab.conf, timeout_s=2.0), journal, settings, stop=stop, told=told, away=away)
         except SlurmError as error:
             made.ended = error
 

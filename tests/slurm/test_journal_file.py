@@ -42,9 +42,9 @@ def umask(value: int):
 def test_all_files_are_for_the_owner_and_a_group_whatever_the_umask(tmp_path, mask):
     path = tmp_path / "new" / "j.db"
     with umask(mask), only_controller(path), closing(Journal(path)) as book:
-        book.tell("x", "y")
+        book.intend(1, [NICE])
         files = sorted(path.parent.iterdir())
-        assert [file.name for file in files] == ["j.db", "j.db-shm", "j.db-wal", "j.db.controller"]
+        assert [file.name for file in files] == ["j.db", "j.db-shm", "j.db-wal", "j.db.controller", "j.db.copy"]
         assert {mode(file) for file in files} == {0o640}
         assert mode(path.parent) & 0o007 == 0
 

@@ -10,8 +10,9 @@ from acting import acting, fill, nices, untouched
 
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import wait
-from shunter.slurm.journal import Journal
+from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.lab import Lab
+from shunter.slurm.levers import Order
 from shunter.slurm.watchdog import Watchdog
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -22,7 +23,7 @@ def test_without_its_journal_a_controller_changes_nothing(lab: Lab, tmp_path: Pa
     fill(lab, 9, 7, 5)
     journal, kept = tmp_path / "j.db", tmp_path / "kept.db"
     with acting(lab, journal) as controller:
-        assert wait(lambda: len(controller.outcomes) >= 2, 60)
+        assert wait(lambda: len(controller.outcomes) >= 2, 180)
         assert not untouched(lab)
         journal.rename(kept)
         if swapped:
@@ -64,3 +65,17 @@ def test_the_watchdog_lifts_pins_by_their_marks(lab: Lab, tmp_path: Path, lost: 
     assert lab.job(job)["ReqNodeList"] == "(null)"
     assert lab.job(job)["AdminComment"] == "site-text"
     assert lab.job(other)["ReqNodeList"] == "p100-1"  # of another controller
+
+
+def test_the_watchdog_lifts_pins_by_the_journals_copy(lab: Lab, tmp_path: Path) -> None:
+    """Where the account may not write marks."""
+    (job,) = fill(lab, 9)
+    journal = tmp_path / "j.db"
+    dog = Watchdog(journal, Client(lab.conf))
+    with closing(Journal(journal)) as book:
+        book.settle(book.intend(1, [Order(str(job), "pin", "p100-1", "")])[0], DONE)
+    lab.run("scontrol", "update", f"jobid={job}", "ReqNodeList=p100-1")
+    journal.unlink()
+    assert not dog._goes_on()
+    dog._book.close()
+    assert lab.job(job)["ReqNodeList"] == "(null)"

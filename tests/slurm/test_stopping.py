@@ -43,9 +43,9 @@ def queue(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue: Lab, tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
     with acting(queue, journal) as controller:
-        assert wait(journal.exists, 60)
+        assert wait(journal.exists, 180)
         with closing(Journal(journal)) as book:
-            assert wait(lambda: len(book.acts(DONE)) >= 3, 60)
+            assert wait(lambda: len(book.acts(DONE)) >= 3, 180)
             assert book.acts(INTENT)  # it has more to do in this round
             result = shunter("release", "--journal", journal)
             assert result.exit_code == 0, result.output
@@ -62,7 +62,7 @@ def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue
 def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab, tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
     with acting(queue, journal) as controller:
-        assert wait(lambda: len(controller.outcomes) >= 2, 60)
+        assert wait(lambda: len(controller.outcomes) >= 2, 180)
         queue.stop_controller()
         with pytest.raises(SlurmError, match=r"Slurm does not answer: .*; the controller gives the jobs back when it"):
             back_out(Client(queue.conf, timeout_s=1.0), journal, from_marks=False)
@@ -94,7 +94,7 @@ def forked(queue: Lab, tmp_path: Path) -> Iterator[int]:
 def halt_within_changes(controller: int, book: Journal) -> None:
     """Stop a process in a round of changes, but not while it writes: ``release`` has to write too."""
     done = len(book.acts())
-    assert wait(lambda: len(book.acts()) > done and bool(book.acts(INTENT)), 60)
+    assert wait(lambda: len(book.acts()) > done and bool(book.acts(INTENT)), 180)
     book._file.execute("begin immediate")
     os.kill(controller, signal.SIGSTOP)
     book._file.execute("rollback")

@@ -232,7 +232,11 @@ def _tell_away(problem: SlurmError) -> None:
 def release(
     journal: JournalOption = JOURNAL,
     from_marks: Annotated[
-        bool, typer.Option("--from-marks", help="Undo what any controller did, also if its journal is lost.")
+        bool,
+        typer.Option(
+            "--from-marks",
+            help="Undo what any controller did, by marks on jobs and the journal's copy; for a lost journal.",
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.journal import Journal
+from shunter.slurm.journal import UNMARKED, Journal
+from shunter.slurm.journal_copy import copy_of, not_ours, read_copy
 from shunter.slurm.locks import held, holder_of
 from shunter.slurm.releasing import release
 from shunter.slurm.rivals import rivals
@@ -29,6 +30,10 @@ class Report:
 def back_out(client: Client, journal: Path, from_marks: bool) -> Report:
     """Undo what the controller of a journal did; with ``from_marks`` what any did, also without a journal."""
     with _journal(journal, from_marks) as (book, controller):
+        name, lost = read_copy(journal)
+        lost = lost if name != book.id else []
+        if from_marks:
+            book.adopt(lost, UNMARKED)
         try:
             watcher = Watcher(client, Form.TEXT)
             undone, problems = release(client, book, watcher.snapshot(), own=not from_marks)
@@ -38,6 +43,10 @@ def back_out(client: Client, journal: Path, from_marks: bool) -> Report:
             raise SlurmError(f"Slurm does not answer: {silence}; {later}") from None
     if left.jobs and not from_marks:
         problems.append(f"{left}: release these with that journal, or with --from-marks")
+    if lost and not from_marks:
+        problems.append(f"{not_ours(journal, name)}: release these with --from-marks")
+    if from_marks and not problems and book.path != journal:  # else the journal keeps it up to date
+        copy_of(journal).unlink(missing_ok=True)
     return Report(undone, problems + [controller.problem] * bool(controller.problem), controller.pid)
 
 

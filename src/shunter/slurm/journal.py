@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from shunter.errors import SlurmError
+from shunter.slurm.journal_copy import write_copy
 from shunter.slurm.journal_file import JournalError, ReplacedError, damaged, opening_failed, readable, which, writable
 from shunter.slurm.levers import Order
 
@@ -171,9 +172,16 @@ class Journal:
                     row,
                 )
                 found.append(Act(int(made.lastrowid or 0), now, number, order, INTENT, ""))
+        if found:
+            self.keep_copy()
         return found
 
-    def adopt(self, orders: Iterable[Order]) -> None:
+    def keep_copy(self) -> None:
+        """Write what is in force, or will be in a moment, to a second file."""
+        if self.path != MEMORY:
+            write_copy(self.path, self.id, (act.order for act in self.acts(INTENT, DONE)))
+
+    def adopt(self, orders: Iterable[Order], note: str = "") -> None:
         """Write down what turns out to be done although the journal does not say so."""
         with self._writing() as file:
             for order in orders:
@@ -183,8 +191,8 @@ class Journal:
                 )
                 file.execute(
                     "insert into acts (at, round, handle, lever, value, before, why, state, ended, note)"
-                    " values (?, 0, ?, ?, ?, ?, ?, ?, ?, '')",
-                    (time.time(), *named, order.value, order.before, order.why, DONE, time.time()),
+                    " values (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (time.time(), *named, order.value, order.before, order.why, DONE, time.time(), note),
                 )
 
     def settle(self, act: Act, state: str, note: str = "") -> None:

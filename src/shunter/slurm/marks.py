@@ -1,6 +1,6 @@
 """Marks: what a job had before our first change and what it has from us, kept in the job itself.
 
-A mark is a word in the job's AdminComment, which only operators may write, so a user can't forge one.  The lever and
+A mark is a word in the job's AdminComment, which only administrators may write: no user can forge one.  The lever and
 its mark are set by one request to slurmctld: a job never has one without the other, whatever is killed in between.
 Slurm saves marks with the job, and a task that leaves its waiting array takes the array's marks with it.
 

@@ -20,6 +20,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
 from shunter.slurm.guard import Guard, Tolerance, shadow_policy
 from shunter.slurm.journal import DONE, INTENT, RESUME, STOP, Journal
+from shunter.slurm.journal_copy import not_ours, read_copy
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
@@ -111,8 +112,19 @@ def _journal(path: Path, acts: bool) -> Iterator[Journal]:
         return
     with only_controller(path), closing(Journal(path)) as book:
         book.check()
+        _refuse_lost(book)
         with _crash_told(book):
             yield book
+
+
+def _refuse_lost(book: Journal) -> None:
+    """Refuse to begin with a new journal before what an old one in its place has changed was given back."""
+    name, lost = read_copy(book.path)
+    if lost and name != book.id:
+        raise SlurmError(
+            f"{not_ours(book.path, name)}; give the jobs back with 'shunter slurm release --from-marks', then"
+            " 'shunter slurm resume'"
+        )
 
 
 def _to_read(path: Path) -> Journal:

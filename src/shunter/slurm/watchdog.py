@@ -23,7 +23,8 @@ from typing import IO
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import alive
-from shunter.slurm.journal import DONE, INTENT, Journal
+from shunter.slurm.journal import DONE, INTENT, UNMARKED, Journal
+from shunter.slurm.journal_copy import read_copy
 from shunter.slurm.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import held
@@ -75,15 +76,17 @@ class Watchdog:
             return True
 
     def _without_journal(self, problem: SlurmError) -> bool:
-        """The marks on the jobs say what is in force, and nobody else lifts it; whether to try again."""
+        """Lift what the marks on jobs and the journal's copy say, since nobody else does; whether to try again."""
         self._lost_at = self._lost_at or time.monotonic()
         try:
             with closing(Journal.in_memory(self._book.id)) as book:
+                name, lost = read_copy(self.path)
+                book.adopt(lost if name == book.id else (), UNMARKED)
                 snapshot = Watcher(self.client, Form.TEXT).snapshot()
                 undone, problems = release(self.client, book, snapshot, STRANDING)
         except SlurmError as other:
             undone, problems = 0, [str(other)]
-        for text in (f"{problem}; {undone} of {', '.join(STRANDING)} lifted by their marks", *problems):
+        for text in (f"{problem}; {undone} of {', '.join(STRANDING)} lifted without it", *problems):
             self.say(text)
         return bool(problems) and time.monotonic() - self._lost_at < LOST_S
 
