@@ -6,12 +6,13 @@ import json
 import math
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,11 +23,12 @@ from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.errors import SlurmError
+from shunter.slurm import exposition
 from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.exposition import CONTENT_TYPE, Family, Histogram, Server, escaped, rendered
+from shunter.slurm.exposition import CONTENT_TYPE, MOST_CLIENTS, Family, Histogram, Server, escaped, rendered
 from shunter.slurm.levers import Order
 from shunter.slurm.metrics import MOST_PARTITIONS, OTHER, WAIT_BOUNDS, Metrics
 from shunter.slurm.snapshot import Job, Snapshot
@@ -235,6 +237,24 @@ def test_rounds_in_which_slurm_falls_silent_do_not_count_as_good():
     metrics = Metrics(Client(), interval_s=1e6)
     metrics.seen(outcome(job(1), silence="scontrol did not answer"))
     assert metrics.health() == (False, "scontrol did not answer")
+
+
+def test_clients_that_never_end_take_few_threads_and_are_sent_away(monkeypatch):
+    monkeypatch.setattr(exposition, "SOCKET_TIMEOUT_S", 2.0)
+    metrics = Metrics(Client())
+    most = threading.active_count() + 1 + 2 * MOST_CLIENTS  # each has one more, which ends it in time
+    with serving(metrics) as server, ExitStack() as stack:
+        for _ in range(5 * MOST_CLIENTS):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10)).sendall(b"G")
+        assert not wait(lambda: threading.active_count() > most, 1)
+        assert wait(lambda: answers(f"http://127.0.0.1:{server.port}/healthz"), 10)
+
+
+def answers(page):
+    try:
+        return health(page) == (503, "no round has ended yet\n")
+    except OSError:
+        return False  # sent away
 
 
 def test_it_answers_metrics_and_health_and_nothing_else():

@@ -6,13 +6,17 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
+from typing import Any
 
 from shunter.errors import SlurmError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SOCKET_TIMEOUT_S = 5.0  # for a client that connects and sends nothing
+SOCKET_TIMEOUT_S = 5.0  # for a client that connects and sends nothing, or little at a time
+MOST_CLIENTS = 16  # at once: everybody on the machine can connect, and threads and open files are the controller's
 Labels = tuple[str, ...]  # the values, in the order of the family's names
 Page = Callable[[], tuple[int, str]]  # HTTP status and text
 
@@ -98,6 +102,37 @@ def rendered(families: Iterable[Family | Histogram]) -> str:
     return "\n".join(lines) + "\n"
 
 
+class _Bounded(ThreadingHTTPServer):
+    """Serves a few clients at once, each for a few seconds; others are sent away."""
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._places = threading.BoundedSemaphore(MOST_CLIENTS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        end = threading.Timer(SOCKET_TIMEOUT_S, _cut_off, (request,))
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            end.cancel()
+            self._places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away, or was sent away, is not worth a traceback."""
+
+
+def _cut_off(request: Any) -> None:
+    with suppress(OSError):  # it is over already
+        request.shutdown(SHUT_RDWR)
+
+
 class Server:
     """Serves pages by their paths from a thread of its own, until closed."""
 
@@ -120,7 +155,7 @@ class Server:
                 """A scrape every few seconds is not worth a line."""
 
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Bounded((host, port), Handler)
         except (OSError, OverflowError) as error:
             raise SlurmError(
                 f"metrics can't be served on {host}:{port}: {error}; choose another --metrics-port"
