@@ -117,6 +117,7 @@ class _Bounded(ThreadingHTTPServer):
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         end = threading.Timer(SOCKET_TIMEOUT_S, _cut_off, (request,))
+        end.daemon = True
         end.start()
         try:
             super().process_request_thread(request, client_address)
