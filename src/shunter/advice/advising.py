@@ -28,7 +28,7 @@ from shunter.world import F64, I64
 DAY_MS = 86_400_000
 GOALS = {
     "wait": "mean wait",
-    "users": "mean wait of users, each counting alike",
+    "users": "mean over users of their mean waits",
     "tail": "P99 wait",
     "slowdown": "mean bounded slowdown",
 }

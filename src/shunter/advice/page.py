@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shunter.advice.verdict import NO
-from shunter.advice.words import NO_ADVICE, NOTHING, interval, percent, verdict_text
+from shunter.advice.words import NO_ADVICE, NOTHING, interval, percent, rank, verdict_text
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -60,7 +60,7 @@ def _best(record: Mapping[str, Any]) -> list[str]:
     for row in record["best"]:
         parts += [
             f"<h3>{text_of(row['title'])}</h3>",
-            paragraph(row["policy"]),
+            code(row["policy"]),
             paragraph(row["gain"]),
             paragraph(row["checked"]),
             _groups(row),
@@ -86,7 +86,7 @@ def _by_size_chart(record: Mapping[str, Any]) -> str:
     means = {row["title"]: [row["by_size"][at]["after"]["mean"] for at in shown] for row in rows}
     best = record["best"][0]
     finding = (
-        f"'{best['title']}': mean wait {percent(best['mean_change'])} on these days;"
+        f"'{best['title']}' changes the {record['goal']} by {interval(best['goal'])} on these days;"
         f" {share(best['losers']['users'])} of users wait longer."
     )
     return figure("Mean wait by job size, now and then", finding, bars(sizes, means, "GPUs of the job", WAIT))
@@ -123,12 +123,13 @@ def _validity(record: Mapping[str, Any], recorded: F64, simulated: F64) -> list[
 def _agreement(by: str, rows: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for row in rows:
-        rank = "–" if row["rank_correlation"] is None else f"{row['rank_correlation']:.2f}"
+        both = [rank(row[key]) for key in ("rank_correlation", "rank_of_waits")]
         times = [row["recorded_wait_s"]["mean"], row["simulated_wait_s"]["mean"]]
         errors = [row["mean_abs_error_s"], row["median_abs_error_s"]]
-        cells = [*map(duration, times), rank, *map(duration, errors), share(row["within_factor_2"])]
+        cells = [*map(duration, times), *both, *map(duration, errors), share(row["within_factor_2"])]
         lines.append([row["name"], f"{row['jobs']:,}", *cells])
-    headings = ["", "jobs", "recorded mean", "simulated mean", "rank correlation", "mean error", "median error", "near"]
+    ranks = ("rank correlation", "over a minute")
+    headings = ["", "jobs", "recorded mean", "simulated mean", *ranks, "mean error", "median error", "near"]
     return table(f"Agreement {by}; near: within a factor of 2, or both under a minute", headings, lines)
 
 

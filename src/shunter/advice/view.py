@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
-from shunter.advice.words import NO_ADVICE, NOTHING, percent, verdict_text
+from shunter.advice.words import NO_ADVICE, NOTHING, percent, rank, verdict_text
 from shunter.report.tables import broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
@@ -52,12 +52,13 @@ def _validity(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _agreement(first: str, rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    made = table(first, "jobs", "recorded\nmean", "simulated\nmean", "rank\ncorr.", "mean\nerror", "within\nfactor 2")
+    ranks = ("rank corr.\nall waits", "over\na minute")
+    made = table(first, "jobs", "recorded\nmean", "simulated\nmean", *ranks, "mean\nerror", "within\nfactor 2")
     for row in rows:
-        rank = "-" if row["rank_correlation"] is None else f"{row['rank_correlation']:.2f}"
+        both = [rank(row[key]) for key in ("rank_correlation", "rank_of_waits")]
         means = (duration(row[key]["mean"]) for key in ("recorded_wait_s", "simulated_wait_s"))
         error = duration(row["mean_abs_error_s"])
-        made.add_row(row["name"], f"{row['jobs']:,}", *means, rank, error, share(row["within_factor_2"]))
+        made.add_row(row["name"], f"{row['jobs']:,}", *means, *both, error, share(row["within_factor_2"]))
     return made
 
 

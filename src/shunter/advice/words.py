@@ -33,15 +33,17 @@ def verdict_text(record: Mapping[str, Any]) -> str:
 def trust(found: Mapping[str, Any]) -> str:
     """One sentence on how near simulated waits are to recorded ones."""
     if not found["jobs"]:
-        return "The history has no recorded waits, so nobody knows how near the simulation is to what happened."
-    rank, interval = found["rank_correlation"], found["rank_interval"]
-    sure = "" if interval["low"] is None else f" (95 % interval {interval['low']:.2f} to {interval['high']:.2f})"
-    order = "can't be told" if rank is None else f"is {rank:.2f}{sure}"
+        return "The history has no recorded waits, so nothing shows how near the simulation is to what happened."
+    over, low, high = found["rank_of_waits"], found["rank_interval"]["low"], found["rank_interval"]["high"]
+    sure = "" if low is None else f" (95 % interval {low:.2f} to {high:.2f})"
+    order = "is not known" if over is None else f"is {over:.2f}{sure}"
+    every = "" if found["rank_correlation"] is None else f", of all waits {found['rank_correlation']:.2f}"
     return (
-        f"The rank correlation of simulated with recorded waits {order}; {share(found['within_factor_2'])} of waits are"
-        f" within a factor of 2, or both under a minute; the mean is {duration(found['simulated_wait_s']['mean'])}"
-        f" where {duration(found['recorded_wait_s']['mean'])} was recorded, the mean error"
-        f" {duration(found['mean_abs_error_s'])}, the median error {duration(found['median_abs_error_s'])}."
+        f"The rank correlation of simulated with recorded waits over a minute {order}{every};"
+        f" {share(found['within_factor_2'])} of waits are within a factor of 2, or both under a minute; the mean is"
+        f" {duration(found['simulated_wait_s']['mean'])} where {duration(found['recorded_wait_s']['mean'])} was"
+        f" recorded, the mean error {duration(found['mean_abs_error_s'])}, the median error"
+        f" {duration(found['median_abs_error_s'])}."
     )
 
 
@@ -146,6 +148,11 @@ def percent(change: float | None) -> str:
         return "-"
     whole = round(100 * change)
     return f"{whole:+} %" if whole else "0 %"
+
+
+def rank(value: float | None) -> str:
+    """A rank correlation, or a dash."""
+    return "–" if value is None else f"{value:.2f}"
 
 
 def dominated(trace: Trace, goal: str) -> str:
