@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.slurm.levers import Order
 from shunter.slurm.locks import held, lock_of, only_controller
+from shunter.slurm.running import resume
 
 NICE = Order("7", "nice", "-50", "0", "why")
 NOBODY, GROUP = 65534, 60
@@ -253,6 +255,23 @@ def test_one_that_was_put_back_is_used_again(tmp_path):
         path.with_name("elsewhere.db").rename(path)
         book.tell("x", "y")
         book.confirm()
+
+
+def test_a_copy_is_used_only_after_somebody_has_said_so(tmp_path, monkeypatch):
+    path, copy = tmp_path / "j.db", tmp_path / "copy.db"
+    with closing(Journal(path)) as book:
+        book.check_copied()
+    shutil.copy(path, copy)
+    with closing(Journal(path)) as book, closing(Journal(copy)) as other:
+        assert book.id == other.id
+        book.check_copied()
+        with pytest.raises(SlurmError, match=r"is a copy of a journal, or was moved or restored; .*slurm resume"):
+            other.check_copied()
+        assert not resume(other)
+        other.check_copied()
+        monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")  # a machine that was cloned
+        with pytest.raises(SlurmError, match="is a copy of a journal"):
+            book.check_copied()
 
 
 def junk(path: Path) -> None:

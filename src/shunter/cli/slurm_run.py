@@ -273,4 +273,4 @@ def resume(journal: JournalOption = JOURNAL) -> None:
     check_journal(journal)
     with closing(Journal(journal)) as book:
         was = take(book)
-    note("a controller with this journal acts again" if was else "the jobs were not handed back; nothing to resume")
+    note(f"the jobs were {'' if was else 'not '}handed back; a controller with this journal may act")

@@ -6,6 +6,7 @@ it turns out to be done, or it is *abandoned*; it is never simply done again.
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -35,6 +36,7 @@ create table if not exists hands_off (handle text primary key, at real not null,
 create table if not exists life (only integer primary key check (only = 1), pid integer, at real, interval real);
 create table if not exists events (id integer primary key, at real not null, kind text not null, text text not null);
 {IDENTITY};
+create table if not exists place (only integer primary key check (only = 1), host text, inode integer);
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 MEMORY = Path(":memory:")
@@ -114,6 +116,25 @@ class Journal:
         found = self._rows("pragma quick_check(1)")[0][0]
         if found != "ok":
             raise damaged(self.path, found)
+
+    def move_in(self) -> None:
+        """Make this file the journal, wherever it was before."""
+        with self._writing() as file:
+            file.execute("insert or replace into place values (1, ?, ?)", self._place())
+
+    def check_copied(self) -> None:
+        """Refuse a copy of a journal: by their id two controllers with copies would take each other for themselves."""
+        found = self._rows("select host, inode from place")
+        if not found:
+            self.move_in()
+        elif found[0] != self._place():
+            raise SlurmError(
+                f"{self.path}: is a copy of a journal, or was moved or restored; if no controller uses the other one,"
+                " go on with 'shunter slurm resume'"
+            )
+
+    def _place(self) -> tuple[str, int]:
+        return socket.gethostname(), self._which[1] if self._which else 0
 
     def in_place(self) -> bool:
         """Whether its name still means the file that was opened."""

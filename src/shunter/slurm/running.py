@@ -59,7 +59,7 @@ def run(
 ) -> None:
     """Run a policy on the live cluster until told to stop, or for so many rounds; a round is never left halfway."""
     acts = settings.mode is Mode.ACT
-    with _journal(journal, acts) as book:
+    with _journal(journal, acts, settings.resume) as book:
         _compile(policy, client, settings.guard if acts else None)
         watcher = Watcher(client)
         controller = Controller(
@@ -72,8 +72,6 @@ def run(
             history=history, rounds=settings.rounds,
         )  # fmt: skip
         if acts:
-            if settings.resume:
-                resume(book)
             book.live(os.getpid(), settings.rhythm.interval_s)
             controller.told = attended(controller, guarded(controller, settings, told))
         backend.away = away
@@ -102,7 +100,7 @@ def _compile(policy: Policy, client: Client, guard: Tolerance | None) -> None:
 
 
 @contextmanager
-def _journal(path: Path, acts: bool) -> Iterator[Journal]:
+def _journal(path: Path, acts: bool, resumes: bool) -> Iterator[Journal]:
     """The journal of a controller that acts, and of no other; one that only watches writes nothing to disk."""
     if not acts:
         with closing(_to_read(path)):
@@ -112,6 +110,9 @@ def _journal(path: Path, acts: bool) -> Iterator[Journal]:
         return
     with only_controller(path), closing(Journal(path)) as book:
         book.check()
+        if resumes:
+            resume(book)
+        book.check_copied()
         _refuse_lost(book)
         with _crash_told(book):
             yield book
@@ -148,6 +149,7 @@ def _crash_told(book: Journal) -> Iterator[None]:
 def resume(book: Journal) -> bool:
     """Take the jobs again after they were handed back; whether they were."""
     was = bool(book.handed_back())
+    book.move_in()
     if was:
         book.tell(RESUME, "taken in hand again")
     return was
