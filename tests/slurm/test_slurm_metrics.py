@@ -28,7 +28,7 @@ from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
 from shunter.slurm.controller import Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.exposition import CONTENT_TYPE, MOST_CLIENTS, Family, Histogram, Server, escaped, rendered
+from shunter.slurm.exposition import CONTENT_TYPE, Family, Histogram, Server, escaped, rendered
 from shunter.slurm.levers import Order
 from shunter.slurm.metrics import MOST_PARTITIONS, OTHER, WAIT_BOUNDS, Metrics
 from shunter.slurm.snapshot import Job, Snapshot
@@ -241,9 +241,10 @@ def test_rounds_in_which_slurm_falls_silent_do_not_count_as_good():
 
 def test_clients_take_few_threads(monkeypatch):
     monkeypatch.setattr(exposition, "SOCKET_TIMEOUT_S", 60.0)
-    most = threading.active_count() + 1 + 2 * MOST_CLIENTS  # each has one more, which ends it in time
+    monkeypatch.setattr(exposition, "MOST_CLIENTS", 4)
+    most = threading.active_count() + 1 + 2 * 4  # each has one more, which ends it in time
     with serving(Metrics(Client())) as server, ExitStack() as stack:
-        for _ in range(4 * MOST_CLIENTS):
+        for _ in range(16):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
         assert not wait(lambda: threading.active_count() > most, 0.5)
 
