@@ -102,6 +102,7 @@ def test_bundles_have_all_tasks_and_are_few(tasks, lanes, throttled):
     sizes = arrays.bundles(tasks, lanes, throttled)
     assert sum(sizes) == tasks
     assert sizes[: min(lanes, tasks)] == [1] * min(lanes, tasks)
+    assert max(arrays.bundles(tasks, lanes, throttled, most=3), default=0) <= 3
     assert len(sizes) <= lanes * (3 + 2 * max(len(bin(tasks)) - 2, 0))
 
 
@@ -223,6 +224,9 @@ def test_a_reservation_to_come_keeps_long_jobs_away():
     daily = (reserved(2, 5, "n1", flags=("DAILY",)),)
     often = cluster(nodes=one, reservations=daily)
     assert hours(often, job(4, limit=21 * HOUR)) == 5
+    many = job(5, tasks="0-99", told=Told(run_s=3600))
+    said = hours(cluster(many, nodes=one, reservations=daily), replace(many, id="5_22"))
+    assert 25 <= said <= 29  # 2 and then 21 a day one by one; bundles waste some hours, and are never too long
     assert "comes again before it could end" in often.of(job(4, limit=22 * HOUR))[0].because[0]
 
 

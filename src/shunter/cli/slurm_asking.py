@@ -42,7 +42,9 @@ shunter slurm snapshot now.json
 shunter slurm when 4711 --snapshot now.json
 """
 
-JobArgument: TypeAlias = Annotated[str, typer.Argument(metavar="JOBID", help="A job that waits: 12, or 12_3.")]
+JobArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="JOBID", help="A job that waits: 12, or 12_3; of an array 12 is its next task.")
+]
 SnapshotOption: TypeAlias = Annotated[
     Path | None, typer.Option("--snapshot", metavar="FILE", help="Ask about a recorded moment; Slurm is not called.")
 ]

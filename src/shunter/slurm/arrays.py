@@ -57,8 +57,8 @@ def part(spans: Numbers, begin: int, end: int) -> Iterator[int]:
         begin, end = begin - len(span), end - len(span)
 
 
-def bundles(tasks: int, lanes: int, throttled: bool) -> list[int]:
-    """How many tasks run one after another in the place of one, where at most ``lanes`` run at a time.
+def bundles(tasks: int, lanes: int, throttled: bool, most: int = 2**31) -> list[int]:
+    """How many tasks run one after another in the place of one, where at most ``lanes`` run at a time; not too many.
 
     The first and the last ones stand alone, those between in bundles that become smaller, so that all end at about
     the same time as they would one by one (guided self-scheduling, Polychronopoulos and Kuck, 1987).  So ten thousand
@@ -68,10 +68,10 @@ def bundles(tasks: int, lanes: int, throttled: bool) -> list[int]:
     lanes = max(lanes, 1)
     found = [1] * min(lanes, tasks)
     left = tasks - len(found)
-    if throttled:
+    if throttled and left // lanes < most:
         return found + [size for lane in range(lanes) if (size := (left + lane) // lanes)]
     while left > 0:
-        found.append(max(left // (2 * lanes), 1))
+        found.append(min(max(left // (2 * lanes), 1), most))
         left -= found[-1]
     return found
 

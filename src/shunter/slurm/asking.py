@@ -69,7 +69,9 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
     waiting = [job for job in found if job.state == "PENDING"]
     if waiting:
         job = waiting[0]
-        return (job.task(int(number)) if number else job.first_tasks(1)[0]) if job.is_array else job
+        first = job.first_tasks(1)[0]
+        later = number and job.is_array and first.id != job_id  # Slurm's own estimate is that of the first task
+        return replace(job.task(int(number)), start=-1) if later else first
     if not found:
         raise SlurmError(f"there is no job {job_id} in the queue; {_own(snapshot)}")
     job = found[0]

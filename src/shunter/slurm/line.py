@@ -192,11 +192,13 @@ class Line:
         """The rows that stand for an array, and how many tasks each; tasks that are ``apart`` have none."""
         spans, found, repeats = arrays.numbers(job.tasks), list[Job](), dict[str, int]()
         cuts = sorted(apart)
+        gaps = [each.every - (each.end - each.start) for each in self.reservations(job) if each.every]
+        most = max(min(gaps) // max(job.limit, 1), 1) if gaps else 2**31  # so that a bundle fits in between
         parts = [arrays.below(spans, cut) for cut in cuts] + [spans]
         parts = [arrays.above(part, cut) if cut >= 0 else part for part, cut in zip(parts, [-1, *cuts], strict=True)]
         for part in parts:
             begin = 0
-            for size in arrays.bundles(arrays.count(part), lanes, job.throttle > 0):
+            for size in arrays.bundles(arrays.count(part), lanes, job.throttle > 0, most):
                 row = job.task(next(arrays.part(part, begin, begin + 1)))
                 found.append(row)
                 repeats |= {row.id: size} if size > 1 else {}
