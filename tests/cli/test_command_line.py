@@ -100,6 +100,20 @@ def test_simulate_keeps_a_run_and_runs_it_again():
     assert larger["utilization"] < first["utilization"]
 
 
+@pytest.mark.parametrize(
+    "setting",
+    ['policy = "planted.Mine"', 'policy = "ces:policy=planted.Mine"', 'policy = "fifo"\n[trace]\nformat = "planted.a"'],
+)
+def test_code_that_an_experiment_of_others_names_is_not_imported(setting, tmp_path):
+    (tmp_path / "planted.py").write_text("open('executed', 'w')\n")
+    (tmp_path / "theirs.toml").write_text(setting + "\n")
+    (tmp_path / "jobs.csv").write_text("job_id,submit,duration,gpus\na,0,1,1\n")
+    result = shunter("simulate", "theirs.toml", "--set", "trace.path=jobs.csv", "-c", "2x8")
+    assert result.exit_code == 2
+    assert "name it yourself" in " ".join(result.stderr.split())
+    assert not (tmp_path / "executed").exists()
+
+
 def test_compare_prints_differences_with_their_intervals():
     text = ok("compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "sjf:estimate=oracle", "--workers", "1")
     for word in ("fifo", "estimate=oracle*", "95 % interval", "an oracle", "preempt."):

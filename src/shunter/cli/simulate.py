@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from shunter.experiment import Experiment
     from shunter.runs import Result
 
+MODULE = re.compile(r"(?:\A|\bpolicy=)[^:,;=]*\.")  # a policy or a format by its dotted path
 EXAMPLES = """Examples:
 
 shunter simulate jobs.csv --cluster 64x8 --policy fifo
@@ -137,6 +139,7 @@ def _experiment(trace: str, given: dict[str, object], settings: list[str]) -> Ex
         raise RunError(f"'{min(twice)}' is given by an option and by --set; leave one out")
     if trace.endswith(".toml"):
         record = experiment.read(Path(trace))
+        _check_code(trace, record, {*given, *(setting.partition("=")[0].strip() for setting in settings)})
     else:
         record = dataclasses.replace(experiment.Experiment(), trace=experiment.TraceSource(trace))
     record = experiment.override(record, [f"{key}={_text(value)}" for key, value in given.items()])
@@ -146,6 +149,17 @@ def _experiment(trace: str, given: dict[str, object], settings: list[str]) -> Ex
     if not record.cluster.text and not record.cluster.definition:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
     return record
+
+
+def _check_code(file: str, record: Experiment, chosen: set[str]) -> None:
+    """A file may come from others: what it names is not imported unless the user names it too."""
+    named = {"policy": record.policy, "trace.format": record.trace.format}
+    for key, text in named.items():
+        if key not in chosen and MODULE.search(text):
+            raise RunError(
+                f"{file}: its {key} '{text}' is a module, which can do anything when it is run; if you trust it, name"
+                f" it yourself: --set '{key}={text}'"
+            )
 
 
 def _text(value: object) -> str:
