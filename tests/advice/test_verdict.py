@@ -29,7 +29,11 @@ def replay(rank=0.8, simulated=1000.0, recorded=900.0, **more):
         (replay(rank=0.45), CAUTION, "only roughly as recorded (0.45)"),
         (replay(rank=0.29), NO, "little better than chance (0.29)"),
         (replay(rank=-0.06), NO, "no better than chance (-0.06)"),
-        (replay(rank=None, simulated_waiting=0.0), NO, "no better than chance"),
+        (
+            replay(rank=None, simulated_waiting=0.0),
+            NO,
+            "0.0 % of jobs wait over a minute in the replay and 30.0 % in the",
+        ),
         (replay(rank_interval={"low": 0.1, "high": 0.9, "days": 9}), CAUTION, "may by chance be as low as 0.10"),
         (replay(simulated=193_536.0, recorded=1368.0), NO, "simulated waits are 141 times the recorded ones"),
         (replay(simulated=0.0, recorded=86_400.0), NO, "recorded waits are far above the simulated ones"),

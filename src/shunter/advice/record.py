@@ -124,7 +124,7 @@ def waiting_with_room(trace: Trace, cluster: Cluster, capacity: Sequence[Capacit
         "share_with_room": with_room / waited if waited else 0.0,
         "in_use_while_waiting": dict(zip(names, weighted(shares, weights, PERCENTILES), strict=True)),
         "in_use": held / span if span else 0.0,
-        "over_capacity": over / max(1.0, float(trace.submit[-1] - trace.submit[0])),
+        "over_capacity": min(1.0, over / max(1.0, float(trace.submit[-1] - trace.submit[0]))),
     }
 
 

@@ -12,7 +12,7 @@ TRUST, CAUTION, NO = "trust", "caution", "don't use"
 LEVELS = (TRUST, CAUTION, NO)
 
 # Set before any history was tried: 0.5 is where a rank correlation is usually called strong, 0.3 where it is weak.
-RANK, LEAST_RANK = 0.5, 0.3
+RANK, LEAST_RANK, NO_RANK = 0.5, 0.3, 0.1
 RATIO, MOST_RATIO = 2.0, 5.0  # of simulated to recorded mean waits, either way
 OVER, MOST_OVER = 0.01, 0.05  # of the time, with more GPUs in use than there are
 FEW = 0.01  # of the jobs: if fewer wait over a minute, there is nothing to rank
@@ -61,19 +61,25 @@ def _crowded(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _rank(part: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the ranks of waits say."""
-    rank, where = part["rank_of_waits"], _where(part)
+    """What the ranks of waits say, if there is anything to rank."""
+    where = _where(part)
     if part["jobs"] < FEWEST:
         return [(CAUTION, f"there are only {part['jobs']:,} jobs to judge by{where}")]
     if part["recorded_waiting"] < FEW and part["simulated_waiting"] < FEW:
         return [(CAUTION, f"hardly any job waits{where}, so there is nothing to judge by and little to gain")]
-    if rank is None or rank < LEAST_RANK:
-        shown = "not at all" if rank is None else f"{rank:.2f}"
-        chance = "no better than chance" if rank is None or rank < 0.1 else "little better than chance"
-        return [(NO, f"the replay ranks waits {chance}{where} ({shown})")]
+    if part["rank_of_waits"] is None:
+        shares = [share(part[key]) for key in ("simulated_waiting", "recorded_waiting")]
+        return [(NO, f"{shares[0]} of jobs wait over a minute in the replay and {shares[1]} in the record{where}")]
+    return _rank_of(part["rank_of_waits"], part["rank_interval"]["low"], where)
+
+
+def _rank_of(rank: float, low: float | None, where: str) -> list[tuple[str, str]]:
+    """What a rank correlation and the lower end of its interval say."""
+    if rank < LEAST_RANK:
+        chance = "no better than chance" if rank < NO_RANK else "little better than chance"
+        return [(NO, f"the replay ranks waits {chance}{where} ({rank:.2f})")]
     if rank < RANK:
         return [(CAUTION, f"the replay ranks waits only roughly as recorded{where} ({rank:.2f})")]
-    low = part["rank_interval"]["low"]
     if low is not None and low < LEAST_RANK:
         return [(CAUTION, f"the rank correlation of waits{where}, {rank:.2f}, may by chance be as low as {low:.2f}")]
     return []
