@@ -42,13 +42,24 @@ def umask(value: int):
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
 def test_all_files_are_for_the_owner_and_a_group_whatever_the_umask(tmp_path, mask):
+    """A lock is for the owner alone: who may read it could hold it, and no controller would start."""
     path = tmp_path / "new" / "j.db"
     with umask(mask), only_controller(path), closing(Journal(path)) as book:
         book.intend(1, [NICE])
         files = sorted(path.parent.iterdir())
         assert [file.name for file in files] == ["j.db", "j.db-shm", "j.db-wal", "j.db.controller", "j.db.copy"]
-        assert {mode(file) for file in files} == {0o640}
+        assert {file.name: mode(file) for file in files} == {
+            file.name: 0o600 if file.name == "j.db.controller" else 0o640 for file in files
+        }
         assert mode(path.parent) & 0o007 == 0
+
+
+def test_a_folder_in_which_a_group_could_put_a_log_of_sqlite_is_refused(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o770)
+    with pytest.raises(SlurmError, match="other users can replace files"):
+        Journal(folder / "j.db")
 
 
 def test_one_of_an_earlier_release_is_no_longer_read_by_everybody(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 from shunter.errors import SlurmError
 
 MODE = 0o640
+LOCK_MODE = 0o600  # whoever may read a file may also lock it
 FOLDER_MODE = 0o750
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 BUSY_S = 10.0  # another process may have it locked for so long
@@ -36,21 +37,21 @@ def damaged(path: Path, why: object) -> DamagedError:
     )
 
 
-def own_file(path: Path) -> None:
-    """Make a file that only its owner may write and a group may read; refuse one that others can write or replace.
+def own_file(path: Path, allowed: int = MODE) -> None:
+    """Make a file that only its owner may write; refuse one that others can write or replace.
 
     The checks look at names, not at open files: closing a file that SQLite has open would drop SQLite's locks.
     """
     try:
         _check_folder(path)
         with suppress(FileExistsError):
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
-            os.fchmod(made, MODE)  # whatever the umask
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, allowed)
+            os.fchmod(made, allowed)  # whatever the umask
             os.close(made)
         found = path.lstat()
         _check_file(path, found)
-        if found.st_mode & 0o7777 & ~MODE:
-            path.chmod(found.st_mode & MODE)
+        if found.st_mode & 0o7777 & ~allowed:
+            path.chmod(found.st_mode & allowed)
     except OSError as error:
         raise SlurmError(f"{path}: can't be written: {error.strerror}; check the path and its permissions") from None
 
@@ -74,7 +75,7 @@ def check_place(path: Path) -> None:
 def _check_folder(path: Path) -> None:
     folder = path.parent
     found = folder.stat()
-    if found.st_mode & stat.S_IWOTH or found.st_uid not in (0, os.geteuid()):
+    if found.st_mode & OTHERS_WRITE or found.st_uid not in (0, os.geteuid()):
         raise SlurmError(
             f"{path}: other users can replace files in {folder.resolve()}; put the journal into a folder that only you"
             " can write, such as /var/lib/shunter (--journal)"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from shunter.errors import SlurmError
-from shunter.slurm.journal_file import make_folder, own_file
+from shunter.slurm.journal_file import LOCK_MODE, make_folder, own_file
 
 
 def lock_of(journal: Path, holder: str) -> Path:
@@ -23,7 +23,7 @@ def held(journal: Path, holder: str) -> IO[bytes] | None:
     """Take a lock: it is held until the file is closed; None: somebody else has it."""
     path = lock_of(journal, holder)
     try:
-        own_file(path)
+        own_file(path, LOCK_MODE)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC), "ab")
     except (SlurmError, OSError) as error:
         raise SlurmError(f"the {holder} must write beside the journal: {error}") from None
