@@ -27,7 +27,7 @@ from shunter.world import I64
 
 BASE = "fifo:backfill=easy"
 AAIC = "aaic/aaicwl-201807-201812.csv.gz"
-CHOSEN_BEFORE = np.datetime64("2018-10", "M")  # settings were chosen on the months before
+CHOSEN_BEFORE = np.datetime64("2018-10", "M")  # settings are those that the months before would choose
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from shunter.report.tables import duration, share
 TRUST, CAUTION, NO = "trust", "caution", "don't use"
 LEVELS = (TRUST, CAUTION, NO)
 
-# Set before any history was tried: 0.5 is where a rank correlation is usually called strong, 0.3 where it is weak.
+# Round numbers, not tuned: a rank correlation of 0.5 is usually called strong, one of 0.3 weak.
 RANK, LEAST_RANK, NO_RANK = 0.5, 0.3, 0.1
 RATIO, MOST_RATIO = 2.0, 5.0  # of simulated to recorded mean waits, either way
 OVER, MOST_OVER = 0.01, 0.05  # of the time, with more GPUs in use than there are
