@@ -332,7 +332,7 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     """Without rights it only watches; an operator may change jobs, and an administrator may mark them."""
     lab = lab_with_database
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
-    jobs = waiting(lab, 9, 3)
+    jobs = [*waiting(lab, 9), lab.submit("--gpus=2", "--time=3", "--nice=9", script="sleep 600")]  # ages differ by less
     lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
 
     class As(Client):
