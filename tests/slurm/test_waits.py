@@ -20,7 +20,10 @@ from shunter.slurm import waits
 from shunter.slurm.forecast import Outlook
 from shunter.slurm.forest import Forest, quantiles
 from shunter.slurm.moments import Moments, started
+from shunter.slurm.queue_state import NAMES, QueueState
+from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import Site
+from shunter.slurm.snapshot import Job
 from shunter.slurm.waits import Ask, Questions, Waits, moments, questions
 from shunter.testing.live import habitual
 from shunter.traces.writing import write
@@ -107,6 +110,19 @@ def test_an_answer_that_is_not_known_yet_is_a_bound(asked, history):
     assert (known[open_ones] == (middle - asked.moment[open_ones]) / 1000).all()
     over = asked.start <= middle
     assert (known[over] == (asked.start - asked.moment)[over] / 1000).all()
+
+
+def test_an_array_counts_as_its_tasks(history):
+    snapshot = Moments(history, NODES).at(int(history.submit[700])).snapshot
+    pending = Job("90", "90", "PENDING", user="ann", gpus=2, limit=HOUR, submit=snapshot.now, priority=5)
+    tasks = [replace(pending, id=f"90_{number}") for number in range(1, 6)]
+    last = replace(pending, id="99", handle="99", user="bob")
+    one, many = (
+        QueueState(snapshot, RunTimes(), [*ahead, last]).row(last) for ahead in ([replace(pending, tasks="1-5")], tasks)
+    )
+    assert np.array_equal(one, many, equal_nan=True)
+    assert one[NAMES.index("ahead")] == 5
+    assert one[NAMES.index("ahead_gpus")] == 10
 
 
 # ------------------------------------------------------------------------------------------- what is learned

@@ -50,6 +50,7 @@ FEATURES = {
 NAMES = tuple(FEATURES)
 RECENT = 20  # started jobs
 HALF = np.array([0.5])
+COLUMNS = ("user", "gpus", "limit", "ran", "submit", "start", "usual", "count")  # count: tasks that an array stands for
 
 
 def log_seconds(ms: float) -> float:
@@ -76,11 +77,11 @@ class QueueState:
 
     def _columns(self, jobs: Sequence[Job]) -> dict[str, F64]:
         rows = [
-            (self._users[job.user], job.gpus, job.limit, job.ran, job.submit, job.start, self._usual(job))
+            (self._users[job.user], job.gpus, job.limit, job.ran, job.submit, job.start, self._usual(job), job.count)
             for job in jobs
         ]
-        columns = np.array(rows, np.float64).reshape(len(jobs), 7).T
-        return dict(zip(("user", "gpus", "limit", "ran", "submit", "start", "usual"), columns, strict=True))
+        columns = np.array(rows, np.float64).reshape(len(jobs), len(COLUMNS)).T
+        return dict(zip(COLUMNS, columns, strict=True))
 
     def _usual(self, job: Job) -> float:
         return float(self._known.draw(job, HALF)[0])
@@ -98,16 +99,16 @@ class QueueState:
     def _before(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """What must be done before the job can start."""
         waiting, running = self._waiting, self._running
-        gpus = waiting["gpus"]
+        count, gpus = waiting["count"], waiting["gpus"] * waiting["count"]
         mine, own = ahead & (waiting["user"] == user), running["user"] == user
         ahead_gpus, work = float(gpus[ahead].sum()), float((gpus * waiting["usual"])[ahead].sum())
         short = ahead_gpus + job.gpus - self._free
         in_use = float((running["gpus"] * self._left).sum())
         left, user_gpus = self._left[own], running["gpus"][own]
         return [
-            float(ahead.sum()), ahead_gpus, log_seconds(work), _log((gpus * waiting["limit"])[ahead].sum()),
-            float(len(gpus)), float(mine.sum()), float(gpus[mine].sum()), float(own.sum()), float(user_gpus.sum()),
-            short,
+            float(count[ahead].sum()), ahead_gpus, log_seconds(work), _log((gpus * waiting["limit"])[ahead].sum()),
+            float(count.sum()), float(count[mine].sum()), float(gpus[mine].sum()),
+            float(own.sum()), float(user_gpus.sum()), short,
             freed(self._left, running["gpus"], short), freed(self._limits_left, running["gpus"], short),
             log_seconds((in_use + work) / max(self._total, 1)),
             freed(left, user_gpus, float(gpus[mine].sum()) + job.gpus),

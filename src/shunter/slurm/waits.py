@@ -154,7 +154,10 @@ def rolled(rows: F64) -> F64:
 
 def described(outlook: Outlook, forecasts: Sequence[Forecast]) -> F64:
     """Jobs with the queue around them and their roll-forwards, as rows of ``FEATURES``."""
-    state = QueueState(outlook.snapshot, outlook.run_times, outlook.line.waiting(*(each.job for each in forecasts)))
+    jobs = [each.job for each in forecasts]
+    own = {job.id.partition("_")[0] for job in jobs if "_" in job.id}  # a task does not wait for the rest of its array
+    order = [job for job in outlook.line.waiting(*jobs) if not (job.is_array and job.id in own)]
+    state = QueueState(outlook.snapshot, outlook.run_times, order)
     rows = [[*state.row(each.job), *_rolled(each)] for each in forecasts]
     return np.array(rows, np.float64).reshape(len(forecasts), len(FEATURES))
 
