@@ -17,7 +17,7 @@ from enum import StrEnum
 from shunter.slurm.backend import Levers, Round
 from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
-from shunter.slurm.levers import MOST_NICE, Order, pull
+from shunter.slurm.levers import MOST_NICE, Order, chained, pull
 from shunter.slurm.marks import marks_in
 from shunter.slurm.ordering import merged, moves
 from shunter.slurm.reconciling import Force, Reconciler
@@ -109,7 +109,7 @@ class Controller:
         urgent = orders[: self.bounds.changes]
         outcome = Outcome(
             current,
-            urgent,
+            urgent if self.mode is Mode.ACT else chained(urgent),
             len(orders) - len(urgent),
             respected=respected,
             paused=self.paused,

@@ -11,8 +11,8 @@ A lever and its mark (see ``marks``) are set by one command, so Slurm never has 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from shunter.errors import SlurmError, did_you_mean
 from shunter.slurm.client import Client
@@ -95,6 +95,16 @@ def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Comm
     lost = {lever: mark.before.partition(":")[2] for lever, mark in marks_in(job.admin_comment).items()}
     values = {"nice": lost["priority"]} if "priority" in levers and "priority" in lost else {}
     return (update(target or job.target, values, job.admin_comment, unmarked(job.admin_comment, levers)),)
+
+
+def chained(orders: Iterable[Order]) -> list[Order]:
+    """Orders as they follow each other: a job may get several, and each adds its mark to those before."""
+    comments: dict[str, str] = {}
+    found: list[Order] = []
+    for order in orders:
+        found.append(replace(order, comment=comments.get(order.handle, order.comment)))
+        comments[order.handle] = found[-1].marked()
+    return found
 
 
 def shows(lever: str, value: str, job: Job) -> bool:
