@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import SlurmError
+from shunter.slurm.backing_out import back_out
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import pid_in, wait
 from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.releasing import records, release
+from shunter.slurm.releasing import records
 from shunter.slurm.snapshot import Job
 from shunter.slurm.watcher import Form, Watcher
 
@@ -110,15 +112,32 @@ class Scene:
         """One job for each record."""
         return [job for job in records(Watcher(Client(self.lab.conf), Form.TEXT).snapshot()) if not job.over]
 
+    def own_of(self, job: Job) -> Own:
+        """What a record was submitted with; the waiting tasks of an array are alike."""
+        first = re.match(r"\d+", job.tasks)
+        return self.own[f"{job.handle}_{first[0]}" if first else job.id]
+
     # -- harm
 
     def control(self) -> int:
-        """Start a controller; its process."""
+        """Start a controller, most often until it begins to change things; its process."""
+        before = self.changes()
         self.starter.stdin.write(f"{self.draw.choice(CHANCES)} {self.draw.randrange(10**6)}\n")
         self.starter.stdin.flush()
-        return int(self.starter.stdout.readline())
+        child = int(self.starter.stdout.readline())
+        if self.draw.random() < 0.8:
+            wait(lambda: self.changes() > before, 5)
+        return child
 
-    def pause(self, longest: float = 1.2) -> None:
+    def changes(self) -> int:
+        """How many changes the journal knows."""
+        try:
+            with closing(Journal.reading(self.journal)) as book:
+                return len(book.acts())
+        except SlurmError:  # it is just being made
+            return 0
+
+    def pause(self, longest: float = 0.8) -> None:
         time.sleep(self.draw.uniform(0.05, longest))
 
     def killed(self) -> None:
@@ -168,25 +187,20 @@ class Scene:
 
     def given_back(self) -> None:
         """All is undone, as soon as what runs with a pin has ended; the jobs that wait are what they were."""
+        assert wait(lambda: not back_out(Client(self.lab.conf), self.journal, from_marks=False).problems, 60)
         with closing(Journal(self.journal)) as book:
-            client = Client(self.lab.conf)
-
-            def clean() -> bool:
-                return not release(client, book, Watcher(client, Form.TEXT).snapshot())[1]
-
-            assert wait(clean, 60)
             assert not book.acts(INTENT, DONE)
         wrong = {
             job.id: (job.state, has, should)
             for job in self.found()
-            if (has := values(job)) != (should := values_of(self.own[job.id], job))
+            if (has := values(job)) != (should := values_of(self.own_of(job), job))
         }
         assert not wrong, str(wrong)
 
     def all_ran(self) -> None:
         """Each job has run once, and once more for each time that it was stopped by us; none that has not agreed."""
         for job in self.found():
-            if self.own[job.id].held:
+            if self.own_of(job).held:
                 self.lab.run("scontrol", "release", job.target)
         assert wait(lambda: not self.found(), 180)
         with closing(Journal(self.journal)) as book:
@@ -196,7 +210,8 @@ class Scene:
         for name in self.own:
             file = self.folder / "ran" / name
             lines = file.read_text().split() if file.exists() else []
-            if lines.count("ends") != 1 or not 1 <= lines.count("begins") <= 1 + stops.count(name):
+            begins, ends = lines.count("begins"), lines.count("ends")  # one that is stopped may just have ended
+            if not 1 <= ends <= begins <= 1 + stops.count(name) or lines[-1] != "ends":
                 wrong[name] = (lines, stops.count(name))
         assert not wrong, str(wrong)
 
@@ -249,6 +264,8 @@ def test_killed_at_random_points(scene: Scene, kills: int, freezes: int, crashes
         harm()
     with closing(Journal(scene.journal)) as book:
         levers = {act.order.lever for act in book.acts(DONE, "undone")}
+        assert not book.left_alone()  # nobody else has changed anything
+        assert not [text for _, kind, text in book.events() if kind == "crash" and "did not answer" not in text]
     scene.given_back()
     scene.all_ran()
     assert levers >= {"nice", "priority", "pin", "requeue", "shard"} or kills < 50

@@ -13,7 +13,7 @@ from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Mode, Outcome
 from shunter.slurm.daemons import wait
-from shunter.slurm.journal import DONE, Journal
+from shunter.slurm.journal import ABANDONED, DONE, INTENT, Journal
 from shunter.slurm.lab import Lab
 from shunter.slurm.levers import Order, levers_from
 from shunter.slurm.marks import marks_in
@@ -69,11 +69,13 @@ class Operator(Client):
 
 @pytest.mark.parametrize("kind", [Client, Operator])
 def test_the_nice_of_single_tasks_survives(full: Lab, tmp_path: Path, kind: type[Client]) -> None:
-    """One was set before the array was moved, one after it, one ran meanwhile; none becomes that of the others."""
+    """Two were set before the array was moved, one after it, one ran meanwhile; none becomes that of the others."""
     others, client = waiting(full, 9, 9, 9, more=("--nice=-500",)), kind(full.conf)
     array = full.submit("--gpus=11", "--time=2", "--array=1-6", "--nice=7", "--requeue", script="sleep 600")
     full.run("scontrol", "update", f"jobid={array}_3", "nice=400")
-    assert wait(lambda: all(job.waits for job in jobs(full).values() if not job.runs), 9)
+    full.run("scontrol", "update", f"jobid={array}_4", "nice=30")
+    full.run("scontrol", "hold", f"{array}_4")
+    assert wait(lambda: all(job.waits or job.runs or job.held for job in jobs(full).values()), 9)
     controlled(full, tmp_path / "j.db", client=client)
     moved = jobs(full)
     assert moved[f"{array}_1"].nice < 0
@@ -91,7 +93,8 @@ def test_the_nice_of_single_tasks_survives(full: Lab, tmp_path: Path, kind: type
     controlled(full, tmp_path / "j.db", client=client)
     assert released(full, tmp_path / "j.db", client)[1] == []
     found = jobs(full)
-    assert [found[f"{array}_{task}"].nice for task in range(1, 7)] == [7, 7, 400, 7, 5, 7]
+    assert [found[f"{array}_{task}"].nice for task in range(1, 7)] == [7, 7, 400, 30, 5, 7]
+    assert found[f"{array}_4"].held
     assert not any(job.admin_comment for job in found.values())
 
 
@@ -118,7 +121,8 @@ def test_marks_come_with_the_change_and_go_with_it(full: Lab, tmp_path: Path) ->
     assert (jobs(full)[str(second)].nice, jobs(full)[str(second)].admin_comment) == (20, site)
 
 
-def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path, marked: bool) -> None:
     """Its controller gave it up; then it was done. Nobody else did it, and it is undone like all others."""
     job = waiting(full, 9)[0]
     late: list[tuple[str, ...]] = []
@@ -133,8 +137,11 @@ def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path
     other = waiting(full, 3)[0]
     settings = Settings(Mode.ACT, FAST, rounds=2)
     run(policy("sjf"), Slow(full.conf), tmp_path / "j.db", settings)
-    assert not Journal(tmp_path / "j.db").in_force()
-    full.run("scontrol", *late[0])
+    with closing(Journal(tmp_path / "j.db")) as book:
+        for act in book.acts(INTENT):
+            book.settle(act, ABANDONED)
+        assert not book.in_force()
+    full.run("scontrol", *(each for each in late[0] if marked or not each.startswith("admincomment")))
     outcomes = controlled(full, tmp_path / "j.db")
     assert not outcomes[0].respected
     assert (str(other), "nice") in Journal(tmp_path / "j.db").in_force()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.journal import UNMARKED, Journal
+from shunter.slurm.journal import INTENT, LANDING_S, UNMARKED, Journal
 from shunter.slurm.journal_copy import copy_of, not_ours, read_copy
 from shunter.slurm.locks import held, holder_of
 from shunter.slurm.releasing import release
@@ -36,6 +37,9 @@ def back_out(client: Client, journal: Path, from_marks: bool) -> Report:
             book.adopt(lost, UNMARKED)
         try:
             watcher = Watcher(client, Form.TEXT)
+            if book.acts(INTENT):  # of a controller that was killed, or that Slurm has not answered
+                watcher.snapshot()
+                time.sleep(LANDING_S)
             undone, problems = release(client, book, watcher.snapshot(), own=not from_marks)
             left = rivals(watcher.snapshot(), book.id)
         except UnreachableError as silence:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from shunter.slurm.backend import Levers, Round
 from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
-from shunter.slurm.levers import MOST_NICE, Order, chained, pull
+from shunter.slurm.levers import MOST_NICE, Order, chained, held_now, pull
 from shunter.slurm.marks import marks_in
 from shunter.slurm.ordering import merged, moves
 from shunter.slurm.reconciling import Force, Reconciler
@@ -30,6 +30,7 @@ MOST_PRIORITY = 2**32 - 100  # Slurm's largest numbers mean something else
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
 LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change Slurm declined
+GIVEN_BACK = ("pin", "shard", "priority")  # as soon as the lever is switched off
 FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
 FRESH_S = 10.0  # and however short the interval is, a look is good for so long
@@ -131,11 +132,13 @@ class Controller:
         """The changes that lead to what the policy wants, the most urgent first."""
         force, alone = self.journal.in_force(), self.journal.left_alone()
         jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
-        ours = {name: job for name, job in jobs.items() if job.handle not in alone and not self._rests(job.handle)}
-        found = self._lifted(current, force)
+        unknown = {act.order.handle for act in self.journal.acts(INTENT)}  # whether they are changed will be seen
+        free = {name: job for name, job in jobs.items() if job.handle not in alone and job.handle not in unknown}
+        ours = {name: job for name, job in free.items() if not self._rests(job.handle)}
+        found = [order for order in self._lifted(current, force) if order.handle not in unknown]
         if self.paused:
             return found
-        found += self._requeues(current)
+        found += [order for order in self._requeues(current) if order.handle not in unknown]
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
         if "shard" in self.levers:
@@ -143,7 +146,10 @@ class Controller:
             fewer = [job for job in shared if (job.handle, "shard") not in force]  # once, not again and again
             found += [order for job in fewer if (order := self._shard(job, force))]
         if self.levers & {"nice", "priority"}:
-            ranking = [ours[name] for name in current.ranking if name in ours]
+            back = {
+                order.handle for order in found if order.lever == "priority"
+            }  # as long as it has one, nice is ignored
+            ranking = [ours[name] for name in current.ranking if name in ours and ours[name].handle not in back]
             found += self._ranked(current.snapshot, ranking, force)
         return found
 
@@ -154,10 +160,9 @@ class Controller:
         return Order(job.handle, lever, value, own, why, job.target, job.admin_comment, journal)
 
     def _requeues(self, current: Round) -> list[Order]:
-        """Jobs to be stopped; not those of which nobody knows yet whether they were."""
-        unknown = {act.order.handle for act in self.journal.acts(INTENT) if act.order.lever == "requeue"}
+        """Jobs to be stopped."""
         why = "the policy gives its GPUs to others"
-        stopped = [job for job in current.jobs if job.id in current.preempts and job.handle not in unknown]
+        stopped = [job for job in current.jobs if job.id in current.preempts]
         return [Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped]
 
     def _shard(self, job: Job, force: Force) -> Order | None:
@@ -184,18 +189,18 @@ class Controller:
         return found
 
     def _lifted(self, current: Round, force: Force) -> list[Order]:
-        """Pins and shards of waiting jobs: pins that did not make them start, and all that is switched off.
+        """What goes back in this round: pins that did not make a job start, and what is switched off.
 
         Whatever waits is looked at, also what a node's failure or a requeue has put back into the queue, and what the
         policy does not see.
         """
-        waiting = {job.handle: job for job in current.snapshot.jobs if job.state == "PENDING"}
+        waiting = {job.handle: job for job in current.snapshot.jobs if job.state == "PENDING" and not job.held}
         on = frozenset[str]() if self.paused else self.levers
-        kept = {"pin": set(current.starts), "shard": {job.id for job in waiting.values()}}
         return [
-            self._order(waiting[handle], lever, act.order.before, "it did not start there", force)
+            self._order(waiting[handle], lever, act.order.before, "it is given back", force)
             for (handle, lever), act in force.items()
-            if lever in kept and handle in waiting and not (lever in on and waiting[handle].id in kept[lever])
+            if handle in waiting
+            and ((lever == "pin" and waiting[handle].id not in current.starts) or lever in {*GIVEN_BACK} - on)
         ]
 
     # -- the order of the queue
@@ -264,7 +269,7 @@ class Controller:
                 else:
                     comments[order.handle] = order.marked()
                     self.journal.settle(act, DONE, "" if order.journal else UNMARKED)
-                    if order.value == order.before:  # it has its own value again
+                    if order.gives_back:
                         self.journal.settle(act, UNDONE, order.why)
                     outcome.done += 1
 
@@ -272,6 +277,8 @@ class Controller:
         """Do one; without a mark where only administrators may write one. Returns it as it was done."""
         if order.lever == "pin" and order.value and not self.watcher.waits(order.handle):
             raise DeclinedError("it has started meanwhile")  # Slurm would not refuse: it would take nodes from it
+        if order.lever == "priority" and order.gives_back and held_now(self.client, order.target):
+            raise DeclinedError("it has been held meanwhile")
         order = order if self.marks else replace(order, journal="")
         try:
             pull(self.client, order.commands())
@@ -320,7 +327,10 @@ def own_value(job: Job, lever: str, force: Force) -> str:
         return mark.before
     if (act := force.get((job.handle, lever))) is not None:
         return act.order.before
-    return {"nice": str(job.nice), "priority": f"{job.priority}:{job.nice}", "shard": job.per_node}.get(lever, "")
+    if lever == "priority":  # with the job's own nice, which Slurm clears
+        nice = int(own_value(job, "nice", force))
+        return f"{max(job.priority + job.nice - nice, 1)}:{nice}"
+    return {"nice": str(job.nice), "shard": job.per_node}.get(lever, "")
 
 
 def _value(job: Job, lever: str, priority: int) -> str:

@@ -21,6 +21,7 @@ from shunter.slurm.journal_file import JournalError, ReplacedError, damaged, ope
 from shunter.slurm.levers import Order
 
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
+LANDING_S = 5.0  # once Slurm answers, a command that was under way is done within so long, or never
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
 VERSION = 2

@@ -260,7 +260,7 @@ class Lab:
     def wait_saved(self) -> None:
         """Wait until slurmctld has saved what it knows: a word put into a job's comment now shows in its file."""
         word, saved = secrets.token_hex(8), self.folder / "state" / "job_state"
-        job = next(number for number in self.jobs() if "Comment" not in self.job(number))
+        job = next(number for number in self.jobs() if not {"Comment", "ArrayJobId"} & self.job(number).keys())
         self.run("scontrol", "update", f"jobid={job}", f"comment={word}")
         if not wait(lambda: word.encode() in saved.read_bytes(), SAVE_S):
             raise SlurmError(f"slurmctld has saved nothing for {SAVE_S} s; see {self.folder}/log/slurmctld.log")

@@ -11,6 +11,7 @@ A lever and its mark (see ``marks``) are set by one command, so Slurm never has 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -47,15 +48,24 @@ class Order:
         target = self.target or self.handle
         if self.lever == "requeue":
             return (("scontrol", "requeue", target),)
+        if self.lever == "priority" and self.gives_back:
+            nice = {"nice": self.before.partition(":")[2]}
+            return ("scontrol", "release", target), update(target, nice, self.comment, self.marked())
         return (update(target, {self.lever: self.value}, self.comment, self.marked()),)
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether it gives a job its own value back."""
+        return self.value == self.before and self.lever != "requeue"
+
     def marked(self) -> str:
-        """The AdminComment that goes with it; what gives a job its own value back removes the mark."""
+        """The AdminComment that goes with it: a mark comes, or goes; a priority ends what we did to the nice."""
         if not self.journal:
             return self.comment
-        if self.value == self.before:
+        if self.gives_back:
             return unmarked(self.comment, (self.lever,))
-        return marked(self.comment, Mark(self.journal, self.lever, self.before, self.value))
+        comment = unmarked(self.comment, ("nice",)) if self.lever == "priority" else self.comment
+        return marked(comment, Mark(self.journal, self.lever, self.before, self.value))
 
 
 def update(target: str, values: Mapping[str, str], comment: str = "", then: str = "") -> Command:
@@ -117,7 +127,16 @@ def shows(lever: str, value: str, job: Job) -> bool:
 
 def was_done(order: Order, job: Job) -> bool:
     """Whether an order shows in the job."""
+    if order.gives_back and order.lever == "priority":  # which Slurm makes anew all the time
+        return "priority" not in marks_in(job.admin_comment)
     return job.restarts > int(order.before) if order.lever == "requeue" else shows(order.lever, order.value, job)
+
+
+def held_now(client: Client, target: str) -> bool:
+    """Whether somebody holds a record by now: releasing it would undo that."""
+    job = re.sub(r"_\[(\d+).*", r"_\1", target)  # any one task of those that are one record
+    found = client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%Q")
+    return "0" in found.split()
 
 
 def pull(client: Client, commands: tuple[Command, ...]) -> None:

@@ -11,14 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from shunter.slurm.client import DeclinedError, UnreachableError
-from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
+from shunter.slurm.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, UNMARKED, Act, Journal
 from shunter.slurm.levers import ATTRIBUTES, STRANDING, Command, Order, pull, shows, unmarking, was_done
 from shunter.slurm.marks import Mark, marks_in
 from shunter.slurm.releasing import records
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
 
-LANDING_S = 10.0  # from when on a requeue that does not show will not be done any more
 Force = Mapping[tuple[str, str], Act]
 
 
@@ -28,7 +27,8 @@ class Reconciler:
     def __init__(self, watcher: Watcher, journal: Journal) -> None:
         self.watcher, self.journal = watcher, journal
         self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
-        self._missed: dict[int, float] = {}  # requeues that did not show, and since when
+        self._outright: set[str] = set()  # waiting jobs whose priority Slurm does not compute
+        self._missed: dict[int, float] = {}  # acts that did not show, and since when
 
     def reconcile(self, snapshot: Snapshot, refused: Collection[str]) -> dict[str, str]:
         """Settle what is over, adopt what is ours, and find the jobs that others have changed: leave these alone."""
@@ -40,8 +40,9 @@ class Reconciler:
         for (handle, lever), act in force.items():
             if handle not in present and not _unread(handle, snapshot):
                 self.journal.settle(act, UNDONE, f"it is gone, and its {lever} with it")
+        unknown = {act.order.handle for act in self.journal.acts(INTENT)}
         for job in present.values():
-            if job.admin_comment or job.handle in touched:
+            if (job.admin_comment or job.handle in touched) and job.handle not in unknown:
                 noticed |= self._changed(job, force, snapshot.now)
         for handle, why in noticed.items():
             self.journal.leave_alone(handle, why)
@@ -60,13 +61,15 @@ class Reconciler:
             job = present.get(act.order.handle)
             if job is not None and was_done(act.order, job):
                 self.journal.settle(act, DONE, "seen after it was interrupted")
+                if act.order.gives_back:
+                    self.journal.settle(act, UNDONE, "seen after it was interrupted")
             elif job is None or job.over or self._will_not_land(act):
                 self.journal.settle(act, ABANDONED, "seen after it was interrupted")
 
     def _will_not_land(self, act: Act) -> bool:
-        """Whether a command that did not show can be given up: a requeue has no mark, and must not be sent twice."""
+        """Whether a command that did not show can be given up: until then its job is not changed."""
         since = self._missed.setdefault(act.id, time.monotonic())
-        return act.order.lever != "requeue" or time.monotonic() - since > LANDING_S
+        return time.monotonic() - since > LANDING_S
 
     def _adopted(self, present: Mapping[str, Job], now: int) -> Force:
         """What is in force, with what marks show and the journal does not know."""
@@ -89,7 +92,7 @@ class Reconciler:
         for act in self.journal.acts(ABANDONED, DONE):
             order = act.order
             heirs = [order.handle] if act.state == ABANDONED else self._tasks(present, act)
-            for handle in heirs if order.lever in ATTRIBUTES and order.value != order.before else ():
+            for handle in heirs if order.lever in ATTRIBUTES and not order.gives_back else ():
                 job = present.get(handle)
                 known = job is None or (handle, order.lever) in force or order.lever in marks_in(job.admin_comment)
                 if job is not None and not known and shows(order.lever, order.value, job):
@@ -119,7 +122,7 @@ class Reconciler:
             return {}  # it is tried again
         noticed = {}
         for claim in lost:
-            pardon = self._pardon(claim, job)
+            pardon = self._pardon(claim, job, force)
             if claim.act is not None:
                 self.journal.settle(claim.act, UNDONE, pardon or changed_by_others(claim, job))
             if not pardon:
@@ -133,12 +136,16 @@ class Reconciler:
             return False
         return True
 
-    def _pardon(self, claim: Claim, job: Job) -> str:
+    def _pardon(self, claim: Claim, job: Job, force: Force) -> str:
         """Why a value is no longer there although nobody set another one; "": somebody did."""
-        if claim.lever == "priority" and job.held:
-            return "it is held, which ends a priority that was set"
+        if claim.lever == "priority" and job.handle not in self._outright:
+            return "Slurm computes it again: it was held, or released halfway"
+        if claim.lever == "nice" and (job.handle, "priority") in force:
+            return "a priority of ours has taken its place"
         if claim.lever in STRANDING and job.runs:
             return "it runs without it"
+        if claim.lever in STRANDING and claim.act is not None and shows(claim.lever, claim.act.order.before, job):
+            return "it has its own value again: a watchdog may have lifted it"
         if claim.act is not None and not claim.marked and claim.act.at < self._booted():
             return "Slurm was restarted and has forgotten it"
         return ""
@@ -152,15 +159,22 @@ class Reconciler:
 
     def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
         """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
+        self._outright = set()
         try:
             found = self.watcher.set_by_hand()
         except UnreachableError:
             return {}
         handles = {job.number: handle for handle, job in present.items()}
         priorities = {handles.get(number, number): priority for number, priority in found.items()}
+        self._outright = set(priorities)
         known = touched | set(self.journal.left_alone())
         known |= {handle for handle, job in present.items() if marks_in(job.admin_comment)}  # it was a controller
-        return {handle: f"somebody set its priority to {priorities[handle]}" for handle in priorities.keys() - known}
+        tried = {(act.order.handle, act.order.value) for act in self.journal.acts() if act.order.lever == "priority"}
+        return {
+            handle: f"somebody set its priority to {priority}"
+            for handle, priority in priorities.items()
+            if handle not in known and (handle, str(priority)) not in tried  # one of ours may have come late
+        }
 
     def _made_nice(self, present: Mapping[str, Job], touched: set[str], refused: Collection[str]) -> dict[str, str]:
         """Waiting jobs that no controller has touched and whose nice is another than when last seen."""

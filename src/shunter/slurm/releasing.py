@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act, Journal
 from shunter.slurm.journal_file import JournalError
-from shunter.slurm.levers import LEVERS, pull, shows, undoing, unmarking, was_done
+from shunter.slurm.levers import LEVERS, held_now, pull, shows, undoing, unmarking, was_done
 from shunter.slurm.marks import marks_in
 from shunter.slurm.snapshot import Job, Snapshot
 
@@ -104,7 +104,9 @@ class _Undoing:
         try:
             if others:
                 pull(self.client, unmarking(job, others, name))
-            if now and not self._just_held(job, now):
+            if "priority" in now and not job.held and held_now(self.client, job.target):
+                raise DeclinedError("it has just been held; run this again")
+            if now:
                 pull(self.client, undoing(job, now, name, without=others))
                 self.undone += len(now) * len(jobs)
         except DeclinedError as error:
@@ -133,17 +135,8 @@ class _Undoing:
         """The same of a lever without a mark, as the journal knows it; the task of an array may have it of that."""
         own, array = (self.known.get((handle, lever), []) for handle in (job.handle, job.whole))
         acts = [*(act for act in array if act.note == UNMARKED), *own]
-        ours = [act.order.before for act in acts if act.order.value != act.order.before and was_done(act.order, job)]
+        ours = [act.order.before for act in acts if not act.order.gives_back and was_done(act.order, job)]
         return {lever: ours[-1]} if ours else {}
-
-    def _just_held(self, job: Job, now: Collection[str]) -> bool:
-        """Whether somebody holds a job since it was seen waiting: releasing it would undo that."""
-        if "priority" not in now or job.held:
-            return False
-        found = self.client.run("squeue", "--noheader", f"--jobs={job.id}", "--states=PENDING", "--format=%Q")
-        if "0" not in found.split():
-            return False
-        raise DeclinedError("it has just been held; run this again")
 
     def _settle(self, key: tuple[str, str], note: str) -> None:
         for act in self.acts.pop(key, ()):

@@ -23,7 +23,7 @@ from typing import IO
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client
 from shunter.slurm.daemons import alive
-from shunter.slurm.journal import DONE, INTENT, UNMARKED, Journal
+from shunter.slurm.journal import DONE, INTENT, LANDING_S, UNMARKED, Journal
 from shunter.slurm.journal_copy import read_copy
 from shunter.slurm.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.slurm.levers import STRANDING
@@ -35,7 +35,6 @@ from shunter.slurm.watcher import Form, Watcher
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
 LONGEST_LOOK_S = 5.0
-LANDING_S = 10.0  # and one that Slurm had not answered may be done when it comes back
 UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to Slurm
 START_S = 30.0
 LOST_S = 3600.0  # for so long jobs are tried to be freed without a journal
