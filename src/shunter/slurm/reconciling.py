@@ -144,18 +144,11 @@ class Reconciler:
             return "a priority of ours has taken its place"
         if claim.lever in STRANDING and job.runs:
             return "it runs without it"
-        if claim.lever in STRANDING and claim.act is not None and shows(claim.lever, claim.act.order.before, job):
+        if claim.lever in STRANDING and shows(claim.lever, claim.own, job):
             return "it has its own value again: a watchdog may have lifted it"
-        if claim.act is not None and not claim.marked and claim.act.at < self._booted():
+        if claim.act is not None and not claim.marked and claim.act.at < self.watcher.boot_time():
             return "Slurm was restarted and has forgotten it"
         return ""
-
-    def _booted(self) -> float:
-        """When slurmctld was started; long ago if it does not answer."""
-        try:
-            return self.watcher.boot_time()
-        except UnreachableError:
-            return 0.0
 
     def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
         """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
@@ -195,6 +188,7 @@ class Claim:
 
     lever: str
     value: str
+    own: str  # what it had before
     act: Act | None  # None: the journal does not know of it
     marked: bool
 
@@ -204,10 +198,11 @@ def _claims(job: Job, marks: Mapping[str, Mark], force: Force, now: int) -> list
     found = []
     for lever in ATTRIBUTES:
         act, mark = force.get((job.handle, lever)), marks.get(lever)
-        if (act is None and mark is None) or (act is not None and act.at * 1000 > now):
+        if act is not None and act.at * 1000 > now:
             continue
-        value = mark.value if mark is not None else act.order.value if act is not None else ""
-        found.append(Claim(lever, value, act, mark is not None))
+        said = mark or (act.order if act is not None else None)
+        if said is not None:
+            found.append(Claim(lever, said.value, said.before, act, mark is not None))
     return found
 
 
