@@ -201,7 +201,8 @@ def _claims(job: Job, marks: Mapping[str, Mark], force: Force, now: int) -> list
         if act is not None and act.at * 1000 > now:
             continue
         said = mark or (act.order if act is not None else None)
-        if said is not None:
+        known = act is not None and shows(lever, act.order.value, job)  # another process may have written an older mark
+        if said is not None and not known:
             found.append(Claim(lever, said.value, said.before, act, mark is not None))
     return found
 

@@ -127,9 +127,9 @@ class _Undoing:
         kept = {lever for lever, mark in marks.items() if shows(lever, mark.value, job)}
         kept |= {"priority"} & marks.keys() if job.held else set()  # the nice is still to be given back
         ours = {lever: marks[lever].before for lever in kept}
-        for lever in set(self.levers) - marks.keys() - {"requeue"} if job.handle not in self.alone else ():
-            ours |= self._unmarked(job, lever)
-        return ours, marks.keys() - kept
+        for lever in set(self.levers) - kept - {"requeue"} if job.handle not in self.alone else ():
+            ours |= self._unmarked(job, lever)  # somebody may have removed a mark, or written an older one
+        return ours, marks.keys() - ours.keys()
 
     def _unmarked(self, job: Job, lever: str) -> dict[str, str]:
         """The same of a lever without a mark, as the journal knows it; the task of an array may have it of that."""
