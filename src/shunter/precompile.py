@@ -25,7 +25,7 @@ def for_this_account() -> Path:
 
     for name in (*registry.names(), *VARIANTS):
         with suppress(MissingError):  # what can't run here need not be compiled
-            simulate(*SMALL, name)
+            _ = simulate(*SMALL, name, decisions=True).summary
     for name in ("multifactor", *VARIANTS, "tiresias", "dally"):
         warming.rounds(registry.policy(name))
     warming.shadow(registry.policy("multifactor:backfill=easy"))

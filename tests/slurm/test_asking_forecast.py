@@ -221,6 +221,17 @@ def test_a_declared_run_time_is_taken_at_its_word():
     assert in_hours(on_one_node(running(1, 3), waiting), waiting) == 3
 
 
+def test_a_comment_of_another_user_promises_nothing():
+    """Else anybody could make the forecasts of all others confidently wrong."""
+    waiting = job(2)
+    claims = replace(running(1, 0.1), user="bob")
+    silent = replace(claims, told=Told())
+    assert on_one_node(claims, waiting).of(waiting)[0].starts == on_one_node(silent, waiting).of(waiting)[0].starts
+    assert in_hours(on_one_node(claims, waiting), waiting) > 1
+    done = replace(silent, told=Told(iterations=100, iteration_s=360, done=99))
+    assert on_one_node(done, waiting).of(waiting)[0].starts == on_one_node(silent, waiting).of(waiting)[0].starts
+
+
 def test_higher_priority_and_higher_tiers_go_first():
     told = Told(run_s=7200)
     low, high = job(2, told=told), job(3, priority=101, told=told)

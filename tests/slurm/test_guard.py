@@ -17,6 +17,7 @@ from shunter.registry import policy, text
 from shunter.slurm import guard as guarding
 from shunter.slurm.backend import Round
 from shunter.slurm.client import Client, UnreachableError
+from shunter.slurm.comments import Told
 from shunter.slurm.controller import Controller, Mode, Outcome
 from shunter.slurm.daemons import wait
 from shunter.slurm.guard import Duty, Guard, Tolerance, Window, shadow_policy
@@ -204,6 +205,31 @@ def test_run_times_are_what_they_were_or_what_limits_promise_for_jobs_like_these
     waits = [job for job in window.jobs.values() if job.state == "PENDING"]
     assert waits
     assert all(durations[job.id] == job.limit // 2 for job in waits)  # all others took half of their limits
+
+
+def test_comments_of_users_do_not_shorten_the_shadows_jobs():
+    window, _ = window_of(by_submission, 600)
+    honest = window.durations()
+    window.jobs = {name: replace(job, told=Told(run_s=1)) for name, job in window.jobs.items()}
+    assert window.durations() == honest
+
+
+@pytest.mark.parametrize("asks", [{"licenses": "matlab:1"}, {"reservation": "team"}, {"features": "[rack1*2&rack2*2]"}])
+def test_jobs_that_wait_for_what_the_shadow_does_not_know_are_not_compared(asks):
+    """Else a user could make the real waits look worse, and the guard hand all jobs back."""
+    window, _ = window_of(by_submission, 1000)
+    compared = window.verdict(policy("fifo")).jobs
+    odd = sorted(window.starts)[:5]
+    for name in odd:
+        window.jobs[name] = replace(window.jobs[name], **asks)
+    assert window.verdict(policy("fifo")).jobs == compared - len(odd)
+
+
+def test_a_pin_of_ours_does_not_bind_the_shadow():
+    window, _ = window_of(by_submission, 600)
+    name, job = next((name, job) for name, job in window.jobs.items() if job.waits)
+    window.note(replace(window.begin, now=window.last + 1, jobs=(replace(job, wanted_nodes="n9"),)))
+    assert window.jobs[name].wanted_nodes == ""
 
 
 # ------------------------------------------------------------------------------------------- what it is told

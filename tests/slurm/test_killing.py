@@ -216,6 +216,15 @@ class Scene:
         assert not wrong, str(wrong)
 
 
+def story(book: Journal) -> str:
+    """What the journal has of the jobs that were taken for somebody else's, and when controllers began."""
+    alone = {handle: (at, why) for handle, at, why in book.hands_off()}
+    acts = [(act.at, act) for act in book.acts() if act.order.handle in alone]
+    begins = [(at, f"{kind}: {text}") for at, kind, text in book.events()]
+    lines = sorted([*acts, *begins, *alone.values()], key=lambda each: each[0])
+    return "\n".join(f"{at:.3f} {what}" for at, what in lines)
+
+
 def end(process: int) -> None:
     """Kill a controller, unless it has ended by itself because Slurm did not answer at its start."""
     with suppress(ProcessLookupError):
@@ -264,7 +273,7 @@ def test_killed_at_random_points(scene: Scene, kills: int, freezes: int, crashes
         harm()
     with closing(Journal(scene.journal)) as book:
         levers = {act.order.lever for act in book.acts(DONE, "undone")}
-        assert not book.left_alone()  # nobody else has changed anything
+        assert not book.left_alone(), story(book)  # nobody else has changed anything
         assert not [text for _, kind, text in book.events() if kind == "crash" and "did not answer" not in text]
     scene.given_back()
     scene.all_ran()

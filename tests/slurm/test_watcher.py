@@ -210,7 +210,7 @@ def test_which_questions_are_asked():
 ODD = [
     *({"jobs": [OLD, OLD | odd]} for odd in ({"nice": "very"}, {"submit_time": "soon"}, {"priority": None})),
     *({"jobs": [OLD, {key: value for key, value in OLD.items() if key != lost}]} for lost in ("qos", "state_reason")),
-    {"jobs": [OLD | {"user_name": None}]},
+    {"jobs": [OLD | {"user_name": None, "user_id": None}]},
 ]
 
 

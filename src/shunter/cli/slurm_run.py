@@ -131,11 +131,16 @@ def _stopped_by_signals() -> threading.Event:
 
 def _served(stack: ExitStack, client: Client, address: tuple[str, int], interval: float) -> Metrics:
     """Numbers for Prometheus and a health check, served as long as the stack stands."""
+    from shunter.errors import SlurmError
     from shunter.slurm.exposition import Server
     from shunter.slurm.metrics import Metrics
 
     numbers = Metrics(client, interval)
-    server = Server(*address, numbers.pages)
+    try:
+        server = Server(*address, numbers.pages)
+    except SlurmError as problem:  # any account can take a port: that must not stop the controller
+        note(f"{problem}. The controller runs without them", "warning", "bold yellow")
+        return numbers
     stack.callback(server.close)
     note(f"http://{address[0]}:{server.port}/metrics", "metrics")
     return numbers

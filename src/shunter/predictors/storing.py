@@ -64,7 +64,7 @@ def load(path: Path) -> Fitted | Forecaster:
         intact = arrays["checksum"].tobytes() == _checksum(arrays)
     except FileNotFoundError:
         raise ModelError(f"{path}: there is no such file; {_AGAIN}") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path}: is not a model, or only a part of one ({error}); {_AGAIN}") from None
     if header.get("format") != FORMAT or header.get("kind") not in KINDS:
         raise ModelError(

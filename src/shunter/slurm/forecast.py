@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,6 +23,7 @@ from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.sim.engine import Simulator
 from shunter.slurm import arrays
+from shunter.slurm.comments import NOTHING
 from shunter.slurm.line import Line
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.replica import Names, Replica, number_of, placements
@@ -99,6 +100,9 @@ class Outlook:
 
     def rolled(self, *asked: Job) -> list[Forecast]:
         """Forecasts by the simulator alone."""
+        users = {job.user for job in asked}
+        if any(job.told != NOTHING and job.user not in users for job in self.snapshot.jobs):
+            return self._without_claims(users).rolled(*asked)
         for job in asked:
             check(job, self.machines, self.line.requests)
         because = {job.id: tuple(self.line.obstacles(job)) for job in asked}
@@ -112,6 +116,14 @@ class Outlook:
                 made = Forecast(job, self.snapshot.now, tuple(np.sort(column).tolist()), (*assumed, *self._about(job)))
                 found[job.id] = made
         return [found[job.id] for job in asked]
+
+    def _without_claims(self, users: Collection[str]) -> Outlook:
+        """The same without the comments of other users: nobody's comment may promise GPUs to somebody else."""
+        jobs = tuple(
+            job if job.user in users or job.told == NOTHING else replace(job, told=NOTHING)
+            for job in self.snapshot.jobs
+        )
+        return replace(self, snapshot=replace(self.snapshot, jobs=jobs))
 
     def replica(self, *asked: Job) -> Replica:
         """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
@@ -235,7 +247,7 @@ class Outlook:
             (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
             (bool(hidden), f"GPUs in use by jobs that Slurm does not show you ({hidden}) come free as if begun now"),
             (not self.site.backfills, "no backfilling, as the site has it"),
-            (declared > 0, f"jobs whose comment says how long they run ({declared}) do so"),
+            (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
             (beside > 0, f"running jobs without GPUs ({beside}) keep their CPUs and memory"),
             (bundled > 0, f"of the tasks of arrays, {bundled:,} run one after another in some bundles"),

@@ -26,6 +26,7 @@ from shunter.slurm.journal import GUARD
 from shunter.slurm.machines import machines_of
 from shunter.slurm.releasing import release
 from shunter.slurm.replica import Names, Replica
+from shunter.slurm.requests import Requests
 from shunter.slurm.shows import settings
 from shunter.slurm.site import of_config
 from shunter.slurm.snapshot import Job, Snapshot
@@ -128,6 +129,9 @@ class Window:
         self.last = snapshot.now
 
     def _see(self, job: Job, now: int) -> None:
+        wanted = self.jobs[job.id].wanted_nodes if job.id in self.jobs else job.wanted_nodes
+        if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
+            job = replace(job, wanted_nodes=wanted)
         self.jobs[job.id] = job
         self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
         if job.nodes and job.start >= 0:
@@ -148,7 +152,12 @@ class Window:
         """Compare the waits up to now; None: of too few jobs."""
         shadow = self.shadow(base)
         now, names = self.last, [name for name in self.jobs if name in shadow or name in self.starts]
-        names = [name for name in names if name in self.starts or self.jobs[name].waits]
+        requests = Requests(self.begin.nodes)
+        names = [
+            name
+            for name in names
+            if (name in self.starts or self.jobs[name].waits) and _modelled(self.jobs[name], requests)
+        ]
         if len(names) < LEAST_JOBS:
             return None
         arrived = np.array([self.arrivals[name] for name in names])
@@ -196,6 +205,11 @@ class Window:
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
 
 
+def _modelled(job: Job, requests: Requests) -> bool:
+    """Whether the shadow knows all that a job waits for; else its user could make the real waits look worse."""
+    return not (requests.of(job).unmodelled or job.licenses or job.reservation)
+
+
 def _has_gpus(job: Job) -> bool:
     return job.gpus + job.shards > 0
 
@@ -216,7 +230,7 @@ def _ran(job: Job) -> int:
 
 
 def _expected(job: Job, share: float) -> int:
-    return job.told.run_time_ms or round(job.limit * share) or FIRST_GUESS_MS
+    return round(job.limit * share) or FIRST_GUESS_MS  # not what its comment says: users write those
 
 
 def _gpus_up(snapshot: Snapshot) -> int:

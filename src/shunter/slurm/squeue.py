@@ -134,9 +134,10 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
     """
     if missing := sorted(key for key in NEEDED if key not in job):
         raise SlurmError(f"the JSON of job {job.get('job_id')} lacks {', '.join(missing)}")
-    if not job["user_name"]:
-        raise SlurmError(f"the JSON of job {job['job_id']} does not name its user")
     said = {field: _text(job.get(name)) for field, name in PLAIN.items()}
+    said["UserName"] = said["UserName"] or _text(job.get("user_id"))  # an account without a name, as text has it
+    if not said["UserName"]:
+        raise SlurmError(f"the JSON of job {job['job_id']} does not name its user")
     states = job.get("job_state") or ""
     states = states if isinstance(states, list) else [states]
     nice = int(plain(job.get("nice")) or 0)
