@@ -42,6 +42,7 @@ class Pretend(Client):
         self.nodes = {f"n{number}": list(NODE) for number in range(nodes)}
         self.more: list[list[str]] = []  # rows of nodes for their other partitions
         self.updates: list[tuple[str, str, str]] = []
+        self.booted = "2020-01-01T00:00:00"
         self.decline: Callable[[str, str], str] = lambda _handle, _name: ""
 
     def run(self, program: str, *arguments: str) -> str:
@@ -49,7 +50,7 @@ class Pretend(Client):
         if program == "scontrol" and arguments[0] == "update":
             return self._update(*arguments[1:])
         if program == "scontrol":
-            return "BOOT_TIME = 2020-01-01T00:00:00\nPriorityType = priority/basic\n"
+            return f"BOOT_TIME = {self.booted}\nPriorityType = priority/basic\n"
         if program == "sdiag":
             return f"Jobs submitted: {len(self.jobs)}"
         if program == "sprio":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from shunter.registry import policy
 from shunter.slurm.backend import Rhythm, Round
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
-from shunter.slurm.journal import DONE, Journal, JournalError
+from shunter.slurm.journal import ABANDONED, DONE, Journal, JournalError
 from shunter.slurm.levers import Order
 from shunter.slurm.locks import only_controller
 from shunter.slurm.releasing import release
@@ -99,6 +100,43 @@ def test_many_rounds_keep_the_order_and_harm_nobody(tmp_path, steps) -> None:
     rounds.release()
     assert {job: played.nice for job, played in client.jobs.items()} == {job: had[job] for job in client.jobs}
     rounds.book.close()
+
+
+def test_what_a_slurm_forgot_that_was_started_in_the_same_second_is_nobodys_doing(rounds) -> None:
+    """Slurm says in which second it was started; a change of that second may have been before."""
+    jobs = {"1": Played(100), "2": Played(90)}
+    play = rounds(jobs)
+    play(["2", "1"])
+    changed = play.book.acts()[-1]
+    play.client.booted = datetime.fromtimestamp(int(changed.at), UTC).replace(tzinfo=None).isoformat()
+    for job in jobs.values():
+        job.nice, job.said = 0, {}
+    assert not play(["2", "1"]).respected
+    assert jobs["2"].nice < 0 or jobs["1"].nice > 0  # and it was ordered again
+
+
+def test_a_job_that_was_corrected_since_the_look_is_not_changed_by_what_the_look_showed(rounds) -> None:
+    """A priority of ours had cleared its nice and is gone: its own nice comes back, and nothing else in this round."""
+    mark = "shunter:{id}:priority=125:7>678"
+    jobs = {"1": Played(100), "2": Played(90)}
+    play = rounds(jobs)
+    jobs["2"].said["admin_comment"] = mark.format(id=play.book.id)
+    play(["2", "1"])
+    assert (jobs["2"].nice, jobs["2"].said["admin_comment"]) == (7, "(null)")
+    for _ in range(3):
+        assert not play(["2", "1"]).respected
+    assert play.client.order() == ["2", "1"]
+    assert play.release()[1] == []
+    assert (jobs["1"].nice, jobs["2"].nice) == (0, 7)
+
+
+def test_a_priority_that_is_as_large_by_chance_is_not_taken_for_one_that_was_given_up(rounds) -> None:
+    jobs = {"1": Played(100), "2": Played(90)}
+    play = rounds(jobs)
+    play.book.settle(play.book.intend(1, [Order("2", "priority", "1", "90:0")])[0], ABANDONED)
+    jobs["2"].nice = jobs["2"].priority(play.client.now + 1) - 1  # its own; so Slurm computes 1
+    play(["1", "2"])
+    assert not play.book.in_force()
 
 
 def test_equal_priorities_among_others_are_not_changed_for_ever(rounds) -> None:

@@ -133,6 +133,7 @@ class Controller:
         force, alone = self.journal.in_force(), self.journal.left_alone()
         jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
         unknown = {act.order.handle for act in self.journal.acts(INTENT)}  # whether they are changed will be seen
+        unknown |= self._reconciler.corrected
         free = {name: job for name, job in jobs.items() if job.handle not in alone and job.handle not in unknown}
         ours = {name: job for name, job in free.items() if not self._rests(job.handle)}
         found = [order for order in self._lifted(current, force) if order.handle not in unknown]

@@ -127,8 +127,8 @@ def shows(lever: str, value: str, job: Job) -> bool:
 
 def was_done(order: Order, job: Job) -> bool:
     """Whether an order shows in the job."""
-    if order.gives_back and order.lever == "priority":  # which Slurm makes anew all the time
-        return "priority" not in marks_in(job.admin_comment)
+    if order.gives_back and order.lever == "priority":  # Slurm computes it all the time; its nice comes back last
+        return "priority" not in marks_in(job.admin_comment) and str(job.nice) == order.before.partition(":")[2]
     return job.restarts > int(order.before) if order.lever == "requeue" else shows(order.lever, order.value, job)
 
 

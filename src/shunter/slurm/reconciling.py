@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 
 from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, UNMARKED, Act, Journal
-from shunter.slurm.levers import ATTRIBUTES, STRANDING, Command, Order, pull, shows, unmarking, was_done
+from shunter.slurm.levers import ATTRIBUTES, STRANDING, Command, Order, pull, shows, unmarking, update, was_done
 from shunter.slurm.marks import Mark, marks_in
 from shunter.slurm.releasing import records
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
 
+BOOT_S = 1.0  # Slurm says in which second it was started, not when in that second
 Force = Mapping[tuple[str, str], Act]
 
 
@@ -27,13 +28,16 @@ class Reconciler:
     def __init__(self, watcher: Watcher, journal: Journal) -> None:
         self.watcher, self.journal = watcher, journal
         self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
-        self._outright: set[str] = set()  # waiting jobs whose priority Slurm does not compute
+        self._outright: dict[str, int] = {}  # waiting jobs whose priority Slurm does not compute
         self._missed: dict[int, float] = {}  # acts that did not show, and since when
+        self.corrected: set[str] = set()  # jobs that were changed since the look: what it shows of them is outdated
 
     def reconcile(self, snapshot: Snapshot, refused: Collection[str]) -> dict[str, str]:
         """Settle what is over, adopt what is ours, and find the jobs that others have changed: leave these alone."""
+        self.corrected = set()
         self._recover(snapshot)
         present = {job.handle: job for job in records(snapshot) if not job.over}
+        self._outright = self._set_outright(present)
         force = self._adopted(present, snapshot.now)
         touched = {handle for handle, _ in force}
         noticed = self._set_by_hand(present, touched) | self._made_nice(present, touched, refused)
@@ -94,8 +98,10 @@ class Reconciler:
             heirs = [order.handle] if act.state == ABANDONED else self._tasks(present, act)
             for handle in heirs if order.lever in ATTRIBUTES and not order.gives_back else ():
                 job = present.get(handle)
-                known = job is None or (handle, order.lever) in force or order.lever in marks_in(job.admin_comment)
-                if job is not None and not known and shows(order.lever, order.value, job):
+                if job is None or (handle, order.lever) in force or marks_in(job.admin_comment):
+                    continue  # gone, or known: marks say all
+                computed = order.lever == "priority" and handle not in self._outright  # it has this value by chance
+                if shows(order.lever, order.value, job) and not computed:
                     found[handle, order.lever] = replace(order, handle=handle)
         return list(found.values())
 
@@ -118,7 +124,10 @@ class Reconciler:
             claim for claim in _claims(job, self._ours(job), force, now) if not shows(claim.lever, claim.value, job)
         ]
         marked = {claim.lever for claim in lost if claim.marked}
-        if marked and not self._unmark(unmarking(job, marked)):
+        commands = unmarking(job, marked) if marked else _own_nice(job, lost)
+        if commands:
+            self.corrected.add(job.handle)
+        if commands and not self._correct(commands):
             return {}  # it is tried again
         noticed = {}
         for claim in lost:
@@ -129,7 +138,7 @@ class Reconciler:
                 noticed[job.handle] = changed_by_others(claim, job)
         return noticed
 
-    def _unmark(self, commands: tuple[Command, ...]) -> bool:
+    def _correct(self, commands: tuple[Command, ...]) -> bool:
         try:
             pull(self.watcher.client, commands)
         except DeclinedError:
@@ -146,26 +155,27 @@ class Reconciler:
             return "it runs without it"
         if claim.lever in STRANDING and shows(claim.lever, claim.own, job):
             return "it has its own value again: a watchdog may have lifted it"
-        if claim.act is not None and not claim.marked and claim.act.at < self.watcher.boot_time():
+        if claim.act is not None and not claim.marked and claim.act.at < self.watcher.boot_time() + BOOT_S:
             return "Slurm was restarted and has forgotten it"
         return ""
 
-    def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
-        """Jobs that we did not touch and an administrator did; none if Slurm does not answer: then nothing is done."""
-        self._outright = set()
+    def _set_outright(self, present: Mapping[str, Job]) -> dict[str, int]:
+        """Waiting jobs whose priority Slurm does not compute; none if it does not answer: then nothing is done."""
         try:
             found = self.watcher.set_by_hand()
         except UnreachableError:
             return {}
         handles = {job.number: handle for handle, job in present.items()}
-        priorities = {handles.get(number, number): priority for number, priority in found.items()}
-        self._outright = set(priorities)
+        return {handles.get(number, number): priority for number, priority in found.items()}
+
+    def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
+        """Jobs that we did not touch and an administrator did."""
         known = touched | set(self.journal.left_alone())
         known |= {handle for handle, job in present.items() if marks_in(job.admin_comment)}  # it was a controller
         tried = {(act.order.handle, act.order.value) for act in self.journal.acts() if act.order.lever == "priority"}
         return {
             handle: f"somebody set its priority to {priority}"
-            for handle, priority in priorities.items()
+            for handle, priority in self._outright.items()
             if handle not in known and (handle, str(priority)) not in tried  # one of ours may have come late
         }
 
@@ -205,6 +215,12 @@ def _claims(job: Job, marks: Mapping[str, Mark], force: Force, now: int) -> list
         if said is not None and not known:
             found.append(Claim(lever, said.value, said.before, act, mark is not None))
     return found
+
+
+def _own_nice(job: Job, lost: Collection[Claim]) -> tuple[Command, ...]:
+    """The command that gives a job its own nice back, which a priority of ours, without a mark, had cleared."""
+    own = next((claim.own.partition(":")[2] for claim in lost if claim.lever == "priority"), "0")
+    return (update(job.target, {"nice": own}),) if job.nice == 0 and own != "0" else ()
 
 
 def changed_by_others(claim: Claim, job: Job) -> str:
