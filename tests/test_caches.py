@@ -136,6 +136,16 @@ class TestPrivate:
         with pytest.raises(caches.NotPrivateError, match="another account could have written it"):
             caches.private(folder)
 
+    @pytest.mark.parametrize("name", ["part", "part/one.nbi"])
+    def test_refuses_what_others_may_write_inside(self, tmp_path, name):
+        folder = caches.private(tmp_path / "a")
+        (folder / "part").mkdir()
+        (folder / "part" / "one.nbi").touch()
+        folder.chmod(0o755)
+        (folder / name).chmod(0o777)
+        with pytest.raises(caches.NotPrivateError, match="another account could have written it"):
+            caches.private(folder)
+
     @as_root
     def test_accepts_what_root_made_above(self, tmp_path):
         assert caches.private(tmp_path / "a" / "b").is_dir()

@@ -110,10 +110,15 @@ def _tampered(folder: Path, owners: frozenset[int] | None = None) -> str:
     if not stat.S_ISDIR(found.st_mode):
         return f"{folder}: must be a folder, not a link or a file"
     entries = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
-    odd = next((entry for entry in entries if entry.is_symlink() or entry.lstat().st_uid not in owners), None)
+    odd = next((entry for entry in entries if _others_made(entry, owners)), None)
     if found.st_uid not in owners or _others_write(found) or odd is not None:
         return f"{odd or folder}: another account could have written it, so it is not used; delete {folder}"
     return ""
+
+
+def _others_made(entry: Path, owners: frozenset[int]) -> bool:
+    found = entry.lstat()
+    return stat.S_ISLNK(found.st_mode) or found.st_uid not in owners or _others_write(found)
 
 
 def _others_write(found: os.stat_result) -> bool:

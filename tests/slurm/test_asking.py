@@ -15,6 +15,7 @@ from shunter.slurm import asking
 from shunter.slurm.comments import Told
 from shunter.slurm.forecast import Outlook
 from shunter.slurm.nodes import Node
+from shunter.slurm.site import PartitionForm, Site
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.waiting import Kind, meaning, parents
 from shunter.slurm.why import clock, why
@@ -326,3 +327,19 @@ def test_accounting_gives_the_run_times(lab_with_database, monkeypatch):
     sample = outlook.run_times.groups["name", "root", "short"]
     assert len(sample.times) == 6
     assert sample.times.max() < 20_000
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ({"time": "3-0"}, r"--time 3-0 is above the limit of partition main \(1-00:00:00\)"),
+        ({"time": "UNLIMITED"}, "is above the limit"),
+        ({"time": "60", "mem": "100000G"}, "MiB of memory, and the nodes where it may run have"),
+        ({"time": "60", "cpus": 100_000}, "100,000 CPUs, and the nodes where it may run have"),
+    ],
+)
+def test_what_slurm_would_never_start_is_refused(wish, said):
+    site = Site(partitions=[PartitionForm(name="main", max_time="1-00:00:00")])
+    outlook = Outlook(BUSY, site, samples=2)
+    with pytest.raises(SlurmError, match=said):
+        outlook.of(asking.Wish(gpus=1, **wish).job(outlook)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
+from shunter.slurm.daemons import environments
 from shunter.slurm.lab import Lab
 
+SAY_AND_WAIT = "echo $SLURM_CONF; sleep 300"
 SCRIPT = """
 sinfo -h -N -o '%N %G'
 job=$(sbatch --parsable --wait --gres=gpu:2 --output=$1 --wrap 'echo $CUDA_VISIBLE_DEVICES')
@@ -32,6 +35,21 @@ def test_a_command_has_a_cluster_and_its_exit_code_comes_back(tmp_path):
     assert "m40-1 gpu:m40:1" in nodes
     assert said.read_text() == "0,1\n"
     assert not Path(conf).exists()
+
+
+@pytest.mark.xdist_group("slurm")
+@pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_behind_when_it_is_ended_from_outside(sign):
+    command = [sys.executable, "-m", "shunter", "slurm", "lab", "--nodes", "1x1:a", "--", "sh", "-c", SAY_AND_WAIT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        conf = process.stdout.readline().strip()
+        process.send_signal(sign)
+        assert process.wait(60) == 128 + sign
+    assert conf
+    assert not Path(conf).exists()
+    folder = str(Path(conf).parents[1]).encode()
+    assert not [pid for pid, given in environments() if any(folder in each for each in given)]
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,10 @@ def _advice(
     site = present.present(scene, stated, simulated)
     window = advising.window(site.scene, question)
     if window is None:
-        raise RunError(f"the last {question.days:g} days have no jobs to compare policies on; give more with --days")
+        raise RunError(
+            f"the last {question.days:g} days have no jobs to compare policies on after {question.warmup:g} days of"
+            " warm-up; the history is too short, or give more with --days and less with --warmup"
+        )
     check = advising.window(site.scene, question, window.begin)
     with progress("replaying it on the cluster that the record shows") as tell:
         found, simulated = advising.replayed(site, question, window.begin, tell)

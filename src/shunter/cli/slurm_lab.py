@@ -52,6 +52,8 @@ def lab(
     folder = Path(tempfile.mkdtemp(prefix="lab"))
     folder.chmod(0o755)  # so that other users can submit jobs, too
     cluster = Lab(folder, groups, database=database, settings=settings)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     try:
         with cluster:
             note(f"{len(cluster.node_names)} nodes; SLURM_CONF={cluster.conf}", "Slurm is up")
@@ -59,6 +61,11 @@ def lab(
     finally:
         cluster.remove()
     raise typer.Exit(code)
+
+
+def _end(number: int, _frame: object) -> None:
+    """Leave by way of every ``finally``, so that no daemon is left behind."""
+    raise SystemExit(128 + number)
 
 
 def _settings(lines: Sequence[str]) -> dict[str, str]:

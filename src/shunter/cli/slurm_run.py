@@ -192,8 +192,10 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
                 typer.echo(
                     f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}"
                 )
-        for order, why in outcome.failed:
-            note(f"job {order.handle}, {order.lever}: {why}", "refused", "yellow")
+        for why in dict.fromkeys(why for _, why in outcome.failed):
+            orders = [order for order, each in outcome.failed if each == why]
+            what = f"job {orders[0].handle}, {orders[0].lever}" if len(orders) == 1 else f"{len(orders)} changes"
+            note(f"{what}: {why}", "refused", "yellow")
         for handle, why in outcome.respected.items():
             note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
         for name, why in list(outcome.unread.items())[:MOST_TOLD]:

@@ -56,7 +56,13 @@ def live_site(client: Client) -> Site:
     found = site.of_config(shows.settings(client.run("scontrol", "show", "config")))
     listed = shows.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
     forms = [
-        PartitionForm(name=each["PartitionName"], tier=int(each.get("PriorityTier", 1)), factor=1) for each in listed
+        PartitionForm(
+            name=each["PartitionName"],
+            tier=int(each.get("PriorityTier", 1)),
+            factor=1,
+            max_time=each.get("MaxTime", ""),
+        )
+        for each in listed
     ]
     return found.model_copy(update={"partitions": forms})
 
@@ -134,9 +140,18 @@ class Wish:
             cpus=self.cpus,
             mem_mib=memory_mib(self.mem) if self.mem else 0,
         )
+        _check_limit(outlook, job.partition, self.time)
         least, said = _fresh_priority(outlook, job) if self.priority is None else (self.priority, [])
         filled = [] if self.partition else [f"it goes to partition {job.partition}, as most jobs do"]
         return replace(job, priority=least), [*filled, *said]
+
+
+def _check_limit(outlook: Outlook, partition: str, time: str) -> None:
+    """Refuse a limit with which Slurm would never start the job."""
+    most = next((each.max_time for each in outlook.site.partitions if each.name == partition), "")
+    longest, wanted = shows.seconds(most), shows.seconds(time)
+    if longest is not None and (wanted is None or wanted > longest):
+        raise SlurmError(f"--time {time} is above the limit of partition {partition} ({most}); ask for less")
 
 
 def _usual_partition(snapshot: Snapshot) -> str:

@@ -287,6 +287,12 @@ def check(job: Job, machines: Machines, requests: Requests) -> None:
     if machines.vc_of(job) is None:
         raise SlurmError(f"partition '{job.partition}' of job {job.id} has no node with GPUs")
     request = requests.of(job)
+    for wanted, have, unit in (
+        (job.cpus, sum(node.cpus for node in request.nodes), "CPUs"),
+        (job.mem_mib, sum(node.mem_mib for node in request.nodes), "MiB of memory"),
+    ):
+        if wanted > have > 0:
+            raise SlurmError(f"job {job.id} asks for {wanted:,} {unit}, and the nodes where it may run have {have:,}")
     if not request.unmodelled and not request.fits_on(request.nodes):
         there = sum(node.gpus for node in request.nodes)
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""

@@ -94,6 +94,7 @@ class PartitionForm(Form):
     vc: str = ""
     tier: int = 1
     factor: int = 1
+    max_time: str = ""  # the longest limit that a job may have, as Slurm writes it
 
 
 class Site(Form):

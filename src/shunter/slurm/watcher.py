@@ -171,6 +171,8 @@ class Watcher:
         with_all = ("scontrol", "--all", "--details", "show", "nodes")
         asked = with_all if self.client.release >= NODES_SINCE else ("sinfo", "--all")
         listed = json_list(self.client.run(*asked, "--json"), "nodes")
+        if not listed:  # so it says when slurmctld is away; text says why
+            raise SlurmError(f"{asked[0]} --json names no node")
         return each_read(listed, of_json, lambda node: str(node.get("name")), None)
 
     def _text_nodes(self) -> list[Node]:
