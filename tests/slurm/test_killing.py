@@ -252,7 +252,8 @@ def scene(lab_folder: Path, tmp_path: Path) -> Iterator[Scene]:
         command = [sys.executable, str(Path(__file__).with_name("forking.py")), str(lab.conf)]
         pipe = subprocess.PIPE
         starter = subprocess.Popen([*command, str(tmp_path / "journal.db")], stdin=pipe, stdout=pipe, text=True)
-        yield Scene(lab, tmp_path, random.Random(13), starter)
+        seed = int(os.environ.get("KILLING_SEED", "13"))
+        yield Scene(lab, tmp_path, random.Random(seed), starter)
         starter.stdin.close()
         starter.terminate()
         starter.wait()
