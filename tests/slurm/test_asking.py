@@ -197,7 +197,9 @@ def test_what_if_for_people_and_for_scripts(recorded):
     assert later["p50_wait_s"] > 0
     ahead = ("what-if", "--gpus", 8, "--time", "1-0", "--priority", 999, "--snapshot", recorded, "--json")
     assert json.loads(shunter(*ahead).output)["place"] == 1
-    assert "behind all that wait" in plain(shunter("what-if", "--gpus", 8, "--time", 60, "--snapshot", recorded).output)
+    assert "at the end of the queue" in plain(
+        shunter("what-if", "--gpus", 8, "--time", 60, "--snapshot", recorded).output
+    )
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ def test_one_job_and_a_moment(journal):
     assert "4711" in said("--journal", journal, "--since", "1h")
 
 
+def test_a_job_without_entries_is_not_an_empty_journal(journal):
+    result = CliRunner().invoke(app, ["slurm", "audit", "--journal", str(journal), "--job", "99"])
+    assert "nothing about job 99 in this journal" in result.stderr
+    assert "empty" not in result.stderr
+
+
 def test_json_has_the_same_and_times_with_a_zone(journal):
     rows = json.loads(said("--journal", journal, "--json"))
     assert [row["kind"] for row in rows] == ["begin", "nice", "pin", "end"]

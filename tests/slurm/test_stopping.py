@@ -49,7 +49,7 @@ def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue
             assert book.acts(INTENT)  # it has more to do in this round
             result = shunter("release", "--journal", journal)
             assert result.exit_code == 0, result.output
-            assert f"process {os.getpid()}; it only watches until" in result.stderr
+            assert f"controller {os.getpid()} changes nothing any more; it only watches until" in result.stderr
             assert untouched(queue)
             controller.wait_rounds()
             assert untouched(queue)
@@ -122,7 +122,7 @@ def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
     os.kill(forked, signal.SIGKILL)
     result = shunter("release", "--journal", journal)
     assert result.exit_code == 0, result.output
-    assert "controller stopped" not in result.stderr
+    assert "changes nothing any more" not in result.stderr
     assert untouched(queue)
 
 

@@ -36,7 +36,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
-        note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes some seconds", "demo")
+        note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
     scene = scenes.scene(TRACE.format(seed=seed), CLUSTER)
     kept: list[folders.Run] = []
     why, keep = (False, None) if page is None else (True, kept.extend)

@@ -92,7 +92,7 @@ def when(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """When a waiting job may start: the cluster is let go on in the simulator with drawn run times."""
+    """When a waiting job may start: simulates the cluster from now on, many times, with random run times."""
     from shunter.slurm import asking
 
     with progress("learning from past waits") as told:
@@ -118,7 +118,7 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """When a job would start that is not submitted yet; nothing is submitted."""
+    """When a job would start if you submitted it now."""
     from dataclasses import replace
 
     from shunter.slurm import asking

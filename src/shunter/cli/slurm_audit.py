@@ -23,7 +23,7 @@ shunter slurm audit --since 2h              # which jobs were changed or left al
 shunter slurm audit --job 4711 --json
 """
 JOURNAL = Path("shunter-slurm.db")
-JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="Where it writes down what it does.")]
+JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="The controller's journal.")]
 
 
 def audit(
@@ -47,7 +47,14 @@ def audit(
     elif found:
         show(_table(found))
     else:
-        note("the journal is empty: nothing was changed")
+        note(_nothing(job, since))
+
+
+def _nothing(job: str, since: str) -> str:
+    """What is said where no entry is found."""
+    if not job and not since:
+        return "the journal is empty: nothing was changed"
+    return f"nothing{f' about job {job}' if job else ''}{f' since {since}' if since else ''} in this journal"
 
 
 def _table(entries: list[Entry]) -> Table:

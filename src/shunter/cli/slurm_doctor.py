@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shunter.cli.console import JsonOption, print_json, show
 from shunter.cli.slurm_audit import JOURNAL, JournalOption
-from shunter.cli.slurm_options import ModeOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +23,11 @@ sudo -u shunter shunter slurm doctor --mode act --journal /var/lib/shunter/journ
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
-def doctor(mode: ModeOption = "watch", journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
+def doctor(
+    mode: Annotated[str, typer.Option(metavar="watch|dry-run|act", help="The mode to check for.")] = "watch",
+    journal: JournalOption = JOURNAL,
+    json: JsonOption = False,
+) -> None:
     """Check this account, this machine and Slurm before a controller runs; nothing is changed.
 
     The exit code is 1 if a check fails. With [bold]--mode act[/bold] all that acting requires is checked.

@@ -40,7 +40,7 @@ def lab(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")
     ] = None,
 ) -> None:
-    """Start a real Slurm on this machine, run a command with it, and stop it again; it must be root who does this.
+    """Start a real Slurm on this machine, run a command with it, and stop it again; needs root.
 
     Nodes and GPUs are virtual: jobs really run, CUDA_VISIBLE_DEVICES is set, and no GPU is needed. Nothing outside of a
     folder in /tmp is touched. The exit code is that of the command. See docs/reference/slurm-lab.md.

@@ -10,30 +10,31 @@ import typer
 from shunter.cli.console import policy_names
 
 PolicyOption: TypeAlias = Annotated[
-    str, typer.Option("--policy", "-p", metavar="P", help="Who orders the queue.", autocompletion=policy_names)
+    str,
+    typer.Option("--policy", "-p", metavar="P", help="The policy that orders the queue.", autocompletion=policy_names),
 ]
 ModeOption: TypeAlias = Annotated[
-    str, typer.Option(metavar="watch|dry-run|act", help="Say it, print the commands, or run them.")
+    str, typer.Option(metavar="watch|dry-run|act", help="Report, print or apply the changes.")
 ]
 
 # -- how often
 
 IntervalOption: TypeAlias = Annotated[float, typer.Option(min=0.2, metavar="S", help="Seconds between two rounds.")]
 PollOption: TypeAlias = Annotated[
-    float, typer.Option(min=0.2, metavar="S", help="Least seconds between two questions to Slurm.")
+    float, typer.Option(min=0.2, metavar="S", help="Minimum seconds between polls of Slurm.")
 ]
 RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Stop after so many rounds; 0: never.")]
 
 # -- what may be done, and to whom
 
 LeversOption: TypeAlias = Annotated[
-    str, typer.Option(metavar="L,L", help="nice, or priority; pin, requeue and shard when added.")
+    str, typer.Option(metavar="L,L", help="Means of change: nice or priority, plus any of pin, requeue, shard.")
 ]
 MaxChangesOption: TypeAlias = Annotated[
     int, typer.Option(min=1, metavar="N", help="Jobs changed in one round, at most.")
 ]
 LiftOption: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="So far above the highest priority of the queue a job may be put.")
+    int, typer.Option(min=1, metavar="N", help="How far above the queue's highest priority a job may be raised.")
 ]
 ExcludeUserOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")

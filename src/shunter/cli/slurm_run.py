@@ -263,7 +263,8 @@ def release(
     else:
         typer.echo(f"{found.undone} change{'' if found.undone == 1 else 's'} undone")
         if found.controller:
-            note(f"process {found.controller}; it only watches until 'shunter slurm resume'", "controller stopped")
+            text = "changes nothing any more; it only watches until 'shunter slurm resume'"
+            note(f"controller {found.controller} {text}")
         for problem in found.problems:
             note(problem, "not undone", "yellow")
     if found.problems:
@@ -280,4 +281,7 @@ def resume(journal: JournalOption = JOURNAL) -> None:
     check_journal(journal)
     with closing(Journal(journal)) as book:
         was = take(book)
-    note(f"the jobs were {'' if was else 'not '}handed back; a controller with this journal may act")
+    if was:
+        note("the controller of this journal may change jobs again", "resumed")
+    else:
+        note("the controller may act already", "nothing to resume")

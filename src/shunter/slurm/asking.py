@@ -167,5 +167,5 @@ def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
     if not waiting:
         return 1, []
     return min(each.priority for each in waiting) - 1, [
-        "it begins behind all that wait, since it has not aged; --priority says otherwise"
+        "it starts at the end of the queue, since it has not aged; change that with --priority"
     ]

@@ -128,7 +128,7 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
     if found.meaning.kind is Kind.BEGIN and found.job.eligible > 0:
         yield "not before", moment(found.job.eligible)
     if found.meaning.kind in (Kind.TURN, Kind.CLUSTER) and found.place is not None:
-        before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.place > 1 else ""
+        before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.ahead_gpus else ""
         yield "place", f"{found.place:,} of {found.queue:,} in the queue{before}"
     yield "needs", _needs(found.job)
     yield "free", _free(found)

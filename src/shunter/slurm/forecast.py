@@ -250,7 +250,7 @@ class Outlook:
             (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
             (beside > 0, f"running jobs without GPUs ({beside}) keep their CPUs and memory"),
-            (bundled > 0, f"of the tasks of arrays, {bundled:,} run one after another in some bundles"),
+            (bundled > 0, f"{bundled:,} array tasks are simulated in bundles, not one by one"),
             *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]
         return tuple(text for holds, text in found if holds)

@@ -134,7 +134,7 @@ def _unmodelled(job: Job, span: int, nodes: Sequence[Node]) -> Iterator[str]:
     if job.exclusive and job.exclusive != "node":
         yield f"it shares its nodes only with jobs of the same {job.exclusive}, which is not modelled"
     if job.exclusive == "node" and (len({(n.gpus, n.cpus) for n in nodes}) > 1 or span == w.ANY_NODES):
-        yield "it takes whole nodes, and those where it may run differ"
+        yield "it takes whole nodes, and its possible nodes are not alike, which is not modelled"
     if job.contiguous:
         yield "its nodes must be next to each other (--contiguous), which is not modelled"
     wanted = expand(job.wanted_nodes) if job.wanted_nodes else []

@@ -45,7 +45,7 @@ MEANINGS = {
     "Reservation": Meaning(B, "its reservation has not begun", "'scontrol show reservation' says when it does"),
     "ReservationDeleted": Meaning(N, "its reservation is gone", "scontrol update jobid=ID reservation="),
     "BeginTime": Meaning(B, "its begin time has not come", "scontrol update jobid=ID starttime=now"),
-    "Dependency": Meaning(D, "jobs that it comes after have not ended"),
+    "Dependency": Meaning(D, "it depends on jobs that have not ended"),
     "DependencyNeverSatisfied": Meaning(
         N,
         "a job that it comes after failed, and it was to succeed",
@@ -57,7 +57,7 @@ MEANINGS = {
         H, "it was put back into the queue too often", "scontrol release ID, once it is mended"
     ),
     "JobArrayTaskLimit": Meaning(
-        L, "as many tasks of its array run as may at a time", "scontrol update jobid=ID arraytaskthrottle=N"
+        L, "its array already runs as many tasks as its throttle allows", "scontrol update jobid=ID arraytaskthrottle=N"
     ),
     "Licenses": Meaning(L, "licences that it asks for are in use"),
     "ReqNodeNotAvail": Meaning(C, "nodes that it asks for are not available now", LOOK_AT_NODES),
