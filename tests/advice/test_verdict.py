@@ -43,6 +43,11 @@ def replay(rank=0.8, simulated=1000.0, recorded=900.0, **more):
         (replay(record={"over_capacity": 0.02}), CAUTION, "more GPUs in use than the cluster has"),
         (replay(rank=0.1, recorded_waiting=0.001, simulated_waiting=0.001), CAUTION, "hardly any job waits"),
         (replay(jobs=20), CAUTION, "only 20 jobs"),
+        (replay(goal={"name": "users", "simulated": 628.0, "recorded": 4201.0}), NO, "the goal 'users' is"),
+        (replay(goal={"name": "tail", "simulated": 9000.0, "recorded": 4000.0}), CAUTION, "the goal 'tail' is"),
+        (replay(goal={"name": "slowdown", "simulated": 12.0, "recorded": 5.0}), CAUTION, "is 12 in the replay"),
+        (replay(goal={"name": "users", "simulated": 4000.0, "recorded": 4201.0}), TRUST, "the replay ranks"),
+        (replay(goal={"name": "wait", "simulated": 1.0, "recorded": 4201.0}), TRUST, "the replay ranks"),
         ({"jobs": 0, "parts": []}, NO, "no recorded waits"),
     ],
 )

@@ -12,6 +12,7 @@ import numpy as np
 from shunter import scenes
 from shunter.advice.candidates import Candidate, candidates
 from shunter.advice.effects import effects
+from shunter.advice.paired import value_of
 from shunter.advice.present import Present, replay
 from shunter.advice.record import Capacity
 from shunter.advice.validity import validity
@@ -119,7 +120,19 @@ def replayed(
     submit, length = trace.submit[rows], round(question.days * DAY_MS)
     parts = {COMPARED: submit >= begin, CHECKED: (submit >= begin - length) & (submit < begin)}
     site = present.scene.cluster, question.seed, parts, present.capacity, present.held[rows]
-    return validity(trace.select(rows), waits[rows], *site) | {"with_cycle": present.cycle is not None}, waits
+    more = {"with_cycle": present.cycle is not None, "goal": _goal(present, question, waits, begin)}
+    return validity(trace.select(rows), waits[rows], *site) | more, waits
+
+
+def _goal(present: Present, question: Question, waits: I64, begin: int) -> dict[str, Any] | None:
+    """What is to be improved, as recorded and as replayed on the days compared; None if no such waits are recorded."""
+    trace = present.trace
+    rows = np.flatnonzero((trace.submit >= begin) & (trace.recorded_wait >= 0) & (waits >= 0))
+    if not len(rows):
+        return None
+    jobs = trace.select(rows)
+    recorded, simulated = (value_of(question.goal, jobs, found[rows] / 1000) for found in (trace.recorded_wait, waits))
+    return {"name": question.goal, "recorded": recorded, "simulated": simulated}
 
 
 def judged(present: Present, found: Mapping[str, Any], check: Window | None) -> Verdict:

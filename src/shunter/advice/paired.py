@@ -31,12 +31,12 @@ def slowdown(trace: Trace, wait: F64) -> F64:
 class Blocks:
     """The jobs of a window by day, and how often each day is drawn: once each first, then at random."""
 
-    def __init__(self, trace: Trace, seed: int = 0) -> None:
+    def __init__(self, trace: Trace, seed: int = 0, draws: int = RESAMPLES) -> None:
         since = trace.submit - trace.submit[0]
         length = min(DAY_MS, max(1, (int(since[-1]) + 1) // FEWEST))
         self.of: I64 = np.unique(since // length, return_inverse=True)[1].reshape(-1)
         self.count = int(self.of[-1]) + 1
-        drawn = rng(seed, "advice").multinomial(self.count, np.full(self.count, 1 / self.count), size=RESAMPLES)
+        drawn = rng(seed, "advice").multinomial(self.count, np.full(self.count, 1 / self.count), size=draws)
         self.drawn: F64 = np.vstack([np.ones(self.count), drawn])
 
     def sums(self, values: F64) -> F64:
@@ -81,6 +81,11 @@ def _tail(blocks: Blocks, trace: Trace, wait: F64) -> F64:
 
 Goal: TypeAlias = Callable[[Blocks, Trace, F64], F64]  # waits (s) -> a value for each draw of days
 GOALS: dict[str, Goal] = {"wait": _mean_wait, "users": _by_user, "tail": _tail, "slowdown": _slowdown}
+
+
+def value_of(goal: str, trace: Trace, wait: F64) -> float:
+    """A goal on some jobs, with these waits (s)."""
+    return float(GOALS[goal](Blocks(trace, draws=0), trace, wait)[0])
 
 
 def paired(trace: Trace, before: F64, after: F64, goal: str, seed: int = 0) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def verdict(found: Mapping[str, Any], more: Iterable[tuple[str, str]] = ()) -> V
     """The verdict on a replay; ``more`` are reasons that come from elsewhere, each with its level."""
     if not found["jobs"]:
         return Verdict(NO, ("the history has no recorded waits, so the replay can't be checked",))
-    reasons = [*_crowded(found), *more]
+    reasons = [*_crowded(found), *_goal(found.get("goal")), *more]
     for part in (found, *found["parts"]):
         reasons += _rank(part) + _ratio(part)
     level = max((LEVELS.index(level) for level, _ in reasons), default=0)
@@ -58,6 +58,23 @@ def _crowded(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     why = f"the record has more GPUs in use than the cluster has, for {share(over)} of the time"
     return [(NO if over > MOST_OVER else CAUTION, why)]
+
+
+def _goal(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Whether the replay gets what is to be improved about right: means can agree where users' means don't."""
+    if found is None or found["name"] == "wait":  # which is judged anyway
+        return []
+    slack = 0.0 if found["name"] == "slowdown" else A_MINUTE_S
+    ratio = (found["simulated"] + slack) / (found["recorded"] + slack)
+    times = max(ratio, 1 / ratio)
+    if times < RATIO:
+        return []
+    values = [
+        f"{found[key]:.3g}" if found["name"] == "slowdown" else duration(found[key])
+        for key in ("simulated", "recorded")
+    ]
+    text = f"the goal '{found['name']}' is {values[0]} in the replay of the days compared and {values[1]} in the record"
+    return [(NO if times > MOST_RATIO else CAUTION, text)]
 
 
 def _rank(part: Mapping[str, Any]) -> list[tuple[str, str]]:
