@@ -312,14 +312,14 @@ def aaic(count: int, until: int = w.NEVER) -> Iterator[str]:
     judged = moment >= JUDGED_FROM
     parts = [
         ("AAIC, September to October: settings were chosen on these", (moment >= first) & ~judged),
-        ("AAIC, November to December: judged once", judged),
+        ("AAIC, November to December: after the choice", judged),
         *((f"AAIC, {name}", month == name) for name in np.unique(month[moment >= first])),
     ]
     yield from report(asked, said, parts)
 
 
 def main(*arguments: str) -> None:
-    """Print all tables; the quick ones leave out the months that are judged once."""
+    """Print all tables; the quick ones leave out the months after the choice."""
     quick = "--quick" in arguments
     for part in (made_up(30), aaic(40, JUDGED_FROM)) if quick else (made_up(300), aaic(900)):
         for text in part:
