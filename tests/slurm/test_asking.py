@@ -246,7 +246,7 @@ def test_an_array_is_asked_about_by_its_first_task():
 def test_a_declared_run_time_is_told(recorded):
     told = replace(BUSY, jobs=tuple(replace(each, told=Told(run_s=7200)) for each in BUSY.jobs))
     assert (
-        "jobs whose comment says how long they run (5) do so"
+        "jobs of the same user whose comment says how long they run (3) do so"
         in Outlook(told, samples=10).of(told.jobs[2])[0].assumptions
     )
 
