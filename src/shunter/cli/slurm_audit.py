@@ -83,7 +83,8 @@ def dashboard() -> None:
 def watchdog(journal: JournalOption = JOURNAL) -> None:
     """Watch over the controller of a journal, and lift what could strand a job when it is gone or silent.
 
-    [bold]run[/bold] starts one by itself where it is needed; this is for a service of its own.
+    [bold]run[/bold] starts one by itself where it is needed. This one ends with its controller; a service that outlives
+    controllers runs [bold]python -m shunter.slurm.watchdog --stay JOURNAL[/bold].
     """
     from shunter.slurm.client import Client
     from shunter.slurm.watchdog import watch
