@@ -20,6 +20,14 @@ settings.register_profile("search", derandomize=False)
 settings.load_profile("same")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_word_on_compiling():
+    """What a command prints must not depend on what was compiled before."""
+    from shunter.cli import compiling
+
+    compiling.Notice._begin = lambda _: None
+
+
 @pytest.fixture(scope="session")
 def data() -> Path:
     """The folder with real traces; tests that need it are skipped where it is missing."""

@@ -1,6 +1,8 @@
 """Where machine code is kept, and what it depends on."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import shunter
@@ -15,3 +17,10 @@ def test_rooms_whose_edits_compile_nothing_have_no_kernels():
         for source in sources:
             text = source.read_text()
             assert not re.search(r"@kernel|pointer\(|njit|cfunc", text), source
+
+
+def test_compiling_is_announced_once():
+    code = "from shunter.cli.compiling import Notice; said = Notice(); [said(name) for name in ('a', 'b', '', 'c', '')]"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("compiling: kernels are compiled, once for this version")

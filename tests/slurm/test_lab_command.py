@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
-from shunter.slurm.daemons import environments
+from shunter.slurm.daemons import environments, wait
 from shunter.slurm.lab import Lab
 
-SAY_AND_WAIT = "echo $SLURM_CONF; sleep 300"
+SAY_AND_WAIT = "echo $SLURM_CONF; exec sleep 300"
 SCRIPT = """
 sinfo -h -N -o '%N %G'
 job=$(sbatch --parsable --wait --gres=gpu:2 --output=$1 --wrap 'echo $CUDA_VISIBLE_DEVICES')
@@ -49,7 +49,7 @@ def test_nothing_is_left_behind_when_it_is_ended_from_outside(sign):
     assert conf
     assert not Path(conf).exists()
     folder = str(Path(conf).parents[1]).encode()
-    assert not [pid for pid, given in environments() if any(folder in each for each in given)]
+    assert wait(lambda: not [pid for pid, given in environments() if any(folder in each for each in given)], 20)
 
 
 @pytest.mark.parametrize(
