@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.slurm.daemons import environments, wait
-from shunter.slurm.lab import Lab
+from shunter.slurm.lab import MARK, Lab
 
 SAY_AND_WAIT = "echo $SLURM_CONF; exec sleep 300"
 SCRIPT = """
@@ -37,6 +37,11 @@ def test_a_command_has_a_cluster_and_its_exit_code_comes_back(tmp_path):
     assert not Path(conf).exists()
 
 
+def left(folder: bytes) -> list[str]:
+    """The processes of a lab."""
+    return [str(pid) for pid, given in environments() if MARK.encode() + b"=" + folder in given]
+
+
 @pytest.mark.xdist_group("slurm")
 @pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGHUP])
@@ -49,7 +54,7 @@ def test_nothing_is_left_behind_when_it_is_ended_from_outside(sign):
     assert conf
     assert not Path(conf).exists()
     folder = str(Path(conf).parents[1]).encode()
-    assert wait(lambda: not [pid for pid, given in environments() if any(folder in each for each in given)], 20)
+    assert wait(lambda: not left(folder), 20), left(folder)
 
 
 @pytest.mark.parametrize(
