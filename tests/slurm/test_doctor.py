@@ -77,7 +77,9 @@ def test_live_the_advice_makes_an_account_an_operator(user, lab_with_database, f
     assert finding(examine(client, folder / "j.db", acts=False), "rights").verdict is Verdict.WARN
     try:
         lab.run(*shlex.split(rights.remedy))
-        assert finding(examine(client, folder / "j.db", acts=True), "rights").verdict is Verdict.OK
+        found = examine(client, folder / "j.db", acts=True)
+        assert finding(found, "rights").verdict is Verdict.OK
+        assert "can't mark" in finding(found, "marks").text
         number = lab.submit("--gpus=1", "--hold")  # root's
         client.run("scontrol", "update", f"jobid={number}", "nice=5")
         assert lab.job(number)["Nice"] == "5"

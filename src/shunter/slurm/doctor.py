@@ -110,7 +110,7 @@ def examine(client: Client, journal: Path, acts: bool) -> list[Finding]:
         patient.config = settings(client.run("scontrol", "show", "config"))
     except SlurmError as problem:
         return [*found, Finding("slurm", Verdict.FAIL, str(problem), "start slurmctld and munge, or set SLURM_CONF")]
-    for check in (_versions, _rights, _privacy, _accounting, _clock, _queue, _scheduler, _model):
+    for check in (_versions, _rights, _marks, _privacy, _accounting, _clock, _queue, _scheduler, _model):
         try:
             found += check(patient)
         except SlurmError as problem:
@@ -244,6 +244,15 @@ def _rights(of: Patient) -> Iterator[Finding]:
         yield Finding(
             "rights", of.wanting, f"{of.user} may not change the jobs of others", f"sacctmgr -i {how} {words}"
         )
+
+
+def _marks(of: Patient) -> Iterator[Finding]:
+    """Only administrators write the marks by which a second controller, or a lost journal's changes, are noticed."""
+    if of.acts and of.level == "operator":
+        yield Finding(
+            "marks", Verdict.WARN, f"{of.user} is an operator and can't mark the jobs that it changes (AdminComment)",
+            "run one controller for the cluster and keep its journal safe, or set adminlevel=admin",
+        )  # fmt: skip
 
 
 def _privacy(of: Patient) -> Iterator[Finding]:
