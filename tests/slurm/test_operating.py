@@ -100,9 +100,12 @@ def test_live_the_steps_for_slurm_work_one_after_the_other(lab_with_database, tm
     settings = tmp_path / "shunter.conf"
     settings.write_text(SETTINGS.read_text())
     places = {"/var/lib/shunter": str(tmp_path / "state"), "/etc/shunter/shunter.conf": str(settings)}
-    lab.wait_job(lab.submit("--gpus=1", script="true"), "COMPLETED")
-    history = ("sacct", "-a", "-X", "-n", "-P", "-o", "state", "-S", "now-90days", "-E", "now")
-    assert wait(lambda: "COMPLETED" in lab.run(*history), 30)
+    ended = lab.submit("--gpus=1", script="true")
+    lab.wait_job(ended, "COMPLETED")
+    listing = "jobid,state,alloctres"
+    history = ("sacct", "-a", "-X", "-n", "-P", "-o", listing, "-S", "now-90days", "-E", "now")
+    row = rf"(?m)^{ended}\|COMPLETED\|.*gres/gpu"
+    assert wait(lambda: re.search(row, lab.run(*history)) is not None, 30)  # slurmdbd hears of it a little later
     for limit in (50, 40, 30):
         lab.submit("--gpus=22", f"--time={limit}", script="sleep 3000")
     ran = []
