@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from shunter.errors import RunError
+from shunter.report.bootstrap import Estimate
 from shunter.reproduce.board import Board, DataSet, Facts, case_of, check_data, is_oracle, marked
-from shunter.reproduce.claims import Claim
+from shunter.reproduce.claims import Claim, place
+from shunter.reproduce.qssf.experiment import EXPERIMENT
+from shunter.reproduce.sheets import overview
+from shunter.reproduce.study import Part, Study
 from shunter.reproduce.trials import Outcome, Scheduler, Trials
 
 SLOW, FAST = Scheduler("Slow", "fifo", 0), Scheduler("Fast", "sjf:estimate=oracle", 1, " (variant)")
@@ -34,6 +39,8 @@ def board(repeats=5, stands_in=False, **factors):
     ("ours", "direction", "size"),
     [
         (2.0, "yes", "yes"),
+        (2.19, "yes", "yes"),
+        (2.21, "yes", "larger"),
         (1.5, "yes", "smaller"),
         (3.0, "yes", "larger"),
         (0.5, "no", "smaller"),
@@ -51,8 +58,43 @@ def test_a_factor_of_two(ours, direction, size):
 
 def test_one_run_settles_nothing():
     (found,) = board(repeats=1, jct_mean_s=9.0).findings([Claim("here", "jct_mean_s", SLOW, FAST, 2.0)])
-    assert (found.direction, found.size) == ("not clear", "yes")
+    assert (found.direction, found.size) == ("not clear", "not clear")
     assert found.record["ours"] == {"value": pytest.approx(9.0), "low": None, "high": None}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "where"),
+    [
+        (1.9, 2.1, "inside"),
+        (1.5, 2.5, "not clear"),  # it merely overlaps, however near its middle is
+        (1.0, 9.0, "not clear"),
+        (2.1, 2.3, "not clear"),
+        (2.3, 2.9, "above"),
+        (1.2, 1.7, "below"),
+    ],
+)
+def test_an_interval_that_merely_overlaps_is_no_reproduction(low, high, where):
+    assert place(Estimate((low + high) / 2, low, high), 2.0, 2.0) == where
+
+
+def test_a_range_is_widened_by_the_tolerance_alone():
+    assert place(Estimate(1.5, 0.91, 2.19), 1.0, 2.0) == "inside"
+    assert place(Estimate(1.5, 0.91, 2.21), 1.0, 2.0) == "not clear"
+    assert place(Estimate(1.0, 0.95, 1.05), 0.9, 1.1, tolerance=1.0) == "inside"
+    assert place(Estimate(1.22, 1.09, 1.38), 0.9, 1.1, tolerance=1.0) == "not clear"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "says"),
+    [
+        (5, "Of 1 printed factor, 1 come out in direction, 1 of them also in size."),
+        (4, "No printed factor is counted: that takes 5 repeats at least, for intervals."),
+    ],
+)
+def test_a_quick_look_counts_nothing(repeats, says):
+    claimed = replace(EXPERIMENT, claims=[Claim("here", "jct_mean_s", SLOW, FAST, 2.0)])
+    found = Study(claimed, Part(("here",), repeats), board(repeats=repeats, jct_mean_s=2.0), None)
+    assert says in "".join(overview(found, []))
 
 
 def test_a_claim_without_a_number_has_a_direction_alone():

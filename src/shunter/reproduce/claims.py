@@ -1,17 +1,28 @@
-"""What a paper says about two schedulers, how many times as large a measure of one is, and what becomes of it."""
+"""What a paper says about two schedulers, how many times as large a measure of one is, and what becomes of it.
+
+A printed size counts as reproduced by the rule of an equivalence test: all of our 95 % interval must lie within the
+printed range, widened by a tolerance.  An interval that merely overlaps the range shows nothing: the more our repeats
+differ, the more it overlaps.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from shunter.report.bootstrap import Estimate
 from shunter.report.tables import number
 from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import record
 
-HALF = 0.005  # printed numbers are rounded
+Place: TypeAlias = Literal["below", "inside", "above", "not clear"]
+
+TOLERANCE = 1.1  # a factor of up to 1.1 away from what is printed counts as the same size
+RULE = (
+    "Size: yes where the whole 95 % interval lies within the printed range, widened by a factor of"
+    f" {TOLERANCE:g} at both ends; not clear where only a part of it does."
+)
 
 
 @dataclass(frozen=True)
@@ -61,13 +72,11 @@ class Finding:
 
     @property
     def size(self) -> str:
-        """Whether it is as much: the interval has the printed factor in it."""
-        low, high = _ends(self.ours)
+        """Whether it is as much as printed, see ``place``."""
         if math.isnan(self.claim.factor):
             return "-"
-        if low <= self.claim.factor + HALF and high >= self.claim.factor - HALF:
-            return "yes"
-        return "larger" if low > self.claim.factor else "smaller"
+        found = place(self.ours, self.claim.factor, self.claim.factor)
+        return {"inside": "yes", "below": "smaller", "above": "larger", "not clear": "not clear"}[found]
 
     @property
     def record(self) -> dict[str, Any]:
@@ -82,6 +91,14 @@ class Finding:
             "direction": self.direction,
             "size": self.size,
         }
+
+
+def place(ours: Estimate, low: float, high: float, tolerance: float = TOLERANCE) -> Place:
+    """Where all of the interval of a factor lies: within a range, which ``tolerance`` widens, below it, or above."""
+    (least, most), (low, high) = _ends(ours), (low / tolerance, high * tolerance)
+    if low <= least and most <= high:
+        return "inside"
+    return "below" if most < low else "above" if least > high else "not clear"
 
 
 def _ends(ours: Estimate) -> tuple[float, float]:

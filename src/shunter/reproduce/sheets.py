@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from shunter.folders import versions
+from shunter.report.bootstrap import FEWEST
 from shunter.report.html.charts import Axis, cdf, intervals
 from shunter.report.html.page import Cell, Section, choice, code, facts, figure, note, paragraph, points, render, table
 from shunter.report.html.words import counted
 from shunter.report.tables import ORACLE, duration, number, share
 from shunter.reproduce.board import Board, case_of, marked
-from shunter.reproduce.claims import Finding
+from shunter.reproduce.claims import RULE, Finding
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler, Trials
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
@@ -222,6 +223,8 @@ def overview(study: Study, told: Sequence[str]) -> list[str]:
     sides = sum(one.direction == "yes" for one in found)
     sizes = sum(one.direction == "yes" and one.size == "yes" for one in found)
     last = f"Of {counted(len(found), 'printed factor')}, {sides} come out in direction, {sizes} of them also in size."
+    if study.part.repeats < FEWEST:
+        last = f"No printed factor is counted: that takes {FEWEST} repeats at least, for intervals."
     stand_in = [paragraph(STAND_IN)] if board.stands_in else []
     return [*stand_in, points([first, *told, *([last] if found else [])]), note(ORACLE)]
 
@@ -270,7 +273,7 @@ def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[
     ]
     told = (
         "Ours: the factor of the means over repeats, with the 95 % interval of paired draws. Direction: yes where the"
-        " whole interval is above 1. Size: yes where the printed factor is in the interval."
+        f" whole interval is above 1. {RULE}"
     )
     return [
         table("Printed factors, and ours", ["claim", "jobs", "printed", "ours", "direction", "from"], rows, {1, 4, 5}),

@@ -9,6 +9,7 @@ from functools import partial
 from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, table
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
+from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import figures, ours, paper
 from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World
 from shunter.reproduce.dally.study import TITLE, Study
@@ -102,16 +103,8 @@ def _luck(study: Study) -> list[str]:
 
 
 def _verdicts(study: Study) -> list[str]:
-    found = paper.findings(study.design, study.trials)
-    if not found:
-        return []
-    whole = sum(one.comes_out for one in found)
-    sides = sum(one.direction == "yes" and not one.comes_out for one in found)
-    return [
-        f"Of {counted(len(found), 'claim')} of the paper about what was run, {whole} come out, {sides} in direction but"
-        f" not in size, and {len(found) - whole - sides} not at all cluster sizes that they name, or not clearly. See"
-        " Claims."
-    ]
+    found = study.findings()
+    return [paper.verdict(found)] if found else []
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -156,9 +149,9 @@ def _distance(study: Study) -> list[str]:
 
 
 def _claims(study: Study) -> list[str]:
-    found = paper.findings(study.design, study.trials)
+    found = study.findings()
     if not found:
-        return [paragraph("The claims of the paper are about schedulers or cluster sizes that were not run.")]
+        return [paragraph("The claims of the paper are about jobs, schedulers or cluster sizes that were not run.")]
     tables = [
         _claims_table(study, workload, [f for f in found if f.claim.workload == workload])
         for workload in study.design.workloads
@@ -167,8 +160,8 @@ def _claims(study: Study) -> list[str]:
         *tables,
         note(
             "Ours: by how much the mean over repeats is above or below, with the 95 % interval of paired draws."
-            " Direction: yes where the whole interval is on the printed side. Size: yes where the interval has"
-            " something in common with the printed range."
+            f" Direction: yes where the whole interval is on the printed side. {RULE} A range within which a change"
+            " should be is not widened."
         ),
     ]
 

@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from shunter.report.bootstrap import Estimate
+from shunter.report.bootstrap import FEWEST, Estimate
+from shunter.reproduce.claims import TOLERANCE, place
 from shunter.reproduce.dally.design import (
     CONSOLIDATED,
     DALLY,
@@ -158,6 +159,7 @@ class Finding:
     claim: Claim
     ours: dict[int, Estimate]  # the change by cluster size
     judged: dict[str, Estimate]  # what the claim is about: the same, or one number of all sizes
+    counted: bool  # there are enough repeats for intervals, and all cluster sizes that it names were run
 
     @property
     def direction(self) -> str:
@@ -173,22 +175,19 @@ class Finding:
 
     @property
     def size(self) -> str:
-        """Whether it is as large: our interval has something in common with the printed range."""
+        """Whether it is as large as printed: yes, smaller, larger, not clear, or where it is."""
         if not self.claim.sized:
             return "-"
-        inside = [name for name, ours in self.judged.items() if _meets(ours, self.claim)]
-        if len(inside) == len(self.judged):
-            return "yes"
-        if inside:
-            return f"at {_racks(inside)}"
-        low, high = sorted((abs(self.claim.low), abs(self.claim.high)))
-        sizes = [ours.value * (-1 if self.claim.below else 1) for ours in self.judged.values()]
-        return "smaller" if min(sizes) > 0 and max(sizes) < low else "larger" if min(sizes) > high else "no"
+        found = {name: _size(change, self.claim) for name, change in self.judged.items()}
+        inside, kinds = [name for name, size in found.items() if size == "yes"], set(found.values())
+        if len(kinds) == 1:
+            return kinds.pop()
+        return f"at {_racks(inside)}" if inside else "not clear" if "not clear" in kinds else "no"
 
     @property
     def comes_out(self) -> bool:
         """Whether all of it does."""
-        return self.direction in ("yes", "-") and self.size in ("yes", "-")
+        return self.counted and self.direction in ("yes", "-") and self.size in ("yes", "-")
 
 
 def _racks(names: Sequence[str]) -> str:
@@ -206,10 +205,17 @@ def _side(ours: Estimate) -> int:
     return int(low > 0) - int(high < 0)
 
 
-def _meets(ours: Estimate, claim: Claim) -> bool:
-    low, high = _ends(ours)
-    half = 0.005  # printed numbers are rounded
-    return low <= claim.high + half and high >= claim.low - half
+def _size(change: Estimate, claim: Claim) -> str:
+    """How the size of a change compares with the printed one; a range within which it should be is not widened."""
+    within = claim.told == WITHIN
+    found = place(Estimate(*(1 + end for end in change)), 1 + claim.low, 1 + claim.high, 1.0 if within else TOLERANCE)
+    if found in ("inside", "not clear"):
+        return "yes" if found == "inside" else found
+    if within:
+        return "larger"
+    if _side(change) == (1 if claim.below else -1):
+        return "no"
+    return "larger" if (found == "below") == claim.below else "smaller"
 
 
 def findings(design: Design, trials: Trials) -> list[Finding]:
@@ -221,13 +227,30 @@ def _finding(claim: Claim, design: Design, trials: Trials) -> Finding | None:
     racks = [size for size in claim.racks if size in design.racks]
     if claim.workload not in design.workloads or not racks or not design.has(claim.whose, *claim.against):
         return None
+    counted = trials.repeats >= FEWEST and racks == list(claim.racks)
     draws = {size: _changes(claim, design, trials, size) for size in racks}
     ours = {size: trials.estimate(changes) for size, changes in draws.items()}
     table = np.stack(list(draws.values()))
     if claim.over == "each":
-        return Finding(claim, ours, {str(size): change for size, change in ours.items()})
+        return Finding(claim, ours, {str(size): change for size, change in ours.items()}, counted)
     one = table.mean(axis=0) if claim.over == "mean" else table.min(axis=0)
-    return Finding(claim, ours, {claim.over: trials.estimate(one)})
+    return Finding(claim, ours, {claim.over: trials.estimate(one)}, counted)
+
+
+def verdict(found: Sequence[Finding]) -> str:
+    """How many claims come out, in words; none is counted where that takes more repeats or cluster sizes."""
+    counted = [one for one in found if one.counted]
+    if not counted:
+        return (
+            f"No claim is counted: that takes {FEWEST} repeats at least, for intervals, and all cluster sizes that the"
+            " claim names."
+        )
+    whole = sum(one.comes_out for one in counted)
+    sides = sum(one.direction == "yes" and not one.comes_out for one in counted)
+    return (
+        f"Of {len(counted)} claims of the paper, {whole} come out at all cluster sizes that they name, {sides} in"
+        f" direction but not in size, and {len(counted) - whole - sides} not, or not clearly."
+    )
 
 
 def _changes(claim: Claim, design: Design, trials: Trials, racks: int) -> F64:

@@ -64,6 +64,10 @@ class Study:
         """A cell under a reading, or as it is."""
         return self.design.read(reading, workload, scheduler) if reading else self.case(workload, scheduler)
 
+    def findings(self) -> list[paper.Finding]:
+        """What becomes of what is printed; nothing, where the jobs are made up."""
+        return [] if self.stands_in else paper.findings(self.design, self.trials)
+
     def summary(self) -> dict[str, Any]:
         """All of it for scripts."""
         design = self.design
@@ -83,7 +87,7 @@ class Study:
                 for racks in design.racks
                 for scheduler in design.schedulers
             ],
-            "claims": [_claim(found) for found in paper.findings(design, self.trials)],
+            "claims": [_claim(found) for found in self.findings()],
             "readings": [_reading(self, reading) for reading in (None, *design.readings())],
             "versions": versions(),
         }
@@ -114,7 +118,8 @@ def _claim(found: paper.Finding) -> dict[str, Any]:
         "by_racks": {str(racks): record(change) for racks, change in found.ours.items()},
         "direction": found.direction,
         "size": found.size,
-        "comes_out": found.comes_out,
+        "counted": found.counted,
+        "comes_out": found.comes_out if found.counted else None,
     }
 
 

@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from shunter.report.tables import duration, table
+from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import paper
 from shunter.reproduce.dally.design import SHOWN, WORDS
 from shunter.reproduce.dally.study import Study
@@ -20,13 +21,15 @@ COLUMNS = (
     ("JCT P99", "jct_p99_s"),
     ("comm.", "communication_mean_s"),
 )
-LEGEND = "claims: change by racks; direction: yes where the whole 95 % interval is on the printed side"
+LEGEND = "Claims: change by racks. Direction: yes where the whole 95 % interval is on the printed side."
 
 
 def view(study: Study) -> RenderableType:
     """Tables II and III, ours and theirs, and the claims."""
     parts = [part for w in study.design.workloads for part in (_table(study, w), *_claims(study, w))]
-    return Group(*parts, Text(f" {LEGEND}", style="dim"))
+    found = study.findings()
+    notes = [LEGEND, RULE, paper.verdict(found)] if found else []
+    return Group(*parts, *(Text(f" {note}", style="dim") for note in notes))
 
 
 def _table(study: Study, workload: str) -> RenderableType:
@@ -47,7 +50,7 @@ def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Te
 
 
 def _claims(study: Study, workload: str) -> list[RenderableType]:
-    found = [one for one in paper.findings(study.design, study.trials) if one.claim.workload == workload]
+    found = [one for one in study.findings() if one.claim.workload == workload]
     if not found:
         return []
     racks = study.design.racks
