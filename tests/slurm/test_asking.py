@@ -17,6 +17,7 @@ from shunter.slurm.forecast import Outlook
 from shunter.slurm.nodes import Node
 from shunter.slurm.site import PartitionForm, Site
 from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.surroundings import Defaults
 from shunter.slurm.waiting import Kind, meaning, parents
 from shunter.slurm.why import clock, why
 
@@ -52,6 +53,7 @@ BUSY = Snapshot(
         job(6, reason="Dependency", dependency="afterok:4(unfulfilled)", eligible=-1),
     ),
     (node("n1", 8), node("n2", 5), node("n3", 0, state="drained"), node("v1", 8, "v100")),
+    defaults=(Defaults("main", mem_per_cpu=100),),
 )
 
 

@@ -107,7 +107,8 @@ OLD = {
     "tres_req_str": "cpu=4,mem=16G,node=1,billing=4,gres/gpu=2", "tres_per_job": "", "tres_per_node": "gres:gpu:a100:2",
     "tres_per_task": "", "tres_per_socket": "", "requeue": True, "name": "train", "comment": "shunter: model=bert",
     "features": "a100|h100", "licenses": "matlab:2", "shared": "none", "contiguous": False, "excluded_nodes": "n[8-9]",
-    "admin_comment": "", "max_nodes": 1,
+    "admin_comment": "", "max_nodes": 1, "cpus_per_tres": "", "memory_per_tres": "", "memory_per_cpu": None,
+    "memory_per_node": 16384,
 }  # fmt: skip
 WRAPPED = ("array_job_id", "array_task_id", "het_job_id", "priority", "submit_time", "eligible_time", "start_time")
 WRAPPED += ("end_time", "time_limit", "pre_sus_time", "node_count", "cpus", "tasks")

@@ -106,8 +106,12 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     time: Annotated[str, typer.Option("--time", metavar="T", help="Time limit as Slurm takes it: 4:00:00, 1-0, 90.")],
     partition: Annotated[str, typer.Option(metavar="P", help="Where it goes; where most jobs do if not given.")] = "",
     gpu_type: Annotated[str, typer.Option(metavar="T", help="Only GPUs of this type.")] = "",
-    cpus: Annotated[int, typer.Option(min=0, metavar="N", help="CPUs in all; not counted if not given.")] = 0,
-    mem: Annotated[str, typer.Option(metavar="M", help="Memory in all: 64G; not counted if not given.")] = "",
+    cpus: Annotated[
+        int, typer.Option(min=0, metavar="N", help="CPUs in all; the partition's default if not given.")
+    ] = 0,
+    mem: Annotated[
+        str, typer.Option(metavar="M", help="Memory in all: 64G; the partition's default if not given.")
+    ] = "",
     priority: Annotated[
         int | None, typer.Option(metavar="N", help="As Slurm counts it; behind all if not given.")
     ] = None,
@@ -119,16 +123,12 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     json: JsonOption = False,
 ) -> None:
     """When a job would start if you submitted it now."""
-    from dataclasses import replace
-
     from shunter.slurm import asking
 
     with progress("learning from past waits") as told:
         outlook = asking.Sources(snapshot, site, history).outlook(samples, seed, told)
-    job, filled = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority).job(outlook)
-    (found,) = outlook.of(job)
-    found = replace(found, assumptions=(*found.assumptions, *filled))
-    _answer(outlook, found, json)
+    wish = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
+    _answer(outlook, wish.forecast(outlook), json)
 
 
 def record(

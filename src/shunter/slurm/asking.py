@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from shunter.errors import SlurmError, did_you_mean
 from shunter.report.explain import moment
 from shunter.slurm import arrays, run_times, shows, site, waits
 from shunter.slurm.client import Client
-from shunter.slurm.forecast import SAMPLES, Outlook
+from shunter.slurm.forecast import SAMPLES, Forecast, Outlook
 from shunter.slurm.run_times import RunTimes
 from shunter.slurm.site import PartitionForm, Site
 from shunter.slurm.snapshot import Job, Snapshot, user_name
+from shunter.slurm.surroundings import Defaults
 from shunter.slurm.tres import memory_mib
 from shunter.slurm.waits import Progress
 from shunter.slurm.watcher import Watcher
@@ -113,6 +115,14 @@ class Wish:
     mem: str = ""
     priority: int | None = None
 
+    def forecast(self, outlook: Outlook) -> Forecast:
+        """When it would start."""
+        job, filled = self.job(outlook)
+        (found,) = outlook.of(job)
+        if unclear := self._unclear(outlook.snapshot, job.partition):
+            return replace(found, starts=(), because=(unclear, *found.because))
+        return replace(found, assumptions=(*found.assumptions, *filled))
+
     def job(self, outlook: Outlook) -> tuple[Job, list[str]]:
         """The job as if submitted now, and what was filled in for it."""
         snapshot = outlook.snapshot
@@ -125,25 +135,57 @@ class Wish:
         if self.gpu_type and self.gpu_type not in types:
             raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
         limit = shows.seconds(self.time)
+        partition = self.partition or _usual_partition(snapshot)
+        beside, filled = self._beside(snapshot, partition)
         job = Job(
             id=NEW,
             handle=NEW,
             state="PENDING",
             reason="Priority",
             user=user_name(),
-            partition=self.partition or _usual_partition(snapshot),
+            partition=partition,
             submit=snapshot.now,
             eligible=snapshot.now,
             limit=round(1000 * (limit or 0)),
             gpus=self.gpus,
             gpu_type=self.gpu_type,
-            cpus=self.cpus,
-            mem_mib=memory_mib(self.mem) if self.mem else 0,
+            **beside,
         )
         _check_limit(outlook, job.partition, self.time)
         least, said = _fresh_priority(outlook, job) if self.priority is None else (self.priority, [])
-        filled = [] if self.partition else [f"it goes to partition {job.partition}, as most jobs do"]
+        most = max((node.gpus for node in snapshot.nodes if partition in node.partitions), default=0)
+        if 1 < self.gpus <= most:
+            filled.append(f"its GPUs are on one node, as with --gres=gpu:{self.gpus}")
+        filled = filled if self.partition else [*filled, f"it goes to partition {job.partition}, as most jobs do"]
         return replace(job, priority=least), [*filled, *said]
+
+    def _beside(self, snapshot: Snapshot, partition: str) -> tuple[dict[str, Any], list[str]]:
+        """Its CPUs and memory, and what of them is Slurm's default."""
+        own = memory_mib(self.mem) if self.mem else 0
+        known = _defaults(snapshot, partition)
+        if known is None:
+            return {"cpus": self.cpus, "mem_mib": own}, []
+        cpus = known.cpus(self.cpus, self.gpus)
+        if self.mem:
+            return {"cpus": cpus, "mem_mib": own}, []
+        if known.all_memory:
+            some = next((node.mem_mib for node in snapshot.nodes if partition in node.partitions), 1)
+            whole = {"cpus": cpus, "mem_mib": some, "all_memory": True}
+            return whole, [f"it gets all memory of its nodes, the default of partition {partition}; see --mem"]
+        most = max((node.gpus for node in snapshot.nodes if partition in node.partitions), default=1)
+        mem_mib = known.mem_mib(self.gpus, cpus, -(-self.gpus // most))
+        said = [f"it gets {mem_mib:,} MiB of memory, the default of partition {partition}"] if mem_mib else []
+        return {"cpus": cpus, "mem_mib": mem_mib}, said
+
+    def _unclear(self, snapshot: Snapshot, partition: str) -> str:
+        """Why no start can be told for it, as the second half of "can't tell, because ..."; "": it can."""
+        if (self.cpus and self.mem) or _defaults(snapshot, partition):
+            return ""
+        return f"the default CPUs and memory of partition {partition} are not recorded here; set --cpus and --mem"
+
+
+def _defaults(snapshot: Snapshot, partition: str) -> Defaults | None:
+    return next((each for each in snapshot.defaults if each.partition == partition), None)
 
 
 def _check_limit(outlook: Outlook, partition: str, time: str) -> None:

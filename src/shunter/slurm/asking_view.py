@@ -159,7 +159,8 @@ def _reservation(each: Reservation, found: Why) -> str:
 
 
 def _needs(job: Job) -> str:
-    beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [f"{_memory(job.mem_mib)} of memory"] * bool(job.mem_mib)
+    memory = "all memory of its nodes" if job.all_memory else f"{_memory(job.mem_mib)} of memory"
+    beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [memory] * bool(job.mem_mib)
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
     what = f"{counted(job.gpus, 'GPU')}{kind}" if job.gpus else counted(job.shards, "shard")
     where = [

@@ -261,6 +261,7 @@ class Outlook:
         spread = request.span == 0 and job.gpus > max(node.gpus for node in self.snapshot.nodes)
         found = [
             (spread, "its GPUs may be on any number of nodes" + ("" if job.gpu_type else ", and of several types")),
+            (job.mem_unclear, "its memory is for its nodes, not for each CPU: Slurm's text output does not say"),
             (len(parents(job)) > 1, "of the jobs that it comes after, the last submitted one ends last"),
         ]
         return [text for holds, text in found if holds]
@@ -289,7 +290,7 @@ def check(job: Job, machines: Machines, requests: Requests) -> None:
     request = requests.of(job)
     for wanted, have, unit in (
         (job.cpus, sum(node.cpus for node in request.nodes), "CPUs"),
-        (job.mem_mib, sum(node.mem_mib for node in request.nodes), "MiB of memory"),
+        (request.mem_mib, sum(node.mem_mib for node in request.nodes), "MiB of memory"),
     ):
         if wanted > have > 0:
             raise SlurmError(f"job {job.id} asks for {wanted:,} {unit}, and the nodes where it may run have {have:,}")

@@ -103,7 +103,7 @@ NODE = (
     "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cpus} Sockets=1 CoresPerSocket={cpus}"
     " ThreadsPerCore=1 RealMemory={mem_mib}{gres} Feature={kind} State=UNKNOWN"
 )
-PARTITION = "PartitionName={name} Nodes=ALL MaxTime=1-0 DefaultTime=10 State=UP DefMemPerCPU=100 {settings}"
+PARTITION = "PartitionName={name} Nodes=ALL MaxTime=1-0 DefaultTime=10 State=UP{memory} {settings}"
 PARTITIONS = {
     "main": "Default=YES PriorityTier=1 OverSubscribe=NO PreemptMode=REQUEUE",
     "share": "PriorityTier=1 OverSubscribe=FORCE:2",
@@ -173,9 +173,14 @@ def write(
     lines |= settings
     text = [f"{key}={value}" for key, value in lines.items()]
     text += _node_lines(folder, nodes, ports)
-    text += [PARTITION.format(name=name, settings=more) for name, more in partitions.items()]
+    text += [PARTITION.format(name=name, memory=_memory(more), settings=more) for name, more in partitions.items()]
     (folder / "etc" / "slurm.conf").write_text("\n".join(text) + "\n")
     (folder / "etc" / "gres.conf").write_text("\n".join(("AutoDetect=off", *_gres_lines(folder, nodes))) + "\n")
+
+
+def _memory(settings: str) -> str:
+    """What jobs of a partition get that don't ask for memory, unless its own settings say so."""
+    return "" if "DefMem" in settings else " DefMemPerCPU=100"
 
 
 def host() -> str:

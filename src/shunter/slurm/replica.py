@@ -176,7 +176,7 @@ class Replica:
         ]
         given["limit"] = [job.limit * self._repeats.get(job.id, 1) for job in jobs]
         given["cpus"] = [0 if job.id in held else job.cpus * 1000 for job in jobs]  # what runs has its CPUs already
-        given["mem_gib"] = [0 if job.id in held else job.mem_mib for job in jobs]
+        given["mem_gib"] = [0 if job.id in held else self.requests.of(job).mem_mib for job in jobs]
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
         first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
@@ -225,7 +225,7 @@ class Replica:
         """What a waiting job wants of each node; fractions of a core or MiB for each GPU are rounded down."""
         request, gpus = self.requests.of(job), max(int(table[w.GPUS, row]), 1)
         table[w.SPAN, row] = max(request.span, w.ANY_NODES) if request.span != UNKNOWN else 0
-        table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // gpus, job.mem_mib // gpus
+        table[w.CPU, row], table[w.MEM, row] = job.cpus * 1000 // gpus, request.mem_mib // gpus
         if request.whole and request.nodes:
             table[w.CPU, row] = request.nodes[0].cpus * 1000 // max(request.nodes[0].gpus, 1)
 

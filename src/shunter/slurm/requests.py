@@ -17,6 +17,7 @@ UNKNOWN = -2  # a span that is not modelled
 KEY = (
     *("partition", "gpu_type", "features", "excluded", "wanted_nodes", "exclusive", "contiguous", "min_nodes"),
     *("max_nodes", "per_node", "per_job", "per_task", "processes", "gpus", "shards", "cpus", "mem_mib"),
+    "all_memory",
 )  # jobs that are alike in these have the same request
 
 
@@ -28,6 +29,7 @@ class Request(NamedTuple):
     gpus: int  # that it takes in all; of whole nodes all
     span: int  # as in ``world.SPAN``
     whole: bool  # it takes whole nodes
+    mem_mib: int  # that it takes in all
     unmodelled: tuple[str, ...]  # what of it is not modelled
     away: bool = False  # it fits on these nodes, but not on those that are up
 
@@ -73,7 +75,8 @@ class Requests:
         if whole and nodes and span != w.ANY_NODES:
             gpus = nodes[0].gpus * max(span, 1)
         names = frozenset(node.name for node in nodes)
-        found = Request(tuple(nodes), names, gpus, span, whole, tuple(_unmodelled(job, span, nodes)))
+        mem_mib = nodes[0].mem_mib * max(span, 1) if job.all_memory and nodes else job.mem_mib
+        found = Request(tuple(nodes), names, gpus, span, whole, mem_mib, tuple(_unmodelled(job, span, nodes)))
         up = [node for node in nodes if node.up or node.reserved]
         return found._replace(away=found.fits_on(nodes) and not found.fits_on(up))
 
@@ -101,7 +104,7 @@ def _holds(node: Node, job: Job, span: int) -> bool:
     return (
         node.gpus * nodes >= job.gpus
         and (not node.cpus or node.cpus * nodes >= job.cpus)
-        and (not node.mem_mib or node.mem_mib * nodes >= job.mem_mib)
+        and (not node.mem_mib or job.all_memory or node.mem_mib * nodes >= job.mem_mib)
     )
 
 
@@ -135,6 +138,8 @@ def _unmodelled(job: Job, span: int, nodes: Sequence[Node]) -> Iterator[str]:
         yield f"it shares its nodes only with jobs of the same {job.exclusive}, which is not modelled"
     if job.exclusive == "node" and (len({(n.gpus, n.cpus) for n in nodes}) > 1 or span == w.ANY_NODES):
         yield "it takes whole nodes, and its possible nodes are not alike, which is not modelled"
+    if job.all_memory and (len({node.mem_mib for node in nodes}) > 1 or span == w.ANY_NODES):
+        yield "it takes all memory of its nodes, and these may not be alike, which is not modelled"
     if job.contiguous:
         yield "its nodes must be next to each other (--contiguous), which is not modelled"
     wanted = expand(job.wanted_nodes) if job.wanted_nodes else []

@@ -16,7 +16,7 @@ from shunter.files import whole
 from shunter.slurm import arrays
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node
-from shunter.slurm.surroundings import Licence, Preemption, Reservation
+from shunter.slurm.surroundings import Defaults, Licence, Preemption, Reservation
 
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 OVER = frozenset(
@@ -51,6 +51,8 @@ class Job:
     nodes: tuple[str, ...] = ()
     cpus: int = 0
     mem_mib: int = 0
+    all_memory: bool = False  # all that its nodes have, whatever ``mem_mib`` says
+    mem_unclear: bool = False  # squeue's text does not say whether its memory is for each CPU
     gpus: int = 0
     shards: int = 0
     per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
@@ -158,6 +160,7 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     licences: tuple[Licence, ...] = ()
     preemption: Preemption = field(default_factory=Preemption)
+    defaults: tuple[Defaults, ...] = ()  # by partition; (): not known
     hidden: tuple[str, ...] = ()  # what Slurm shows this user only in part (PrivateData): jobs, nodes, ...
 
     def unfolded(self, most: int = 100) -> Snapshot:
@@ -180,6 +183,7 @@ class Snapshot:
                 "reservations": tuple(_loaded(Reservation, each) for each in read.get("reservations", ())),
                 "licences": tuple(_loaded(Licence, each) for each in read.get("licences", ())),
                 "preemption": _preemption(read.get("preemption", {})),
+                "defaults": tuple(_loaded(Defaults, each) for each in read.get("defaults", ())),
                 "hidden": tuple(read.get("hidden", ())),
             }
             return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)

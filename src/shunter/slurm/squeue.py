@@ -52,6 +52,9 @@ JOB_FIELDS = [
     "tres-per-node",
     "tres-per-task",
     "tres-per-socket",
+    "cpus-per-tres",
+    "mem-per-tres",
+    "MinMemory",
     "Requeue",
     "Feature",
     "Licenses",
@@ -61,8 +64,8 @@ JOB_FIELDS = [
     "Comment",
     "admin_comment",
 ]
-EXCLUDED, MOST_NODES = "ExcNodes", "MostNodes"  # --Format has neither: one is in --format, the other only in JSON
-RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED, MOST_NODES]
+EXCLUDED, MOST_NODES, MEM_PER_CPU = "ExcNodes", "MostNodes", "MemPerCPU"  # --format has the first, only JSON the others
+RECORD_FIELDS = [*JOB_FIELDS, EXCLUDED, MOST_NODES, MEM_PER_CPU]
 FIELD, RECORD = ";", "."  # what follows the mark behind a field, and behind the last one of a record
 WRAP = 2**32  # 22.05 writes a nice below 0 as an unsigned number
 FLAGS = ("COMPLETING", "REVOKED", "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED")  # of several states what text would say
@@ -89,6 +92,8 @@ PLAIN = {  # our field: JSON's
     "tres-per-node": "tres_per_node",
     "tres-per-task": "tres_per_task",
     "tres-per-socket": "tres_per_socket",
+    "cpus-per-tres": "cpus_per_tres",
+    "mem-per-tres": "memory_per_tres",
     "Feature": "features",
     "Licenses": "licenses",
     "Name": "name",
@@ -97,9 +102,11 @@ PLAIN = {  # our field: JSON's
 }
 NEEDED = {*PLAIN.values(), "job_state", "state_reason", "array_job_id", "array_task_id", "array_task_string"} | {
     *("het_job_id", "nice", "time_limit", "tres_alloc_str", "tres_req_str", "requeue", "suspend_time", "pre_sus_time"),
-    *("shared", "contiguous", "excluded_nodes", "max_nodes"),
+    *("shared", "contiguous", "excluded_nodes", "max_nodes", "memory_per_cpu", "memory_per_node"),
 }
 OVERSUBSCRIBE = {"none": "NO", "user": "USER", "mcs": "MCS", "shared": "YES", "oversubscribe": "YES"}  # JSON's: text's
+PER_GPU = re.compile(r"(?:gres[:/])?gpu(?::\w+)?[:=]\d+")
+NO_MEMORY = re.compile(r"0[KMGTP]?")  # asked for: it gets all
 ARRAY = re.compile(r"(\d+)_\[([^\]%]*)(?:%(\d+))?\]")
 EXCLUSIVE = {"NO": "node", "USER": "user", "MCS": "mcs", "TOPO": "topology", "OK": "", "YES": "", "N/A": ""}
 
@@ -154,6 +161,8 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
         "Contiguous": str(int(bool(job["contiguous"]))),
         EXCLUDED: _text(job["excluded_nodes"]),
         MOST_NODES: str(_number(job, "max_nodes")),
+        MEM_PER_CPU: str(_number(job, "memory_per_cpu")),
+        "MinMemory": str(_number(job, "memory_per_cpu") or _number(job, "memory_per_node")),
     }
     said["TimeUsed"] = f"0:{_ran_s(job, said['State'], now // 1000)}"
     return [said[field] for field in RECORD_FIELDS]
@@ -203,7 +212,7 @@ def _text(value: Any) -> str:
 def job_of(values: Sequence[str]) -> Job:
     """The job of one record; all waiting tasks of an array are one."""
     if len(values) != len(RECORD_FIELDS):
-        raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 2}: {values[:2]}")
+        raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 3}: {values[:2]}")
     said = dict(zip(RECORD_FIELDS, map(str.strip, values), strict=True))
     said["admin_comment"] = values[JOB_FIELDS.index("admin_comment")]  # the site's text must stay as it is
     job = _job(said)
@@ -218,7 +227,6 @@ def job_of(values: Sequence[str]) -> Job:
 
 
 def _job(said: Mapping[str, str]) -> Job:
-    has = resources(said["tres-alloc"])
     asked = asked_for(
         said["State"],
         said["tres-alloc"],
@@ -245,8 +253,7 @@ def _job(said: Mapping[str, str]) -> Job:
         limit=length_ms(said["TimeLimit"]),
         ran=length_ms(said["TimeUsed"]),
         nodes=tuple(expand(said["NodeList"])),
-        cpus=has.cpus or int(said["NumCPUs"].partition("-")[0] or 0),
-        mem_mib=has.mem_mib,
+        **_cpus_and_memory(said, asked.gpus),
         gpus=asked.gpus,
         shards=asked.shards,
         per_node=_said(said["tres-per-node"]),
@@ -270,6 +277,30 @@ def _job(said: Mapping[str, str]) -> Job:
         admin_comment=_said(said["admin_comment"]),
         number=said["JobID"],
     )
+
+
+def _cpus_and_memory(said: Mapping[str, str], gpus: int) -> dict[str, Any]:
+    """What a job takes beside its GPUs; the TRES of a waiting job leave out what it takes for each GPU."""
+    has = resources(said["tres-alloc"])
+    cpus = has.cpus or int(said["NumCPUs"].partition("-")[0] or 0)
+    if said["State"] != "PENDING":
+        return {"cpus": cpus, "mem_mib": has.mem_mib}
+    each_cpus, each_mem = (int(_per_gpu(said[name])) for name in ("cpus-per-tres", "mem-per-tres"))
+    taken = max(cpus, each_cpus * gpus)
+    if each_mem:
+        return {"cpus": taken, "mem_mib": each_mem * gpus}
+    grows = taken > cpus and said[MEM_PER_CPU] not in ("", "0")
+    return {
+        "cpus": taken,
+        "mem_mib": has.mem_mib * taken // max(cpus, 1) if grows else has.mem_mib,
+        "all_memory": bool(has.mem_mib) and NO_MEMORY.fullmatch(said["MinMemory"]) is not None,
+        "mem_unclear": taken > cpus and not said[MEM_PER_CPU],
+    }
+
+
+def _per_gpu(text: str) -> str:
+    """``gres:gpu:3``, or as a partition's default ``gpu:3``: the number for each GPU; "0": there is none."""
+    return next((each.rpartition(":")[2] for each in text.split(",") if PER_GPU.fullmatch(each)), "0")
 
 
 def _processes(text: str) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records, time_ms
 
 HOUR_MS = 3_600_000
+UNLIMITED = "UNLIMITED"
 PERIODS = {"HOURLY": HOUR_MS, "DAILY": 24 * HOUR_MS, "WEEKLY": 7 * 24 * HOUR_MS}
 
 
@@ -71,6 +72,59 @@ def preemption(settings: Mapping[str, str], qos: Callable[[], str]) -> Preemptio
         return Preemption()
     rows = (line.split("|") for line in qos().splitlines() if "|" in line)
     return Preemption("qos", {name: tuple(filter(None, weaker.split(","))) for name, weaker, *_ in rows})
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a job of a partition gets that does not ask for CPUs or memory; 0: no default of this kind."""
+
+    partition: str
+    cpus_per_gpu: int = 0
+    mem_per_gpu: int = 0  # MiB; goes before the others
+    mem_per_cpu: int = 0
+    mem_per_node: int = 0
+    all_memory: bool = False  # of the node
+
+    def cpus(self, asked: int, gpus: int) -> int:
+        """The CPUs of a job; Slurm gives one if nobody asks."""
+        return max(asked, 1, self.cpus_per_gpu * gpus)
+
+    def mem_mib(self, gpus: int, cpus: int, nodes: int) -> int:
+        """The memory of a job that asks for none."""
+        return self.mem_per_gpu * gpus or self.mem_per_cpu * cpus or self.mem_per_node * nodes
+
+
+def counts_memory(config: Mapping[str, str]) -> bool:
+    """Whether jobs take memory from their nodes."""
+    return "memory" in config.get("selecttypeparameters", "").lower()
+
+
+def defaults(config: Mapping[str, str], partitions: Sequence[Mapping[str, str]]) -> Iterator[Defaults]:
+    """The defaults of each partition, as scontrol shows it; they go before those of the cluster."""
+    for each in partitions:
+        said = {key.lower(): value for key, value in each.items()}
+        per_gpu = _pairs(config.get("jobdefaults", "")) | _pairs(said.get("jobdefaults", ""))
+        own = said if said.get("defmempernode", "") != UNLIMITED else config
+        memory = counts_memory(config)
+        found = Defaults(
+            each["PartitionName"],
+            per_gpu.get("defcpupergpu", 0),
+            per_gpu.get("defmempergpu", 0) if memory else 0,
+            _amount(own.get("defmempercpu", "")) if memory else 0,
+            _amount(own.get("defmempernode", "")) if memory else 0,
+        )
+        none = memory and not found.mem_per_gpu and own.get("defmempernode", UNLIMITED) == UNLIMITED
+        yield replace(found, all_memory=none and "defmempercpu" not in own)
+
+
+def _pairs(text: str) -> dict[str, int]:
+    """``DefCpuPerGPU=2,DefMemPerGPU=3000`` as numbers."""
+    pairs = (item.partition("=") for item in text.split(",") if "=" in item)
+    return {name.strip().lower(): _amount(value) for name, _, value in pairs}
+
+
+def _amount(text: str) -> int:
+    return int(text) if text.isdigit() else 0
 
 
 def reservations(text: str) -> list[Reservation]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from shunter.errors import SlurmError
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.nodes import Node, each_read, json_list, of_json, of_sinfo
-from shunter.slurm.shows import settings, time_ms
+from shunter.slurm.shows import records, settings, time_ms
 from shunter.slurm.snapshot import Job, Snapshot, user_name
 from shunter.slurm.squeue import (
     FIELD,
@@ -24,7 +24,7 @@ from shunter.slurm.squeue import (
     text_format,
     text_records,
 )
-from shunter.slurm.surroundings import hidden, licences, preemption, reservations
+from shunter.slurm.surroundings import counts_memory, defaults, hidden, licences, preemption, reservations
 from shunter.slurm.topology import Rack, racks
 
 NODE_FIELDS = {  # sinfo's: as a header calls it
@@ -86,12 +86,16 @@ class Watcher:
         reserved = reservations(self.client.run("scontrol", "--all", "-o", "show", "reservations"))
         counted = licences(self.client.run("scontrol", "-o", "show", "licenses"))
         config = settings(self.client.run("scontrol", "show", "config"))
+        partitions = records(self.client.run("scontrol", "--all", "-o", "show", "partition"), "PartitionName")
         private = hidden(config, user_name())
+        if not counts_memory(config):  # of waiting jobs it says that they want some all the same
+            found = replace(found, jobs=tuple(replace(job, mem_mib=0, all_memory=False) for job in found.jobs))
         return replace(
             found,
             reservations=tuple(reserved),
             licences=tuple(counted),
             preemption=preemption(config, self._qos),
+            defaults=tuple(defaults(config, partitions)),
             hidden=private if private and not self._operator() else (),
         )
 
@@ -137,7 +141,7 @@ class Watcher:
         excluded = self._excluded() if self.surroundings else {}
         asked = ("--noheader", "--all", "--states=all", "--array-unique", "--Format", text_format(JOB_FIELDS, mark))
         for each in text_records(self.client.run("squeue", *asked), mark):
-            record = [*each, excluded.get(each[0].strip(), ""), ""]
+            record = [*each, excluded.get(each[0].strip(), ""), "", ""]
             try:
                 found[_but_priority(record)] = self._read(record)
             except (SlurmError, ValueError) as problem:

@@ -122,7 +122,8 @@ def room(request: Request, job: Job) -> Room:
 def _fitting(node: Node, free: int, job: Job) -> int:
     """How many GPUs of a node a job can use with the CPUs and memory that are free beside them."""
     gpus, left = max(job.gpus, 1), free
-    for wanted, available in ((job.cpus, node.cpus - node.cpus_used), (job.mem_mib, node.mem_mib - node.mem_used)):
+    memory = node.mem_mib if job.all_memory else job.mem_mib
+    for wanted, available in ((job.cpus, node.cpus - node.cpus_used), (memory, node.mem_mib - node.mem_used)):
         if wanted:
             left = min(left, available * gpus // wanted)
     return max(left, 0)

@@ -1,0 +1,108 @@
+"""What a job gets that asks for neither CPUs nor memory: what-if, when and a real Slurm agree."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shunter.slurm import asking
+from shunter.slurm.daemons import wait
+from shunter.slurm.forecast import Outlook
+from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.nodes import Node
+from shunter.slurm.snapshot import Job, Snapshot
+from shunter.slurm.surroundings import Defaults, counts_memory, defaults
+
+CONSUMED = {"selecttypeparameters": "CR_CORE_MEMORY", "defmempernode": "UNLIMITED"}
+# Each has a node of its own with 4 GPUs, 16 CPUs and 64,000 MiB, of which 4 CPUs and 40,000 MiB are in use.
+PARTITIONS = {
+    "percpu": "Default=YES Nodes=v100-1 DefMemPerCPU=100",
+    "pernode": "Nodes=v100-2 DefMemPerNode=30000",
+    "pergpu": "Nodes=v100-3 DefMemPerGPU=15000 DefMemPerNode=100",
+    "all": "Nodes=v100-4 DefMemPerNode=0",
+    "cpus": "Nodes=v100-5 DefMemPerCPU=100 DefCpuPerGPU=7",
+}
+
+
+def of(config: dict[str, str], **partition: str) -> Defaults:
+    return next(defaults(CONSUMED | config, [{"PartitionName": "p"} | partition]))
+
+
+def test_the_partition_goes_before_the_cluster():
+    free = {"DefMemPerNode": "UNLIMITED", "JobDefaults": "(null)"}
+    assert of({}, **free) == Defaults("p", all_memory=True)
+    assert of({"defmempernode": "900"}, **free) == Defaults("p", mem_per_node=900)
+    assert of({"defmempernode": "900"}, DefMemPerCPU="100") == Defaults("p", mem_per_cpu=100)
+    assert of({"defmempercpu": "200"} | {"defmempernode": ""}, **free) == Defaults("p", mem_per_cpu=200)
+    assert of({}, DefMemPerCPU="UNLIMITED") == Defaults("p")  # set to 0: such a job takes none
+    cluster = {"jobdefaults": "DefCpuPerGPU=3,DefMemPerGPU=700"}
+    assert of(cluster, **free) == Defaults("p", cpus_per_gpu=3, mem_per_gpu=700)
+    own = of(cluster, DefMemPerCPU="100", JobDefaults="DefMemPerGPU=3000")
+    assert own == Defaults("p", cpus_per_gpu=3, mem_per_gpu=3000, mem_per_cpu=100)
+    assert (own.cpus(1, 2), own.cpus(8, 2), own.mem_mib(2, 6, 1)) == (6, 8, 6000)
+    assert of({"selecttypeparameters": "CR_CORE"}, DefMemPerCPU="100") == Defaults("p")
+    assert not counts_memory({})
+
+
+SMALL = Snapshot(0, (), (Node("n1", "idle", ("main",), 4, "v100", cpus=16, mem_mib=1000),))
+
+
+def test_what_is_not_recorded_can_not_be_told():
+    said = asking.Wish(1, "60").forecast(Outlook(SMALL, samples=2))
+    assert said.at(0.5) is None
+    assert said.because == (
+        "the default CPUs and memory of partition main are not recorded here; set --cpus and --mem",
+    )
+    assert asking.Wish(1, "60", cpus=1, mem="1M").forecast(Outlook(SMALL, samples=2)).at(0.5) == 0
+
+
+def test_a_job_that_takes_all_memory_waits_for_an_empty_node():
+    held = Job("1", "1", "RUNNING", partition="main", gpus=1, mem_mib=1, nodes=("n1",), limit=60_000, start=0)
+    node = replace(SMALL.nodes[0], used=(0,), mem_used=1)
+    other = replace(node, name="n2", mem_mib=2000)
+    busy = replace(SMALL, jobs=(held,), nodes=(node,), defaults=(Defaults("main", all_memory=True),))
+    assert asking.Wish(1, "60").forecast(Outlook(busy, samples=2)).at(0.5) > 0
+    unlike = asking.Wish(1, "60").forecast(Outlook(replace(busy, nodes=(node, other)), samples=2))
+    assert "all memory of its nodes" in unlike.because[0]
+
+
+@pytest.fixture
+def site(monkeypatch) -> Iterator[Lab]:
+    if reason := Lab.missing():
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory(prefix="lab", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with Lab(Path(folder), [Nodes("v100", 5, 4)], partitions=PARTITIONS) as lab:
+            monkeypatch.setenv("SLURM_CONF", str(lab.conf))
+            yield lab
+
+
+@pytest.mark.xdist_group("slurm")
+def test_what_if_when_and_slurm_agree(site: Lab) -> None:
+    """Two GPUs are free everywhere; only in one partition the defaults leave room for the job before 12 s are over."""
+    asking.Wish(1, "60").forecast(Outlook(SMALL, samples=2))  # compiles, where that was not done before
+    for name in PARTITIONS:
+        beside = ("--gres=gpu:2", "--mem=40000", "--cpus-per-task=4", "--time=20", "--comment=shunter: run_s=12")
+        site.wait_job(site.submit(f"--partition={name}", *beside, script="sleep 12"), "RUNNING")
+    outlook = asking.Sources().outlook(samples=10)
+    foreseen = {name: asking.Wish(2, "20", name).forecast(outlook) for name in PARTITIONS}
+    assert not any(each.because for each in foreseen.values())
+    waits = {name: each.at(0.5) - outlook.snapshot.now for name, each in foreseen.items()}
+    assert waits.pop("percpu") == 0
+    assert min(waits.values()) > 0
+    jobs = {name: str(site.submit(f"--partition={name}", "--gres=gpu:2", "--time=20")) for name in PARTITIONS}
+    waiting = {name: job for name, job in jobs.items() if name != "percpu"}
+    assert wait(lambda: all(site.job(job)["Reason"] == "Resources" for job in waiting.values()), 10)
+    later = asking.Sources().outlook(samples=10)
+    when = later.of(*(asking.pending(later.snapshot, job) for job in waiting.values()))
+    for name, said in zip(waiting, when, strict=True):
+        assert abs(said.at(0.5) - foreseen[name].at(0.5)) <= 2000, (name, said.because)
+    for name, job in jobs.items():
+        site.wait_job(job, "RUNNING", "COMPLETED")
+        started = time.mktime(time.strptime(site.job(job)["StartTime"], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+        assert -2 <= started - foreseen[name].at(0.5) / 1000 <= 6, name
