@@ -218,13 +218,16 @@ def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compile
     lease=st.sampled_from([0, LEASE]),
     renewal=st.sampled_from(["again", "keep"]),
     moves=st.booleans(),
+    move_again=st.sampled_from([0, 30_000, 70_000]),
     compiled=st.booleans(),
 )
-def test_plain_gandiva(world: World, lease: int, renewal: str, moves: bool, compiled: bool) -> None:
+def test_plain_gandiva(world: World, lease: int, renewal: str, moves: bool, move_again: int, compiled: bool) -> None:
     jobs, layout = world
-    rules = Rules("last started", lease, keep=renewal == "keep", fit="affinity", spread="list", moves=moves)
+    kept, moving = {"keep": renewal == "keep", "returns": True}, {"moves": moves, "move_again": move_again}
+    rules = Rules("last started", lease, fit="affinity", spread="list", **kept, **moving)
     jobs = [replace(job, takes="ends") for job in jobs]
-    text = settings_text("gandiva", lease=lease // 1000, draw="list", renewal=renewal, migration=moves)
+    given = {"lease": lease // 1000, "draw": "list", "renewal": renewal, "migration": moves}
+    text = settings_text("gandiva", **given, move_again=move_again // 1000)
     both(jobs, layout, text, rules, compiled=compiled)
 
 

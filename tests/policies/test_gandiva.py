@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from itertools import product
 
+import numpy as np
 import pytest
 
-from shunter import registry
+from shunter import registry, runs
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.model import GPU, Trace
+from shunter.sharing.profiles import measured
 from shunter.sim import Scenario, Simulator
+from shunter.sim.scenario import Workloads
 
 FULL = "gandiva:slicing=true,packing=true"
 KINDS = {w.START: "start", w.PREEMPT: "stop", w.MOVE: "move", w.FINISH: "end"}
@@ -151,6 +154,52 @@ def test_a_job_larger_than_a_machine_moves_into_one_rack():
     assert told == [("start", {1: 2, 3: 3}), ("move",), ("start", {2: 4, 3: 1}), ("end",)]
 
 
+RACKS = (Tier("machine", 100, 1), Tier("rack", 50, 1), Tier("network", 10, 10))
+TWO_RACKS = Cluster("2 racks of 2 x 4", (NodeGroup(4, 4, racks=(2, 2)),), tiers=RACKS)
+
+
+@pytest.mark.parametrize(("again", "moved"), [(60, 60), (25, 50), (0, None)])
+def test_a_job_alone_looks_for_closer_gpus_from_time_to_time(again, moved):
+    """Nothing else happens: from 30 on there is room in the second rack, and the job is spread over both."""
+    rows = [(0, 900, 4), (30, 500, 6)]
+    done = run(f"gandiva:lease=0,draw=list,move_again={again}", jobs(*rows), TWO_RACKS)
+    first, second = (30, "start", {1: 4, 2: 2}), {2: 2, 3: 4}
+    moves = [(moved, "move"), (moved, "start", second)] if moved else []
+    assert story(done, 1) == [first, *moves, (530, "end")]
+
+
+def test_a_job_that_looked_in_vain_is_not_asked_again_before_gpus_come_free():
+    """Both look at 60 and 120; then nothing has changed, so that nothing happens until the first one ends."""
+    rows = [(0, 1000, 3), (0, 1000, 3), (0, 900, 2)]
+    done = Simulator(jobs(*rows), machines(4, 4))
+    times = []
+    policy = registry.policy("gandiva:lease=0")
+    watch = type("Watch", (), {"decided": lambda _, view, plan, refused: times.append(view.now // 1000)})()
+    done.run(policy, observers=[watch])
+    assert story(done, 2) == [(0, "start", {0: 1, 1: 1}), (900, "end")]
+    assert [time for time in times if 60 < time < 900] == []
+
+
+@pytest.mark.parametrize(("renewal", "starts"), [("again", [30, 60, 130, 230, 330, 430]), ("keep", [30, 60])])
+def test_the_end_of_a_lease_does_not_scatter_a_job_that_sat_well(renewal, starts):
+    rows = [(0, 900, 4), (30, 500, 6)]
+    done = run(f"gandiva:lease=100,draw=list,renewal={renewal}", jobs(*rows), TWO_RACKS)
+    placed = [(time, where) for time, what, *where in story(done, 1) if what == "start"]
+    assert [time for time, _ in placed] == starts
+    assert [where for _, where in placed[:2]] == [[{1: 4, 2: 2}], [{2: 2, 3: 4}]]
+    assert all(where == [{2: 4, 3: 2}] for _, where in placed[2:])
+
+
+def test_nor_does_the_end_of_a_turn():
+    """The job of six moves into the second rack at 60; a job of twelve has its GPUs from 120 to 180; it comes back."""
+    rows = [(0, 900, 4), (30, 500, 6), (70, 60, 12)]
+    done = run("gandiva:slicing=true,draw=list", jobs(*rows), TWO_RACKS)
+    assert story(done, 1) == [
+        (30, "start", {1: 4, 2: 2}), (60, "move"), (60, "start", {2: 2, 3: 4}), (120, "stop"),
+        (180, "start", {2: 4, 3: 2}), (590, "end"),
+    ]  # fmt: skip
+
+
 def test_an_end_elsewhere_moves_nobody_who_is_already_close():
     done = run("gandiva:lease=0", jobs((0, 10, 4), (0, 100, 2), (0, 100, 4)), machines(4, 4, 4))
     assert count(done, w.MOVE) == 0
@@ -287,6 +336,14 @@ def test_a_bad_pair_parts_at_the_next_look_and_is_not_tried_again():
     ]  # fmt: skip
 
 
+def test_where_models_are_unknown_a_job_that_did_badly_is_not_paired_again():
+    """The model of nobody is known; 0.4 is what the last row of the table says of such."""
+    trace = jobs((0, 1000, 1), (30, 50, 1), model=[-1, -1])
+    apart = Workloads(np.array([-1, -1]), np.zeros((3, 0)), np.array([[0.4]]))
+    done = run("gandiva:packing=true,lease=0", trace, machines(1), workloads=apart)
+    assert [(time, what) for time, what, *_ in story(done, 1)][:3] == [(30, "start"), (60, "stop"), (1018, "start")]
+
+
 def test_a_pair_in_time_slices_or_better_stays():
     for pairs in ({}, GOOD, {("net", "net"): 0.5}):
         done = run("gandiva:packing=true,lease=0", jobs((0, 100, 1), (30, 50, 1)), machines(1), pair_speed=pairs)
@@ -373,3 +430,20 @@ def test_the_one_that_has_grown_least_grows_first():
 
 def test_growing_costs_a_restart():
     assert ends(run("gandiva:growth=4", jobs((0, 300, 1)), machines(4, restart=15, checkpoint=5))) == [60 + 20 + 60]
+
+
+# ------------------------------------------------------------------------------------------- from the command line
+
+
+@pytest.mark.parametrize("packing", ["true", "false"])
+def test_pairs_are_as_fast_as_measured_in_a_run_from_the_command_line(packing):
+    """Two jobs that come together on the only GPU; by the tables of the package, the slower one is alone in the end."""
+    found = measured()
+    speeds, first, second = found.speeds(), found.names[0], found.names[-1]
+    trace = jobs((0, 100, 1), (0, 100, 1), model=[0, 1], models=(first, second))
+    result = runs.simulate(trace, "1x1", f"gandiva:packing={packing},lease=0")
+    beside = speeds[0, -1], speeds[-1, 0]
+    together = 100 / max(beside)
+    last = together + 100 - together * min(beside)
+    expected = sorted([together, last]) if packing == "true" else [100, 200]
+    assert sorted((result.table[w.ENDED_AT] / 1000).tolist()) == pytest.approx(expected, abs=0.002)

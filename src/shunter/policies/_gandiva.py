@@ -7,10 +7,12 @@ from shunter.compiled import kernel
 from shunter.policies._gandiva_moves import (
     GROWTH,
     MIGRATION,
+    MOVING,
     PACKING,
     PAIRED,
     QUANTUM,
     SLICING,
+    may_move,
     move_closer,
     partner_of,
 )
@@ -117,12 +119,13 @@ def look(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> boo
 @kernel
 def look_again(world: World, offers: Offers, plan: Decision) -> None:
     """Set a timer for the next look, if there will be anything to do."""
-    settings, now = offers.settings, world.clock[w.NOW]
-    at = (now // settings[QUANTUM] + 1) * settings[QUANTUM]
-    if settings[WAKE] == at:
-        return
+    settings, now, at = offers.settings, world.clock[w.NOW], w.NEVER
+    if settings[MIGRATION] == 1 and settings[MOVING] > 0 and may_move(world, offers) and any_gpu_free(world):
+        at = (now // settings[MOVING] + 1) * settings[MOVING]
     turns = settings[SLICING] == 1 and world.clock[w.N_PENDING] > 0 and world.clock[w.N_RUNNING] > 0
     if turns or settings[PAIRED] == 1 or (settings[GROWTH] > 1000 and next_to_grow(world, offers, w.NEVER) >= 0):
+        at = min(at, (now // settings[QUANTUM] + 1) * settings[QUANTUM])
+    if at < w.NEVER and settings[WAKE] != at:
         settings[WAKE] = at
         add_other(plan, w.A_TIMER, 0, at)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies._gandiva_moves import JUDGED, PAIRED, TURNED, as_asked, may_gain, partner_of
+from shunter.policies._gandiva_moves import ALONE, JUDGED, PAIRED, TURNED, as_asked, keep_seat, may_gain, partner_of
 from shunter.policies._leases import first_class
 from shunter.policies._offers import Offers, OfferTools, gpus_for, lease_end, room_at
 from shunter.policies._placing import (
@@ -45,10 +45,27 @@ def line_up(world: World, offers: Offers) -> None:
 
 @kernel
 def known_bad(world: World, offers: Offers, job: int, other: int) -> bool:
-    """Whether jobs of these models were seen to do badly together."""
+    """Whether jobs of these models were seen to do badly together, or the waiting one did, where models are unknown."""
     mine, theirs = world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
     known = 0 <= mine < len(offers.own) and 0 <= theirs < len(offers.own)
-    return bool(known and offers.own[mine, theirs] == 1)
+    return bool(offers.own[mine, theirs] == 1 if known else offers.kept[ALONE, job] == 1)
+
+
+@kernel
+def note_bad(world: World, offers: Offers, job: int, other: int) -> None:
+    """Remember that these jobs do badly together: their models, or of unknown ones the job that leaves."""
+    mine, theirs = world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
+    if 0 <= mine < len(offers.own) and 0 <= theirs < len(offers.own):
+        offers.own[mine, theirs] = offers.own[theirs, mine] = 1
+    else:
+        offers.kept[ALONE, job] = 1
+
+
+@kernel
+def stop(world: World, offers: Offers, job: int, plan: Decision) -> None:
+    """Stop a running job, which will take a tier as low as it has now."""
+    keep_seat(offers, job, tier_of(world, job))
+    add_other(plan, w.A_PREEMPT, job, 1)
 
 
 @kernel
@@ -155,10 +172,8 @@ def part_bad_pairs(world: World, offers: Offers, plan: Decision) -> bool:
         if jobs[w.BEGUN, job] == now:
             offers.settings[PAIRED] = 1
         elif throughput(world, job) + throughput(world, other) < 1.0 - SLACK:
-            add_other(plan, w.A_PREEMPT, job, 1)
-            mine, theirs = jobs[w.MODEL, job], jobs[w.MODEL, other]
-            if 0 <= mine < len(offers.own) and 0 <= theirs < len(offers.own):
-                offers.own[mine, theirs] = offers.own[theirs, mine] = 1
+            stop(world, offers, job, plan)
+            note_bad(world, offers, job, other)
     return bool(plan.counts[0] > 0)
 
 
@@ -223,8 +238,9 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 
 @kernel
-def make_way(world: World, queue: Queue, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
+def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
     """Stop who has run longest until a job fits, and spare whom that did not need; false if it never fits."""
+    queue = offers.queue
     jobs, stopped = queue.scratch.jobs, queue.scratch.ends
     place, last = -1, 0
     while place < 0 and last < runners:
@@ -238,7 +254,7 @@ def make_way(world: World, queue: Queue, paper: Paper, job: int, runners: int, p
             lift(world, queue, jobs[i], +1)
             if place >= 0 and not fits_on(world, queue, paper, job, place):
                 lift(world, queue, jobs[i], -1)
-                add_other(plan, w.A_PREEMPT, jobs[i], 1)
+                stop(world, offers, jobs[i], plan)
                 jobs[i] = -1
     return place >= 0
 
@@ -271,16 +287,16 @@ def take_turn(
 
     Where stopping takes time it starts later, when the GPUs are free.
     """
-    queue, ids, at_once = offers.queue, offers.queue.scratch.gpu_ids, offers.queue.settings[SLOW_STOPS] == 0
+    ids, at_once = offers.queue.scratch.gpu_ids, offers.queue.settings[SLOW_STOPS] == 0
     if room_at(world, offers, tools, paper, job)[0] < 0:
         other = who_gives_way(world, offers, paper, job, runners)
         if other >= 0:
             put_on_paper(world, paper, job, ids[: held(world, other, ids)], +1)
-            add_other(plan, w.A_PREEMPT, other, 1)
+            stop(world, offers, other, plan)
             if at_once:
                 start_on(world, offers, tools, job, other, partner_of(world, other), plan)
             return True
-        if not make_way(world, queue, paper, job, runners, plan):
+        if not make_way(world, offers, paper, job, runners, plan):
             return False
     gpus, tier = gpus_for(world, offers, tools, paper, job)
     put_on_paper(world, paper, job, ids[:gpus], +1)

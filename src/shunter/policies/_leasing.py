@@ -142,6 +142,7 @@ class Leasing(Queued):
             then=scratch_for(nodes, gpus, int(world.clock[w.SLOTS_PER_GPU])),
             size_of=size_of,
             gpus_of=sizes,
+            seat=np.zeros(0, np.int64),
             own=own,
             kept=kept,
             history=np.zeros((rows, o.HISTORY_COLUMNS), np.int64),

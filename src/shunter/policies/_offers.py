@@ -9,7 +9,7 @@ from shunter.arrays import F2, I1, I2, Arrays
 from shunter.compiled import kernel
 from shunter.policies._placing import choose_share, collect
 from shunter.policies._queue import Paper, Parts, Queue, Scratch, ends_within, precedes
-from shunter.policies._tiers import lay_out, reach_of, room_for, sort_nodes
+from shunter.policies._tiers import lay_out, reach_of, room_below, room_for, sort_nodes
 from shunter.world import World
 
 # -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
@@ -40,6 +40,7 @@ class Offers(Arrays):
     then: Scratch  # room to work out a reservation in: what will be free when it comes true
     size_of: I1  # (classes,) classes of the same number of GPUs have the same
     gpus_of: I1  # (sizes,)
+    seat: I1  # (jobs,) of a job that was stopped: one above the tier that it had, 0: none; empty: that does not matter
     own: F2  # what a policy knows beyond that ...
     kept: F2  # ... and more of it
     history: I2  # (rows, HISTORY_COLUMNS)
@@ -95,10 +96,17 @@ def first_open(
 
 @kernel
 def room_at(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
-    """The lowest tier with room for a job and where; a share of a GPU is on one machine."""
+    """The lowest tier with room for a job and where; a share of a GPU is on one machine.
+
+    A job that was stopped takes any tier up to the one that it had, also one on which it would not be started.
+    """
     if world.jobs[w.SHARE, job] < 1000:
         found = choose_share(world, offers.queue, tools.parts, paper, job)
         return (0, offers.queue.scratch.nodes[0]) if found > 0 else (-1, -1)
+    if len(offers.seat) > 0 and offers.seat[job] > 0:
+        tier, place = room_below(world, offers.queue, paper, job, offers.seat[job])
+        if tier >= 0:
+            return tier, place
     return room_for(world, offers.queue, paper, job)
 
 

@@ -34,6 +34,12 @@ class Gandiva(Leasing):
         True,
         "a running job moves to free GPUs that are closer together, and out of a pair once nobody waits",
     )
+    move_again: float = param(
+        60.0,
+        "seconds from one look for closer GPUs to the next, besides those when GPUs come free; 0: only then",
+        low=0,
+        high=86_400,
+    )
     slicing: bool = param(
         False, "jobs run in turns while some wait: at each look who has run longest gives way; instead of leases"
     )
@@ -70,21 +76,35 @@ class Gandiva(Leasing):
         if tier > 0:
             g.may_gain(offers, job)
 
+    @staticmethod
+    def ended(world: World, offers: Offers, job: int, tier: int) -> None:
+        """When it gets GPUs again they are to be as close together."""
+        g.keep_seat(offers, job, tier)
+
+    @property
+    def shares(self) -> bool:
+        """Whether it puts several jobs on a GPU."""
+        return self.packing
+
     def decision(self) -> Any:
         """Its own."""
         return decide
 
     def memory(self, view: View, queue: Queue) -> Offers:
-        """Besides, settings of its own, who does badly beside whom, by model, and who may gain by moving."""
+        """Besides, settings of its own, who does badly beside whom, who may gain by moving, and where jobs were."""
         offers, world = super().memory(view, queue), view.world
         settings = np.zeros(g.ALL_SETTINGS, np.int64)
         settings[: len(offers.settings)] = offers.settings
         settings[g.QUANTUM], settings[g.GROWTH] = round(self.look_again * 1000), int(self.growth * 1000)
         settings[g.SLICING], settings[g.PACKING], settings[g.MIGRATION] = self.slicing, self.packing, self.migration
+        settings[g.MOVING] = round(self.move_again * 1000)
         settings[[g.MOVES_SEEN, g.JUDGED, g.TURNED]] = -1
         if self.slicing:
             settings[LEASE] = w.NEVER
         models = min(int(world.jobs[w.MODEL].max(initial=-1)) + 1, MOST_MODELS)
         return offers.replace(
-            settings=settings, own=np.zeros((models, models)), kept=np.zeros((2, world.jobs.shape[1]))
+            settings=settings,
+            own=np.zeros((models, models)),
+            kept=np.zeros((3, world.jobs.shape[1])),
+            seat=np.zeros(world.jobs.shape[1], np.int64),
         )

@@ -17,9 +17,11 @@ Where the papers leave room, this is what holds here:
 - ``keep``: when leases end, the GPUs concerned are offered on paper with the free ones.  Their holders stand in the
   order with the waiting jobs; a holder whose GPUs are all still there when its turn comes keeps them for another lease.
   That is repeated with those that are left, until no more is kept; the rest must go.
-- ``moves``: at an instant at which GPUs come free, running jobs that began to run there before stand in the order with
-  the waiting ones.  In its turn such a job moves to free GPUs of the lowest tier below its own that has room, also of
-  one on which it would not be started; its lease goes on.
+- ``moves``: at an instant at which GPUs come free, and at each multiple of ``move_again``, running jobs that began to
+  run there before stand in the order with the waiting ones.  In its turn such a job moves to free GPUs of the lowest
+  tier below its own that has room, also of one on which it would not be started; its lease goes on.
+- ``returns``: a job whose lease ended takes any tier up to the one that it had, unless that was the last, also those on
+  which it would not be started.
 - ``easy``: see ``reserving``.  The first job that finds no room at any tier that it takes is the head; who comes after
   it takes an offer, or keeps its GPUs, only if that leaves the head's reservation alone.  In passes the head is the
   first that finds none even in the place of others, and nobody after it takes another's place.
@@ -81,6 +83,8 @@ def next_instant(state: LeaseState) -> int:
         instants += [time + state.rules.history + 1 for waits in state.waits.values() for time, _ in waits]
     if state.rules.passes and state.since:
         instants.append((state.now // state.rules.look_again + 1) * state.rules.look_again)
+    if state.rules.move_again and state.running:
+        instants.append((state.now // state.rules.move_again + 1) * state.rules.move_again)
     return int(min(instant for instant in instants if instant > state.now))
 
 
@@ -127,6 +131,7 @@ def end_leases(state: LeaseState) -> None:
             over.remove(index)
             state.running[index].lease_end = state.now + state.rules.lease
     for index in over:
+        state.seat[index] = tier_of(state.layout, state.running[index].places)
         leave(state, index)
         state.since[index] = state.now
 
@@ -224,7 +229,8 @@ def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
 
 def may_move(state: LeaseState) -> bool:
     """Whether running jobs are offered GPUs too."""
-    return state.rules.moves and state.freed
+    looks = state.rules.move_again > 0 and state.now % state.rules.move_again == 0
+    return state.rules.moves and (state.freed or looks)
 
 
 def move(state: LeaseState, index: int) -> bool:

@@ -55,6 +55,8 @@ class Rules:
     passes: bool = False
     easy: bool = False
     moves: bool = False
+    move_again: int = 0  # how often running jobs look for closer GPUs although none came free; 0: never
+    returns: bool = False
 
     @property
     def unit(self) -> int:
@@ -93,6 +95,7 @@ class LeaseState:
     since: dict[int, int] = field(default_factory=dict)  # waiting job -> when it began to wait
     running: dict[int, Stay] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
+    seat: dict[int, int] = field(default_factory=dict)  # of jobs whose lease ended: the tier that they had
     waits: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     # (tier, GPUs) -> (when it was over, how long it was) of every wait that counts
 
@@ -153,6 +156,13 @@ def has_room(state: LeaseState, nodes: list[list[int]], index: int) -> bool:
 
 def tiers_of(state: LeaseState, index: int) -> list[int]:
     """The tiers that a job takes at all."""
+    started_on, last = tiers_to_start_on(state, index), state.layout.tiers - 1
+    seat = state.seat.get(index, last) if state.rules.returns else last
+    return sorted({*started_on, *(range(seat + 1) if seat < last else ())})
+
+
+def tiers_to_start_on(state: LeaseState, index: int) -> list[int]:
+    """The tiers that a job takes that was never stopped."""
     job, last = state.jobs[index], state.layout.tiers - 1
     tiers = list(holding(state.layout, job.gpus))
     if job.takes == "first" or state.rules.timers == "infinite":
