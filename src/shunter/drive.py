@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shunter.errors import InvariantError, PolicyError
 from shunter.model import Plan, Timer, View
-from shunter.protocols import Backend, Memory, Observer, Policy
+from shunter.protocols import Backend, Memory, Observer, Policy, Ranks, capability_and_memory
 
 PATIENCE = 100  # plans refused in a row before the policy is called broken; a live cluster may refuse for ever
 
@@ -49,4 +49,7 @@ def drive(
                 )
             if refusals or all(isinstance(action, Timer) for action in plan.actions):
                 break
+        if view.order_wanted and (found := capability_and_memory(Ranks, policy, memory)):
+            ranks, own = found
+            backend.apply(Plan(order=ranks.ranking(view, own).tolist()))
     return memory

@@ -241,6 +241,7 @@ class Plan:
 
     actions: Sequence[Action] = ()
     reasons: Sequence[Reason] = ()
+    order: Sequence[int] | None = None  # all waiting jobs, first to serve first; see ``View.order_wanted``
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,7 @@ class View:
     moved: I64 | None = None  # ... and where each row of the one before is now, -1: gone
     past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
     leases = True  # whether a job is stopped when its lease ends; if not, a lease means nothing
+    order_wanted = False  # whether the backend uses the order of all waiting jobs, as one that sets priorities does
 
     def __init__(
         self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})

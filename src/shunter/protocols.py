@@ -1,16 +1,28 @@
-"""The whole contract between policies, backends and those who watch, on one screen."""
+"""The whole contract between policies, backends and observers.
+
+Every policy is a ``Policy``. What else it can do, it declares by inheriting from the capabilities below. Nothing is
+guessed from names: a policy of your own may have a field ``model`` or ``placement`` that means something else.
+"""
 
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.model import Plan, Refusal, View
+from shunter.model import Plan, Refusal, Trace, View
 from shunter.world import I64
 
-Memory = Any  # a policy's own: timers, queues, averages, models; `fork` copies it with copy.deepcopy
+if TYPE_CHECKING:
+    from shunter.energy.series import NodeSeries
+
+Memory = Any  # what a policy remembers: timers, queues, averages, models; copied with copy.deepcopy
 
 
 class Compiled(NamedTuple):
@@ -30,15 +42,15 @@ class Policy(Protocol):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What it must be told beyond the request of each job; ``duration`` makes it an oracle."""
+        """What it needs to know beyond the request of each job; ``duration`` makes it an oracle."""
         ...
 
     def start(self, cluster: Cluster, previous: Memory | None = None) -> Memory:
-        """A fresh memory, or one that takes over from another configuration's."""
+        """A fresh memory, or one that continues from the memory of another configuration."""
         ...
 
     def decide(self, view: View, memory: Memory) -> Plan:
-        """What to do now; asked again at the same instant until the plan is empty."""
+        """What to do now; called again at the same instant until the plan is empty."""
         ...
 
 
@@ -51,7 +63,7 @@ class Backend(Protocol):
         ...
 
     def prepare(self, needs: frozenset[str]) -> None:
-        """Refuse what cannot be told, by name, before anything is done."""
+        """Refuse needs that this backend can't meet, by name, before anything is done."""
         ...
 
     def __iter__(self) -> Iterator[View]:
@@ -64,18 +76,142 @@ class Backend(Protocol):
 
 
 class Observer(Protocol):
-    """Somebody who watches the loop."""
+    """Watches the loop."""
 
     def decided(self, view: View, plan: Plan, refusals: Sequence[Refusal]) -> None:
         """Called after every plan that was not empty."""
         ...
 
 
-class Placer(Protocol):
-    """Chooses nodes for one job."""
+# -- capabilities: a policy inherits those that it has
 
-    name: str
 
-    def place(self, usable: I64, total: I64, order: I64, gpus: int, draw: int) -> tuple[I64, I64] | None:
-        """Nodes and how many GPUs on each, or None: decline."""
-        ...
+class Compilable(ABC):
+    """Has a compiled form, which the simulator uses unless there are observers."""
+
+    @abstractmethod
+    def compiled(self, view: View, memory: Memory) -> Compiled:
+        """The compiled form, with arrays for the jobs of this view."""
+
+
+class Learns(ABC):
+    """Its estimates come from a model that is fitted before the run and again during it."""
+
+    forecasts: ClassVar[bool] = False  # whether it also uses a forecast of submissions
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The model's name in ``shunter.predictors``; "" if this configuration uses none."""
+
+    @abstractmethod
+    def start_with(self, cluster: Cluster, lessons: Any) -> Memory:
+        """A fresh memory that begins with ``predictors.lessons.Lessons``."""
+
+    def due(self, memory: Memory) -> int:
+        """When ``refresh`` must be called next (ms)."""
+        return w.NEVER
+
+    def refresh(self, view: View, memory: Memory) -> None:
+        """Fit the model again; the compiled loop pauses for it."""
+        raise NotImplementedError
+
+
+class Ranks(ABC):
+    """Knows the order in which it would serve all waiting jobs."""
+
+    @abstractmethod
+    def ranking(self, view: View, memory: Memory) -> I64:
+        """The waiting jobs in this order; called after a decision at the same instant."""
+
+
+class Describes(ABC):
+    """Describes itself before a run on a trace."""
+
+    placement: str = "count"  # the placement rule, which determines the jobs that can never run
+
+    @abstractmethod
+    def estimate_source(self, trace: Trace) -> str:
+        """Where its estimates come from: none, oracle, declared, limit, history or a model."""
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that have no effect on this trace, in words."""
+        return []
+
+
+class Explains:
+    """Reports more than its schedule after a run."""
+
+    def groups(self, memory: Memory) -> tuple[I64, I64] | None:
+        """The demand class and the pool of each job, where its reasons refer to them."""
+        return None
+
+    def predictions(self, memory: Memory) -> I64 | None:
+        """The first estimate of each job's run time (ms, 0: none); None if there is nothing to judge."""
+        return None
+
+    def timer_changes(self, memory: Memory) -> I64 | None:
+        """Rows of time (ms), tier, GPUs, timer (ms), number of waits; None if it tunes no timers."""
+        return None
+
+
+class Shares(ABC):
+    """Puts several jobs on one GPU."""
+
+    @abstractmethod
+    def pairs(self, memory: Memory) -> Sequence[tuple[int, int, int]] | I64:
+        """Rows of time (ms), the job that joined, the job that was there."""
+
+    def sharing_scores(self, memory: Memory, jobs: int) -> I64:
+        """The sharing score of each job; -1 if unknown."""
+        return np.full(jobs, -1, np.int64)
+
+    def profiled(self, memory: Memory, jobs: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which jobs ran in a profiler, and which of them ended there."""
+        return np.zeros(jobs, bool), np.zeros(jobs, bool)
+
+
+class Wraps(ABC):
+    """Adds something to another policy, which schedules. Capabilities that it lacks are those of that policy."""
+
+    @property
+    @abstractmethod
+    def inner(self) -> Policy:
+        """The policy that schedules."""
+
+    @abstractmethod
+    def inner_memory(self, memory: Memory) -> Memory:
+        """The part of the memory that belongs to the inner policy."""
+
+    @abstractmethod
+    def start_around(self, cluster: Cluster, inner: Memory) -> Memory:
+        """A fresh memory around a memory of the inner policy."""
+
+
+class FollowsDemand(ABC):
+    """Continues a series of the nodes in use from before the run."""
+
+    step: float  # seconds
+
+    @abstractmethod
+    def remember(self, memory: Memory, before: NodeSeries) -> None:
+        """Take in the demand before the run, in steps of its own length."""
+
+
+Kind = TypeVar("Kind")
+
+
+def capability(kind: type[Kind], policy: Any) -> Kind | None:
+    """The policy, or the first one that it wraps, that has a capability; None if none has."""
+    found = capability_and_memory(kind, policy, None)
+    return found[0] if found else None
+
+
+def capability_and_memory(kind: type[Kind], policy: Any, memory: Memory) -> tuple[Kind, Memory] | None:
+    """The same, with the part of the memory that belongs to it."""
+    while not isinstance(policy, kind):
+        if not isinstance(policy, Wraps):
+            return None
+        memory = None if memory is None else policy.inner_memory(memory)
+        policy = policy.inner
+    return policy, memory

@@ -73,11 +73,22 @@ def policy(wanted: str | Policy) -> Policy:
         return wanted
     name, values = named(wanted)
     cls = policy_class(name)
-    made: Any = _whole(build(cls, name, values)) if dataclasses.is_dataclass(cls) else cls(**values)
+    _check_whole(name, cls)
+    made: Any = _with_policies(build(cls, name, values)) if dataclasses.is_dataclass(cls) else cls(**values)
     return cast("Policy", made)
 
 
-def _whole(made: Any) -> Any:
+def _check_whole(name: str, cls: type[Any]) -> None:
+    """Refuse a class that declares a capability and lacks one of its methods."""
+    for method in sorted(getattr(cls, "__abstractmethods__", ())):
+        declares = next(base for base in cls.__mro__ if method in vars(base))
+        raise PolicyError(
+            f"policy '{name}': {cls.__name__} declares {declares.__name__} and lacks '{method}'; "
+            f"implement it, or don't inherit {declares.__name__}"
+        )
+
+
+def _with_policies(made: Any) -> Any:
     """A policy with objects in place of the texts of other policies that it is made of."""
     texts = {key: getattr(made, key) for key, (_, _, about) in declared(type(made)).items() if about.policy}
     parts = {key: policy(text.replace(";", ",")) for key, text in texts.items()}

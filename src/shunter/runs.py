@@ -18,6 +18,18 @@ from shunter.energy.series import NodeSeries
 from shunter.experiment import Experiment
 from shunter.folders import Run
 from shunter.model import GPU, Trace
+from shunter.protocols import (
+    Describes,
+    Explains,
+    FollowsDemand,
+    Learns,
+    Memory,
+    Policy,
+    Shares,
+    Wraps,
+    capability,
+    capability_and_memory,
+)
 from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.energy import any_slept, energy
@@ -31,6 +43,8 @@ from shunter.world import F64, I64
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from shunter.predictors.lessons import Lessons
 
 Progress: TypeAlias = Callable[[int], None]  # told how many jobs have ended
 
@@ -70,14 +84,14 @@ def run(
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     told = _told(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
-    timers = _timers(scene.cluster, chosen.timer_changes(memory)) if hasattr(chosen, "timer_changes") else None
+    timers = _timers(scene.cluster, chosen, memory)
     seen = insights(chosen, memory, scenario.workloads, len(trace))
     return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers, seen)
 
 
 def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
     """What each job does to its GPUs, for a policy that lets several share one: as measured."""
-    if not getattr(policy, "shares", False):
+    if capability(Shares, policy) is None:
         return None
     from shunter.sharing.drawing import workloads_of
     from shunter.sim.scenario import Workloads
@@ -86,20 +100,34 @@ def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
 
 
 def taught(policy: Any, scene: Scene, trace: Trace) -> Any:
-    """The memory of a policy that learns, with lessons from the jobs before the window; None for any other."""
-    lessons = None
-    if getattr(policy, "model", ""):
-        from shunter.predictors.lessons import lessons_for
-
-        at = int(min(scene.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
-        lessons = lessons_for(policy.model, trace, scene.history, getattr(policy, "forecasts", False), at)
-    sleeps = hasattr(policy, "remember") and scene.history is not None and len(scene.history) > 0
-    if lessons is None and not sleeps:
+    """The memory of a policy that begins with what happened before the window; None for any other."""
+    lessons = lessons_before(policy, scene, trace)
+    follows = isinstance(policy, FollowsDemand) and scene.history is not None and len(scene.history) > 0
+    if lessons is None and not follows:
         return None
-    memory = policy.start(scene.cluster, lessons)
-    if sleeps:
+    memory = _start_with(policy, scene.cluster, lessons)
+    if follows:
         policy.remember(memory, _demand_before(policy, scene))
     return memory
+
+
+def lessons_before(policy: Any, scene: Scene, trace: Trace) -> Lessons | None:
+    """What a policy that learns is given of the jobs before the window; None for any other."""
+    learner = capability(Learns, policy)
+    if learner is None or not learner.model:
+        return None
+    from shunter.predictors.lessons import lessons_for
+
+    at = int(min(scene.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
+    return lessons_for(learner.model, trace, scene.history, learner.forecasts, at)
+
+
+def _start_with(policy: Policy, cluster: Cluster, lessons: Lessons | None) -> Memory:
+    if isinstance(policy, Learns) and lessons is not None:
+        return policy.start_with(cluster, lessons)
+    if isinstance(policy, Wraps):
+        return policy.start_around(cluster, _start_with(policy.inner, cluster, lessons))
+    return policy.start(cluster)
 
 
 def _demand_before(policy: Any, scene: Scene) -> NodeSeries:
@@ -119,9 +147,10 @@ def _demand_before(policy: Any, scene: Scene) -> NodeSeries:
 
 
 def describe(policy: Any, trace: Trace) -> dict[str, Any]:
-    """What a policy is called and what it goes by on this trace; one of somebody's own need not say."""
+    """A policy's name and the source of its estimates on this trace."""
     oracle = "duration" in policy.needs
-    estimate = policy.estimate_source(trace) if hasattr(policy, "estimate_source") else "oracle" if oracle else "none"
+    describing = capability(Describes, policy)
+    estimate = describing.estimate_source(trace) if describing else "oracle" if oracle else "none"
     return {"policy": registry.text(policy), "oracle": oracle, "estimate": estimate}
 
 
@@ -148,15 +177,18 @@ def _told(simulator: Any, policy: Any, memory: Any) -> Told:
     numbers = {name: rows[:, column] for name, column in (("a", 4), ("b", 5), ("c", 6))}
     frame = {"time": rows[:, 0], "scope": texts["scope"], "subject": rows[:, 2], "code": texts["code"], **numbers}
     none = np.full(len(simulator.trace), -1, np.int64)
-    groups = policy.groups(memory) if hasattr(policy, "groups") else (none, none)
-    return Told(pl.DataFrame(frame), *groups)
+    explaining = capability_and_memory(Explains, policy, memory)
+    groups = explaining[0].groups(explaining[1]) if explaining else None
+    return Told(pl.DataFrame(frame), *(groups or (none, none)))
 
 
-def _timers(cluster: Cluster, rows: I64) -> pl.DataFrame | None:
+def _timers(cluster: Cluster, policy: Any, memory: Memory) -> pl.DataFrame | None:
     """Changes of timers, times in seconds; None if there are none."""
     import polars as pl
 
-    if not len(rows):
+    explaining = capability_and_memory(Explains, policy, memory)
+    rows = explaining[0].timer_changes(explaining[1]) if explaining else None
+    if rows is None or not len(rows):
         return None
     names = cluster.tier_names
     columns = {"time": rows[:, 0] / 1000, "tier": [names[min(tier, len(names) - 1)] for tier in rows[:, 1].tolist()]}

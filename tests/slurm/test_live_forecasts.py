@@ -23,6 +23,7 @@ def recorded(lab, monkeypatch) -> list[Snapshot]:
     return live_forecasts.record(lab, 6)
 
 
+@pytest.mark.slow  # how many jobs have an estimate depends on how busy the machine is
 def test_forecasts_are_nearer_than_slurms_estimates(recorded):
     questions, estimates = live_forecasts.ask(recorded)
     truth = (questions.start - questions.moment) / 1000

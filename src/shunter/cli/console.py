@@ -203,8 +203,9 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
 
 
 def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
-    """Tell what was chosen or left out on the user's behalf, and which settings do nothing."""
+    """Report what was chosen or left out for the user, and which settings have no effect."""
     from shunter import registry
+    from shunter.protocols import Describes, capability
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
@@ -213,26 +214,30 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
     if scene.dropped:
         note(f"{scene.remarks[0]}; {len(scene.trace):,} are left")
     for text in policies:
-        remarks = getattr(registry.policy(text), "remarks", None)
-        for remark in remarks(scene.trace) if remarks else ():
+        describing = capability(Describes, registry.policy(text))
+        for remark in describing.remarks(scene.trace) if describing else ():
             note(remark, "warning", "bold yellow")
 
 
 def learn(scene: Scene, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn before any of them is run, which then find them in the cache."""
     from shunter import registry, runs
+    from shunter.protocols import Learns, capability
 
     for text in policies:
         policy = registry.policy(text)
-        model = getattr(policy, "model", "")
-        if not model:
+        learner = capability(Learns, policy)
+        if learner is None or not learner.model:
             continue
         if scene.history is None:
             note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
             continue
         console = _stderr()
-        with console.status(f"{text}: fitting model '{model}' to {len(scene.history):,} jobs before the window"):
-            memory = runs.taught(policy, scene, scene.trace)
-        lessons = getattr(memory, "lessons", None)
+        with console.status(
+            f"{text}: fitting model '{learner.model}' to {len(scene.history):,} jobs before the window"
+        ):
+            lessons = runs.lessons_before(policy, scene, scene.trace)
         if lessons is not None and lessons.fitted is None:
-            note(f"{text}: too few jobs had ended before the window to fit model '{model}'; it learns on the way")
+            note(
+                f"{text}: too few jobs had ended before the window to fit model '{learner.model}'; it learns on the way"
+            )

@@ -79,7 +79,7 @@ def queue_for(policy: Queued, view: View, cluster: Cluster, previous: Compiled |
 def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     """The queue's settings as numbers."""
     settings = np.zeros(q.SETTINGS_SIZE, np.int64)
-    settings[q.TOGETHER] = getattr(policy, "placement", "") in placers.TOGETHER
+    settings[q.TOGETHER] = policy.placement in placers.TOGETHER
     settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
     settings[q.PREEMPTIVE] = policy.preemptive

@@ -22,7 +22,7 @@ from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compiled
+from shunter.protocols import Compilable, Compiled, Describes, Explains, Learns, Ranks
 from shunter.world import F64, I64, Decision, Job, World
 
 LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
@@ -65,7 +65,7 @@ class QueueMemory:
         return QueueMemory(self.cluster, previous, form, plan, self.lessons, self.due, self.generation)
 
 
-class Queued:
+class Queued(Compilable, Learns, Ranks, Describes, Explains):
     """A policy with a ``key``; subclasses say what becomes of the first in the order."""
 
     estimate: str = "auto"
@@ -158,17 +158,15 @@ class Queued:
         sources = {"declared": declared, "limit": limited, "history": ~declared & ~limited}
         return "+".join(name for name, jobs in sources.items() if jobs.any())
 
-    def remarks(self, trace: Trace) -> list[str]:
-        """Settings that do nothing for this trace, in words."""
-        return []
-
     # -- deciding
 
     def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
-        """A fresh memory, or one that goes on with what another configuration knew; or with lessons from the past."""
-        if isinstance(previous, Lessons):
-            return QueueMemory(cluster, lessons=previous)
+        """A fresh memory, or one that continues from what another configuration knew."""
         return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
+
+    def start_with(self, cluster: Cluster, lessons: Lessons) -> QueueMemory:
+        """A fresh memory that begins with lessons from the past."""
+        return QueueMemory(cluster, lessons=lessons)
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form, with its arrays for the jobs of this view."""
@@ -212,6 +210,10 @@ class Queued:
         queue = queue_of(memory.form).replace(learned=learned)
         whole = queue if memory.form.memory is queue_of(memory.form) else memory.form.memory.replace(queue=queue)
         memory.form = memory.form._replace(memory=whole)
+
+    def due(self, memory: QueueMemory) -> int:
+        """When the model is fitted again (ms)."""
+        return memory.due
 
     def refresh(self, view: View, memory: QueueMemory) -> None:
         """Fit the model anew to all that had ended when that was due, and say when it is due again."""

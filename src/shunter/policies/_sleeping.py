@@ -27,7 +27,6 @@ class CesMemory:
 
     cluster: Cluster
     inner: Any  # the memory of the policy that schedules
-    jobs: int = 0  # of the trace
     time: list[int] = field(default_factory=list)  # ms; when each step that is over began
     used: list[int] = field(default_factory=list)  # the most nodes in use in it
     at: int = -1  # the step that is on

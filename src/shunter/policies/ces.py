@@ -17,14 +17,14 @@ from shunter.energy.control import FIRST, Awake, Demand, Settings
 from shunter.energy.forecast import WHAT, enough, fit
 from shunter.energy.series import NodeSeries
 from shunter.errors import PolicyError
-from shunter.model import Action, Plan, Power, Reason, Timer, Trace, View
+from shunter.model import Action, Plan, Power, Reason, Timer, View
 from shunter.params import param
 from shunter.policies._sleeping import CesMemory, beside, concerned, sleepers, usable_by, wanted
-from shunter.world import I64
+from shunter.protocols import FollowsDemand, Memory, Policy, Wraps
 
 
 @dataclass(frozen=True)
-class Ces:
+class Ces(Wraps, FollowsDemand):
     """Lets idle nodes sleep while demand falls, and wakes them for jobs that wait; another policy schedules."""
 
     policy: Any = param("fifo", "the policy that schedules, with ; in place of , between its settings", policy=True)
@@ -54,62 +54,30 @@ class Ces:
     # -- what the policy that schedules says
 
     @property
-    def inner(self) -> Any:
+    def inner(self) -> Policy:
         """The policy that schedules."""
         if isinstance(self.policy, str):
             raise PolicyError(
                 f"policy 'ces': '{self.policy}' is the text of a policy; pass the object, or make both of text: "
                 f"shunter.policy('ces:policy={self.policy}')"
             )
-        return self.policy
+        inner: Policy = self.policy
+        return inner
 
     @property
     def needs(self) -> frozenset[str]:
         """What the policy that schedules needs."""
-        needs: frozenset[str] = self.inner.needs
-        return needs
+        return self.inner.needs
 
-    @property
-    def model(self) -> str:
-        """The model that its estimates come from, "": none does."""
-        return str(getattr(self.inner, "model", ""))
+    def inner_memory(self, memory: CesMemory) -> Memory:
+        """The memory of the policy that schedules."""
+        return memory.inner
 
-    @property
-    def forecasts(self) -> bool:
-        """Whether it goes by what is expected to be submitted."""
-        return bool(getattr(self.inner, "forecasts", False))
-
-    @property
-    def shares(self) -> bool:
-        """Whether it puts several jobs on a GPU."""
-        return bool(getattr(self.inner, "shares", False))
-
-    @property
-    def placement(self) -> str:
-        """How jobs are placed, by which it is known who can never run."""
-        return str(getattr(self.inner, "placement", "count"))
-
-    def estimate_source(self, trace: Trace) -> str:
-        """Where its estimates come from."""
-        if hasattr(self.inner, "estimate_source"):
-            return str(self.inner.estimate_source(trace))
-        return "oracle" if "duration" in self.needs else "none"
-
-    def remarks(self, trace: Trace) -> list[str]:
-        """Its settings that do nothing for this trace, in words."""
-        return list(self.inner.remarks(trace)) if hasattr(self.inner, "remarks") else []
-
-    def groups(self, memory: CesMemory) -> tuple[I64, I64]:
-        """The groups of which its reasons speak."""
-        none = np.full(memory.jobs, -1, np.int64)
-        found: tuple[I64, I64] = self.inner.groups(memory.inner) if hasattr(self.inner, "groups") else (none, none)
-        return found
-
-    def timer_changes(self, memory: CesMemory) -> I64:
-        """How its timers changed, if it tunes some."""
-        none = np.zeros((0, 5), np.int64)
-        found: I64 = self.inner.timer_changes(memory.inner) if hasattr(self.inner, "timer_changes") else none
-        return found
+    def start_around(self, cluster: Cluster, inner: Memory) -> CesMemory:
+        """A fresh memory around one of the policy that schedules."""
+        if self.forecast == "lightgbm" and not extras.is_there("lightgbm"):
+            raise PolicyError(f"{WHAT} needs lightgbm; {extras.remedy('lightgbm')}, or set forecast=last")
+        return CesMemory(cluster, inner)
 
     # -- deciding
 
@@ -120,13 +88,12 @@ class Ces:
 
     def start(self, cluster: Cluster, previous: Any = None) -> CesMemory:
         """A fresh memory, or one that knows the demand that another configuration saw."""
-        if self.forecast == "lightgbm" and not extras.is_there("lightgbm"):
-            raise PolicyError(f"{WHAT} needs lightgbm; {extras.remedy('lightgbm')}, or set forecast=last")
-        if not isinstance(previous, CesMemory):
-            return CesMemory(cluster, self.inner.start(cluster, previous))
-        fresh = CesMemory(cluster, self.inner.start(cluster, previous.inner))
+        before = previous if isinstance(previous, CesMemory) else None
+        fresh = self.start_around(cluster, self.inner.start(cluster, before.inner if before else previous))
+        if before is None:
+            return fresh
         return dataclasses.replace(
-            fresh, time=[*previous.time], used=[*previous.used], at=previous.at, peak=previous.peak, hold=previous.hold
+            fresh, time=[*before.time], used=[*before.used], at=before.at, peak=before.peak, hold=before.hold
         )
 
     def remember(self, memory: CesMemory, before: NodeSeries) -> None:
@@ -135,10 +102,9 @@ class Ces:
 
     def decide(self, view: View, memory: CesMemory) -> Plan:
         """First what the policy that schedules does; when it has nothing more to do, who sleeps and who wakes."""
-        plan: Plan = self.inner.decide(view, memory.inner)
+        plan = self.inner.decide(view, memory.inner)
         if any(not isinstance(action, Timer) for action in plan.actions):
             return plan
-        memory.jobs = len(view.jobs.state)
         over = self._observe(view, memory)
         actions, reasons = self._wake(view, memory)
         if over and not actions:

@@ -19,12 +19,13 @@ from shunter.policies._queued import LEARNED
 from shunter.predictors import learned as model
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.predictors.throughput import BIN_MS
+from shunter.protocols import Describes, Explains, Learns, Shares
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import I64
 
 
 @dataclass(frozen=True)
-class Lucid:
+class Lucid(Learns, Shares, Describes, Explains):
     """Profiles jobs on a few nodes first, runs the least GPU time first, and packs light jobs in pairs."""
 
     profiling: bool = param(True, "run jobs on a few nodes first, to see what they do to a GPU; else nothing is packed")
@@ -59,8 +60,7 @@ class Lucid:
         "capacity": ("1", "2"),
         "quiet": ("0", "2", "5"),
     }
-    shares = True  # puts several jobs on a GPU
-    forecasts = True  # goes by what is expected to be submitted
+    forecasts: ClassVar[bool] = True  # packs by the submissions that it expects
 
     @property
     def needs(self) -> frozenset[str]:
@@ -77,9 +77,12 @@ class Lucid:
         return self.estimate
 
     def start(self, cluster: Cluster, previous: Any = None) -> LucidMemory:
-        """A fresh memory; with lessons from the past, where there are some, or those of another configuration."""
-        lessons = previous.lessons if isinstance(previous, LucidMemory) else previous
-        return LucidMemory(cluster, lessons if isinstance(lessons, Lessons) else None)
+        """A fresh memory, or one with the lessons of another configuration."""
+        return LucidMemory(cluster, previous.lessons if isinstance(previous, LucidMemory) else None)
+
+    def start_with(self, cluster: Cluster, lessons: Lessons) -> LucidMemory:
+        """A fresh memory that begins with lessons from the past."""
+        return LucidMemory(cluster, lessons)
 
     def decide(self, view: View, memory: LucidMemory) -> Plan:
         """Plan one step: who leaves the profiler, who enters it, or who of the main queue starts."""
@@ -225,9 +228,9 @@ class Lucid:
         """Who joined whom on their GPUs: time (ms), newcomer, resident."""
         return memory.packing.joined if memory.packing else []
 
-    def sharing_scores(self, memory: LucidMemory) -> I64:
+    def sharing_scores(self, memory: LucidMemory, jobs: int) -> I64:
         """The sharing score of each job, -1 where none was asked for."""
-        found = np.full(len(memory.stage), UNKNOWN, np.int64)
+        found = np.full(jobs, UNKNOWN, np.int64)
         if memory.packing:
             found[list(memory.packing.score)] = list(memory.packing.score.values())
         return found
@@ -236,6 +239,6 @@ class Lucid:
         """The run time behind each job's first place in the order (ms), 0: it had none; None: learned by no model."""
         return memory.expected if self.estimate in LEARNED else None
 
-    def profiled(self, memory: LucidMemory) -> tuple[Mask, Mask]:
+    def profiled(self, memory: LucidMemory, jobs: int) -> tuple[Mask, Mask]:
         """Which jobs ran in the profiler, and which ended there."""
         return memory.profiled, memory.ended_there

@@ -1,11 +1,6 @@
-"""What a policy tells of a run beside its schedule: what it expected of jobs, who shared GPUs, and who was profiled.
+"""What a policy reports of a run beside its schedule: estimates, jobs that shared GPUs, and profiled jobs.
 
-A policy may have any of these methods; they are asked after the run, with its memory:
-
-- ``predictions``: the run time that each job was first expected to have (ms, 0: none); None: nothing to be judged by
-- ``pairs``: who joined whom on their GPUs, rows of time (ms), newcomer, resident
-- ``sharing_scores``: the sharing score of each job, -1: not known
-- ``profiled``: which jobs ran in a profiler, and which of them ended there
+``shunter.protocols`` declares the methods: ``Explains`` and ``Shares``.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.model import Trace
+from shunter.protocols import Explains, Shares, capability_and_memory
 from shunter.report.foresight import foresight
 from shunter.world import F64, I64
 
@@ -82,7 +78,7 @@ class Sharing:
 
 @dataclass(frozen=True, eq=False)
 class Insights:
-    """What a policy told; nothing, if it tells nothing."""
+    """What a policy reported; empty if it reports nothing."""
 
     predicted: I64 | None = None  # (jobs,) ms, 0: none
     sharing: Sharing | None = None
@@ -118,21 +114,21 @@ class Insights:
 
     @property
     def pairs(self) -> pl.DataFrame | None:
-        """Who shared GPUs with whom; None where the policy tells nothing of it."""
+        """Who shared GPUs with whom; None if the policy doesn't report it."""
         return None if self.sharing is None else self.sharing.pairs()
 
 
 def insights(policy: Any, memory: Any, workloads: Any, jobs: int) -> Insights:
-    """Ask a policy after its run; ``workloads``: what each job did to its GPUs, if several may share one."""
-    while hasattr(policy, "inner") and hasattr(memory, "inner"):  # one that schedules for another, as under ces
-        policy, memory = policy.inner, memory.inner
-    predicted = policy.predictions(memory) if hasattr(policy, "predictions") else None
-    if workloads is None or not hasattr(policy, "pairs"):
+    """Query a policy after its run; ``workloads``: what each job did to its GPUs, if several may share one."""
+    explaining = capability_and_memory(Explains, policy, memory)
+    predicted = explaining[0].predictions(explaining[1]) if explaining else None
+    sharing = capability_and_memory(Shares, policy, memory)
+    if workloads is None or not sharing:
         return Insights(predicted)
-    rows = np.array(policy.pairs(memory), np.int64).reshape(-1, 3)
-    score = policy.sharing_scores(memory) if hasattr(policy, "sharing_scores") else np.full(jobs, -1, np.int64)
-    never = np.zeros(jobs, bool)
-    profiled, ended = policy.profiled(memory) if hasattr(policy, "profiled") else (never, never)
+    sharer, own = sharing
+    rows = np.array(sharer.pairs(own), np.int64).reshape(-1, 3)
+    score = sharer.sharing_scores(own, jobs)
+    profiled, ended = sharer.profiled(own, jobs)
     return Insights(predicted, Sharing(rows, score, profiled, ended, workloads.of_job, workloads.speed))
 
 

@@ -16,6 +16,7 @@ from shunter.comparison import compile_once
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.runs import Result
@@ -179,15 +180,15 @@ def _place(workload: Trace | Scene, case: Case) -> Scene:
 
 
 def fit(scene: Scene, policies: Sequence[str]) -> None:
-    """Fit what policies learn from the past; it is kept, so that every run finds it."""
+    """Fit the models of policies that learn from the past; every run then finds them in the cache."""
     for text in policies:
-        runs.taught(registry.policy(text), scene, scene.trace)
+        runs.lessons_before(registry.policy(text), scene, scene.trace)
 
 
 def teach(workloads: Mapping[str, Scene], cases: Collection[Case], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
-    pairs = ((case, getattr(registry.policy(case.policy), "model", "")) for case in cases)
-    wanted = {(case.workload, model): case.policy for case, model in pairs if model}
+    pairs = ((case, capability(Learns, registry.policy(case.policy))) for case in cases)
+    wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
     for (name, _), policy in wanted.items():
         learn(workloads[name], [policy])
 

@@ -30,7 +30,7 @@ from shunter.model import (
     Trace,
     View,
 )
-from shunter.protocols import Compiled, Memory, Observer, Policy
+from shunter.protocols import Compilable, Compiled, Learns, Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, state, transitions
 from shunter.sim.scenario import Scenario
@@ -235,7 +235,7 @@ class Simulator:
         """
         self._until = w.NEVER - 1 if until is None else until
         self._awaited = awaited
-        if compiled and not observers and hasattr(policy, "compiled"):
+        if compiled and not observers and isinstance(policy, Compilable):
             memory = self._run_compiled(policy, memory, progress)
         else:
             watchers = [*observers, *([_Progress(self, progress)] if progress else [])]
@@ -257,7 +257,7 @@ class Simulator:
             loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
         begun = time.perf_counter()
         while True:
-            until = min(self._until, getattr(memory, "due", w.NEVER) - 1)  # then it fits its model anew
+            until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Learns) else self._until
             limits = (until, STEP, self._awaited)
             status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             if status == loop.LOG_FULL:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
+from shunter.protocols import Describes, capability
 from shunter.sim.state import codes, known_to
 from shunter.world import I64
 
@@ -23,7 +24,8 @@ def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
         vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
     demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))
     first, member = _classes(demand)
-    placement = getattr(policy, "placement", "count")
+    describing = capability(Describes, policy)
+    placement = describing.placement if describing else Describes.placement
     bad = np.array([not _fits(cluster, placement, *map(int, row)) for row in demand[first]], np.bool_)
     return bad[member]
 

@@ -81,6 +81,7 @@ class LiveView(View):
     """A view of a live cluster."""
 
     leases = False  # Slurm has none
+    order_wanted = True  # it becomes priorities
 
     def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
         shown = replica.view
@@ -131,7 +132,6 @@ class SlurmBackend:
         self.watcher, self.closed = watcher, closed
         self.rhythm, self.scope, self.levers = rhythm or Rhythm(), scope or Scope(), levers
         self.until_idle, self.rounds = until_idle, rounds  # when to stop: nothing is left, or after so many; 0: never
-        self.rank: Callable[[View], I64] | None = None  # the policy's order of all that wait, where it has one
         self.stopped = threading.Event()
         self.renewed = False  # iteration ended because the machines are others than before
         self.away: Callable[[SlurmError], None] = lambda _: None  # told when Slurm does not answer, or a round failed
@@ -142,6 +142,7 @@ class SlurmBackend:
         self._round: Round | None = None
         self._replica: Replica | None = None
         self._number = self._generation = 0
+        self._order: Sequence[int] | None = None  # of the waiting jobs in this round, where the policy has one
         self._starting: dict[str, tuple[tuple[int, ...], int]] = {}  # planned, and since when (ms)
         self._waited: frozenset[str] = frozenset()  # what the policy believes to wait
         self._timer = w.NEVER
@@ -200,6 +201,8 @@ class SlurmBackend:
         refusals = [Refusal(action, why) for action in plan.actions if (why := self._no_lever(action))]
         refusals = refusals or list(self._replica.simulator.apply(plan))
         current.refusals += refusals
+        if plan.order is not None:
+            self._order = plan.order
         for action in () if refusals else plan.actions:
             if isinstance(action, Start):
                 job = current.jobs[action.job].id
@@ -277,7 +280,7 @@ class SlurmBackend:
             moved = np.array([replica.rows.get(job.id, -1) for job in before], np.int64)
         view = LiveView(replica, self._generation, moved, self._past)
         self._replica = replica
-        self._round = Round(self._number, snapshot, view, replica.jobs, looked=looked)
+        self._round, self._order = Round(self._number, snapshot, view, replica.jobs, looked=looked), None
         self._begin(replica, [replica.rows[job.id] for job in ended])
         return view
 
@@ -320,7 +323,7 @@ class SlurmBackend:
         current, replica = self._round, self._replica
         assert current is not None
         assert replica is not None
-        order = self.rank(current.view).tolist() if self.rank is not None else current.view.pending.tolist()
+        order = current.view.pending.tolist() if self._order is None else self._order
         first = sorted(self._starting, key=lambda job: self._starting[job][1])
         current.ranking = [*first, *(replica.jobs[row].id for row in order)]
         self._waited = frozenset(replica.jobs[row].id for row in current.view.pending.tolist())

@@ -203,16 +203,11 @@ def informed(controller: Controller, path: Path) -> Callable[[Round], None]:
 
 def _go_on(policy: Policy, backend: SlurmBackend, note: Callable[[str, str], None]) -> None:
     """Round after round, also when the cluster becomes another one."""
-    memory = policy.start(backend.cluster)
-    ranking = getattr(policy, "ranking", None)
-    if ranking is not None:
-        backend.rank = lambda view: ranking(view, memory)
-    drive(backend, policy, memory=memory, patience=FOREVER)
+    memory = drive(backend, policy, patience=FOREVER)
     while backend.renewed:
         backend.renewed = False
         note("machines", f"{backend.cluster.nodes} nodes with {backend.cluster.gpus} GPUs from now on")
-        memory = policy.start(backend.cluster, memory)
-        drive(backend, policy, memory=memory, patience=FOREVER)
+        memory = drive(backend, policy, memory=policy.start(backend.cluster, memory), patience=FOREVER)
 
 
 def guarded(controller: Controller, settings: Settings, told: Callable[[Outcome], None]) -> Callable[[Outcome], None]:

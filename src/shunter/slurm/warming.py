@@ -61,11 +61,7 @@ class Still:
 def rounds(policy: Policy) -> None:
     """Compile what a controller with this policy needs for a round."""
     backend = SlurmBackend(Still(), lambda _: None, rhythm=Rhythm(0.0, 0.0), rounds=2)
-    memory = policy.start(backend.cluster)
-    ranking = getattr(policy, "ranking", None)
-    if ranking is not None:
-        backend.rank = lambda view: ranking(view, memory)
-    drive(backend, policy, memory=memory, patience=float("inf"))
+    drive(backend, policy, patience=float("inf"))
 
 
 def shadow(base: Policy) -> None:
