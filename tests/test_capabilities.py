@@ -151,6 +151,13 @@ def test_a_wrapper_has_what_its_inner_policy_has(text: str) -> None:
         assert capability(kind, Around(Around(inner))) is capability(kind, inner)
 
 
+@pytest.mark.parametrize(("text", "shares"), [("gandiva", False), ("gandiva:packing=true", True), ("lucid", True)])
+def test_a_configuration_decides_whether_gpus_are_shared(text: str, shares: bool) -> None:
+    found = capability(Shares, Around(registry.policy(text)))
+    assert found is not None
+    assert found.shares is shares
+
+
 def test_a_wrapped_policy_learns_the_same() -> None:
     place = scene("synthetic:jobs=400,gpus=16,load=1.2", CLUSTER, since="+1")
     policy = registry.policy("sjf:estimate=rolling")

@@ -155,12 +155,17 @@ class Explains:
         return None
 
 
-class Shares(ABC):
+class Shares:
     """Puts several jobs on one GPU."""
 
-    @abstractmethod
-    def pairs(self, memory: Memory) -> Sequence[tuple[int, int, int]] | I64:
-        """Rows of time (ms), the job that joined, the job that was there."""
+    @property
+    def shares(self) -> bool:
+        """Whether this configuration does."""
+        return True
+
+    def pairs(self, memory: Memory) -> Sequence[tuple[int, int, int]] | I64 | None:
+        """Rows of time (ms), the job that joined, the job that was there; None if it keeps no record."""
+        return None
 
     def sharing_scores(self, memory: Memory, jobs: int) -> I64:
         """The sharing score of each job; -1 if unknown."""

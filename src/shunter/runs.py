@@ -91,7 +91,8 @@ def run(
 
 def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
     """What each job does to its GPUs, for a policy that lets several share one: as measured."""
-    if capability(Shares, policy) is None:
+    sharing = capability(Shares, policy)
+    if sharing is None or not sharing.shares:
         return None
     from shunter.sharing.drawing import workloads_of
     from shunter.sim.scenario import Workloads

@@ -18,11 +18,12 @@ from shunter.policies._offers import LEASE, Offers
 from shunter.policies._queue import Queue
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import AFFINE, LIST, SCATTER
+from shunter.protocols import Shares
 from shunter.world import F64, I64, Job, World
 
 
 @dataclass(frozen=True)
-class Gandiva(Leasing):
+class Gandiva(Leasing, Shares):
     """Keeps jobs of a size on the same machines, else takes any GPUs and moves later; can slice, pack and grow."""
 
     draw: str = param(
@@ -83,7 +84,7 @@ class Gandiva(Leasing):
 
     @property
     def shares(self) -> bool:
-        """Whether it puts several jobs on a GPU."""
+        """Whether it packs."""
         return self.packing
 
     def decision(self) -> Any:

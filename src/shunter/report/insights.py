@@ -123,10 +123,11 @@ def insights(policy: Any, memory: Any, workloads: Any, jobs: int) -> Insights:
     explaining = capability_and_memory(Explains, policy, memory)
     predicted = explaining[0].predictions(explaining[1]) if explaining else None
     sharing = capability_and_memory(Shares, policy, memory)
-    if workloads is None or not sharing:
+    pairs = sharing[0].pairs(sharing[1]) if sharing else None
+    if workloads is None or not sharing or pairs is None:
         return Insights(predicted)
     sharer, own = sharing
-    rows = np.array(sharer.pairs(own), np.int64).reshape(-1, 3)
+    rows = np.array(pairs, np.int64).reshape(-1, 3)
     score = sharer.sharing_scores(own, jobs)
     profiled, ended = sharer.profiled(own, jobs)
     return Insights(predicted, Sharing(rows, score, profiled, ended, workloads.of_job, workloads.speed))
