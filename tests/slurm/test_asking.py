@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.errors import SlurmError
 from shunter.slurm import asking
+from shunter.slurm.asking_view import why_view
 from shunter.slurm.comments import Told
 from shunter.slurm.forecast import Outlook
 from shunter.slurm.nodes import Node
@@ -69,6 +72,12 @@ def shunter(*arguments):
 
 def plain(text: str) -> str:
     return " ".join(text.split())
+
+
+def shown(what: object) -> str:
+    out = Console(file=io.StringIO(), width=100)
+    out.print(what)
+    return plain(out.file.getvalue())
 
 
 # ------------------------------------------------------------------------------------------- reasons
@@ -188,6 +197,26 @@ def test_when_for_people_and_for_scripts(recorded):
     assert NOW / 1000 < told["p50"] <= told["p90"] <= NOW / 1000 + 3 * 3600
     assert told["samples"] == 20
     assert told["chance_within_h"]["4"] == 1
+
+
+def test_why_of_odd_jobs_makes_sense():
+    odd = (
+        job(7, gpus=0, cpus=4, reason="Resources"),
+        replace(job(8, reason="JobArrayTaskLimit"), tasks="1-9", throttle=2),
+        job(9, reason="JobHeldUser", priority=0),
+        job(10, gpus=8, features="[a*2]", priority=999),
+    )
+    outlook = Outlook(replace(BUSY, jobs=(*BUSY.jobs, *odd)))
+    waiting = (asking.pending(outlook.snapshot, each.id) for each in odd[:3])
+    without, throttled, held = (shown(why_view(why(outlook, each))) for each in waiting)
+    assert "Job 7 (ann, no GPUs, limit 1.00 h, partition main)" in without
+    assert "needs no GPUs with 4 CPUs" in without
+    assert "it asks for no GPUs, and only jobs with GPUs are modelled" in without
+    assert not [text for text in ("0 shards", "GPUs where it may run", "in use by") if text in without]
+    assert "place 4 of 12 in the queue" in throttled
+    assert "what helps scontrol release 9" in held
+    assert "can't tell" not in held
+    assert "can't tell its start, because job 10 is before it" in throttled
 
 
 def test_what_if_for_people_and_for_scripts(recorded):

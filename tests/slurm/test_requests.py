@@ -230,6 +230,24 @@ def test_a_reservation_to_come_keeps_long_jobs_away():
     assert "comes again before it could end" in often.of(job(4, limit=22 * HOUR))[0].because[0]
 
 
+def test_what_keeps_a_job_back_is_named_with_what_fits_around_it():
+    one, two = (NODES[0],), NODES[:2]
+    long = job(3, limit=4 * HOUR, reason="ReqNodeNotAvail, Reserved for maintenance")
+    kept = why(cluster(long, nodes=one, reservations=(reserved(2, 5, "n1"),)), long).kept
+    assert (kept.limit, kept.all_nodes, kept.earliest) == (2 * HOUR - 60_000, True, NOW + 5 * HOUR)
+    begun = why(cluster(long, nodes=one, reservations=(reserved(-1, 2, "n1"),)), long)
+    assert (begun.kept.limit, begun.kept.earliest) == (0, NOW + 2 * HOUR)
+    assert begun.meaning.words == "reservation maint has the nodes that it needs"
+    two_in_a_row = (reserved(2, 5, "n1"), replace(reserved(6, 7, "n1"), name="more"))
+    assert why(cluster(long, nodes=one, reservations=two_in_a_row), long).kept.earliest == NOW + 7 * HOUR
+    some = why(cluster(long, nodes=two, reservations=(reserved(2, 5, "n1"),)), long)
+    assert (some.kept.all_nodes, some.kept.earliest) == (False, None)
+    assert "sinfo" not in some.meaning.remedy
+    turn = replace(long, reason="Resources")
+    assert why(cluster(turn, nodes=two, reservations=(reserved(2, 5, "n1"),)), turn).kept is None  # n2 will do
+    assert why(cluster(long, nodes=one), long).kept is None
+
+
 def test_a_reservation_that_has_begun_ends():
     outlook = cluster(nodes=(replace(NODES[0], state="idle+reserved"),), reservations=(reserved(-1, 2, "n1"),))
     assert hours(outlook, job(2)) == 2

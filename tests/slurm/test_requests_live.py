@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from shunter.errors import SlurmError
 from shunter.slurm import asking
 from shunter.slurm import watcher as watching
+from shunter.slurm.asking_view import why_view
 from shunter.slurm.client import Client
 from shunter.slurm.constraints import parse
 from shunter.slurm.daemons import wait
@@ -79,7 +82,18 @@ def forecast(*jobs: str) -> list[Forecast]:
 
 def started(lab: Lab, job: str) -> float:
     lab.wait_job(job, "RUNNING", "COMPLETED", timeout=60)
-    return time.mktime(time.strptime(lab.job(job)["StartTime"], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    return time_of(lab.job(job)["StartTime"])
+
+
+def time_of(text: str) -> float:
+    return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S")) - time.timezone
+
+
+def shown(what: object) -> str:
+    """As printed, in one line."""
+    out = Console(file=io.StringIO(), width=100)
+    out.print(what)
+    return " ".join(out.file.getvalue().split())
 
 
 EXPRESSIONS = (
@@ -140,6 +154,37 @@ def test_only_rivals_are_counted_on_slurm(lab: Lab) -> None:
     outlook = asking.Sources().outlook(samples=10)
     found = why(outlook, asking.pending(outlook.snapshot, mine))
     assert (found.place, found.queue, found.ahead_gpus, found.room.gpus) == (1, 1, 0, 8)
+
+
+def test_a_job_before_a_maintenance_hears_what_helps(lab: Lab) -> None:
+    """With the limit that is proposed Slurm starts it at once; with its own it plans it for after the end."""
+    about = ("starttime=now+30minutes", "duration=60", "nodes=p100-[1-3]", "flags=maint", "users=root")
+    lab.run("scontrol", "create", "reservation", "reservationname=maint", *about)
+    waits = str(lab.submit("--gres=gpu:p100:1", "--time=240", script="sleep 5", user="nobody"))
+    short = str(lab.submit("--gres=gpu:p100:1", "--time=120", script="sleep 5", user="nobody"))
+
+    def planned() -> bool:
+        reason = lab.run("squeue", "--noheader", f"--jobs={waits}", "--format=%r")
+        return lab.job(waits)["StartTime"] != "Unknown" and "ReqNodeNotAvail" in reason
+
+    assert wait(planned, 20)
+    outlook = asking.Sources().outlook(samples=10)
+    found = why(outlook, asking.pending(outlook.snapshot, waits))
+    (reservation,) = outlook.snapshot.reservations
+    assert found.kept is not None
+    assert (found.kept.by, found.kept.earliest) == (reservation, reservation.end)
+    assert (found.kept.limit, found.kept.later) == (28 * 60_000, False)
+    said = shown(why_view(found))
+    assert "waits: reservation maint takes the nodes that it needs before it could end by its limit" in said
+    assert "with --time 0:28:00 or less it ends before maint begins" in said
+    assert "it starts no earlier than" in said
+    assert "sinfo" not in said
+    assert time_of(lab.job(waits)["StartTime"]) >= reservation.end / 1000  # Slurm's own plan
+    lab.run("scontrol", "update", f"jobid={short}", "timelimit=28")
+    lab.wait_job(short, "RUNNING", "COMPLETED")
+    assert lab.job(waits)["JobState"] == "PENDING"
+    lab.run("scontrol", "update", "reservationname=maint", "nodes=p100-[1-2]")
+    lab.wait_job(waits, "RUNNING", "COMPLETED")  # the third node is enough
 
 
 @pytest.mark.parametrize("begin", ["now", "now+10minutes"])

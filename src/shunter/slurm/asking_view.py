@@ -14,10 +14,11 @@ from rich.text import Text
 from shunter.report.tables import duration, table
 from shunter.slurm.asking import NEW
 from shunter.slurm.forecast import Forecast, Outlook
+from shunter.slurm.line import Line
 from shunter.slurm.snapshot import Job
 from shunter.slurm.surroundings import Reservation
 from shunter.slurm.waiting import Kind
-from shunter.slurm.why import Holder, LicenceUse, Why
+from shunter.slurm.why import Holder, Kept, LicenceUse, Why, clock
 
 WITHIN_H = (1, 4, 24)
 
@@ -35,7 +36,7 @@ def counted(count: int, what: str) -> str:
 def described(job: Job) -> str:
     """What a job asks for."""
     kind = f"{job.gpu_type} " if job.gpu_type else ""
-    what = counted(job.gpus, f"{kind}GPU") if job.gpus else counted(job.shards, "shard")
+    what = _gpus(job, kind)
     limit = f"limit {duration(job.limit / 1000)}" if job.limit else "no limit"
     return ", ".join(filter(None, [job.user, what, limit, f"partition {job.partition}"]))
 
@@ -127,25 +128,42 @@ def _lines(found: Why) -> Iterable[tuple[str, str]]:
         yield "after", f"job {', '.join(found.parents)}"
     if found.meaning.kind is Kind.BEGIN and found.job.eligible > 0:
         yield "not before", moment(found.job.eligible)
-    if found.meaning.kind in (Kind.TURN, Kind.CLUSTER) and found.place is not None:
+    if found.place is not None and _stands_in_line(found):
         before = f"; those before it ask for {found.ahead_gpus:,} GPUs" if found.ahead_gpus else ""
         yield "place", f"{found.place:,} of {found.queue:,} in the queue{before}"
     yield "needs", _needs(found.job)
-    yield "free", _free(found)
+    if takes_gpus(found.job):
+        yield "free", _free(found)
     for licence in found.licences:
         yield "licences", _licence(licence)
     for each in found.reservations:
         yield "reserved", _reservation(each, found)
-    if found.holders:
+    if found.holders and takes_gpus(found.job):
         yield "in use by", "\n".join(_holder(holder) for holder in found.holders[:5])
     if found.meaning.kind is Kind.TURN and found.alone_by is not None and found.alone_by > found.now:
         yield "first in line", f"it would start by {moment(found.alone_by)} at the latest, by the limits of what runs"
     if found.meaning.remedy:
         yield "what helps", found.meaning.remedy
-    for text in found.helps:
+    for text in (*found.helps, *(_around(found.kept, found.now) if found.kept else ())):
         yield "what helps", text
     for text in found.because:
         yield "can't tell", f"its start, because {text}"
+
+
+def _stands_in_line(found: Why) -> bool:
+    waits = found.meaning.kind in (Kind.TURN, Kind.CLUSTER) or Line.in_turn(found.job)
+    return waits and takes_gpus(found.job)
+
+
+def takes_gpus(job: Job) -> bool:
+    """Whether it takes GPUs or shares of one; an exclusive job takes those of its nodes."""
+    return bool(job.gpus + job.shards or job.exclusive == "node")
+
+
+def _gpus(job: Job, kind: str = "") -> str:
+    if not job.gpus + job.shards:
+        return "no GPUs"
+    return counted(job.gpus, f"{kind}GPU") if job.gpus else counted(job.shards, "shard")
 
 
 def _licence(of: LicenceUse) -> str:
@@ -158,11 +176,23 @@ def _reservation(each: Reservation, found: Why) -> str:
     return f"{counted(len(each.nodes), 'node')} for {each.name}, {begun} {moment(each.end)}"
 
 
+def _around(kept: Kept, now: int) -> Iterable[str]:
+    """Before or after a reservation."""
+    name = kept.by.name
+    if kept.limit:
+        surely = ", even if what runs takes its whole limit" if kept.later else ""
+        yield f"with --time {clock(kept.limit)} or less it ends before {name} begins{surely}"
+    elif kept.by.start > now:
+        yield f"no shorter limit is sure to help: what runs may go on until {name} begins"
+    if kept.earliest is not None:
+        yield f"with its present limit it starts no earlier than {moment(kept.earliest)}, after {name}"
+
+
 def _needs(job: Job) -> str:
     memory = "all memory of its nodes" if job.all_memory else f"{_memory(job.mem_mib)} of memory"
     beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [memory] * bool(job.mem_mib)
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
-    what = f"{counted(job.gpus, 'GPU')}{kind}" if job.gpus else counted(job.shards, "shard")
+    what = f"{_gpus(job)}{kind}"
     where = [
         (job.exclusive == "node", "on nodes of its own"),
         (job.min_nodes > 1, f"on {job.min_nodes} nodes"),
@@ -216,6 +246,17 @@ def why_record(found: Why) -> dict[str, Any]:
         "first_in_line_by": _seconds(found.alone_by),
         "after": list(found.parents),
         "helps": list(found.helps),
+        "kept_back": _kept(found.kept) if found.kept else None,
+    }
+
+
+def _kept(kept: Kept) -> dict[str, Any]:
+    return {
+        "reservation": kept.by.name,
+        "start": _seconds(kept.by.start),
+        "end": _seconds(kept.by.end),
+        "limit_before_s": kept.limit / 1000,
+        "earliest": _seconds(kept.earliest),
     }
 
 

@@ -99,7 +99,8 @@ class Line:
         request = self.requests.of(job)
         yield from request.unmodelled
         if not job.gpus + job.shards:
-            yield "it takes whole nodes without GPUs, which is not modelled"
+            whole = "it takes whole nodes without asking for GPUs, which is not modelled"
+            yield whole if job.exclusive else "it asks for no GPUs, and only jobs with GPUs are modelled"
         if job.handle in self._heterogeneous:
             yield "the parts of a heterogeneous job start together, which is not modelled"
         yield from self._reserved(job)

@@ -15,6 +15,9 @@ from shunter.slurm.waiting import Kind, Meaning, meaning, parents
 
 SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go
 MINUTE_MS = 60_000
+YEAR_MS = 366 * 24 * 60 * MINUTE_MS
+MAINTENANCE = "Reserved for maintenance"  # Slurm's words, of reservations with the flag MAINT
+HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing keeps one from being told
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,26 @@ class LicenceUse:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A reservation that keeps nodes from a job."""
+
+    by: Reservation  # the first, if there are several
+    limit: int  # with which the job would end before it begins (ms); 0: none is sure to
+    later: bool  # this holds also if what runs takes its whole limit
+    all_nodes: bool  # none are left that would be enough for it
+    earliest: int | None = (
+        None  # when the job can start with the limit that it has (ms); None: any time, or not in a year
+    )
+
+    def words(self, now: int) -> str:
+        """What it means for the job."""
+        what = "the nodes" if self.all_nodes else "some of the nodes"
+        if self.by.start <= now:
+            return f"reservation {self.by.name} has {what} that it needs"
+        return f"reservation {self.by.name} takes {what} that it needs before it could end by its limit"
+
+
+@dataclass(frozen=True)
 class Why:
     """All that is to be said about a waiting job."""
 
@@ -70,6 +93,7 @@ class Why:
     alone_by: int | None  # if it were first in line, when it starts at the latest, by the limits of what runs (ms)
     parents: tuple[str, ...]  # jobs that it waits for
     helps: tuple[str, ...]  # what would let it start now, each tried
+    kept: Kept | None = None  # the reservation that keeps it back
 
 
 def why(outlook: Outlook, job: Job) -> Why:
@@ -77,14 +101,20 @@ def why(outlook: Outlook, job: Job) -> Why:
     line, now = outlook.line, outlook.snapshot.now
     request = line.requests.of(job)
     running = [each for each in outlook.snapshot.jobs if each.runs and not request.names.isdisjoint(each.nodes)]
-    found, because = meaning(job), tuple(line.obstacles(job))
+    found = meaning(job)
+    because = tuple(line.obstacles(job)) if found.kind not in HOPELESS else ()
     seen = "jobs" not in outlook.snapshot.hidden
     place, length = line.place(job)
-    reserved = tuple(each for each in line.reservations(job) if not job.limit or each.start < now + job.limit)
+    coming = line.reservations(job)
+    reserved = tuple(each for each in coming if not job.limit or each.start < now + job.limit)
+    may_start = found.kind in (Kind.TURN, Kind.CLUSTER) and bool(job.gpus + job.shards)
+    kept = _kept_back(request, running, job, now, reserved) if may_start and reserved else None
+    if kept and kept.all_nodes:
+        kept = replace(kept, earliest=_earliest(request, coming, job, now))
     return Why(
         job,
         now,
-        found,
+        found._replace(words=kept.words(now), remedy="") if kept else found,
         place if seen else None,
         length if seen else None,
         sum(each.gpus * each.count for each in line.before(job)) if seen else None,
@@ -97,7 +127,8 @@ def why(outlook: Outlook, job: Job) -> Why:
         if because or not (job.waits or found.kind is Kind.TURN)
         else _alone_by(request, running, job, now, reserved),
         tuple(parents(job)),
-        tuple(_helps(outlook, job)) if found.kind is Kind.TURN and job.gpus and not because else (),
+        tuple(_helps(outlook, job)) if found.kind is Kind.TURN and job.gpus and not because and not kept else (),
+        kept,
     )
 
 
@@ -183,6 +214,36 @@ def _alone_by(
                 beside[name] -= 1
         if fits():
             return max(other.start + other.limit, now)
+    return None
+
+
+# ------------------------------------------------------------------------------------------- reservations
+
+
+def _kept_back(
+    request: Request, running: Sequence[Job], job: Job, now: int, reserved: Sequence[Reservation]
+) -> Kept | None:
+    """The reservation because of which a job finds no nodes, or fewer; None: none does."""
+    there = [node for node in request.nodes if node.up or node.reserved]
+    kept = {name for each in reserved for name in each.nodes}
+    alone = request.fits_on(there) and not request.fits_on(node for node in there if node.name not in kept)
+    if not alone and MAINTENANCE not in job.reason:
+        return None
+    first = min(reserved, key=lambda each: each.start)
+    by = _alone_by(request, running, job, now, ())
+    fits = (first.start - by) // MINUTE_MS * MINUTE_MS - MINUTE_MS if by is not None else 0  # a minute to change it
+    return Kept(first, max(fits, 0), by is not None and by > now, alone)
+
+
+def _earliest(request: Request, reserved: Sequence[Reservation], job: Job, now: int) -> int | None:
+    """The first end of a reservation from which on enough nodes are free of them for as long as the limit is."""
+    nodes = [node for node in request.nodes if node.up or node.reserved]
+    times = [(start, end, set(each.nodes)) for each in reserved for start, end in each.times(now, now + YEAR_MS)]
+    length = job.limit or YEAR_MS
+    for at in sorted(end for _, end, _ in times):
+        taken = set[str]().union(*(names for start, end, names in times if start < at + length and end > at))
+        if request.fits_on(node for node in nodes if node.name not in taken):
+            return at
     return None
 
 
