@@ -13,6 +13,7 @@ from shunter import extras, registry, runs, scenes, traces
 from shunter.cli.main import app
 from shunter.errors import InputError, TraceError
 from shunter.model import GPU, Trace
+from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.lessons import TRUTH, lessons_for, requests_of, without_truth
 from shunter.predictors.noise import noisy_times
 from shunter.sim import Simulator
@@ -62,7 +63,7 @@ def test_without_history_it_learns_on_the_way():
     assert error[trace.submit > 3 * DAY].mean() < 0.2 < error[:20].mean()
 
 
-@pytest.mark.parametrize("estimate", LEARNED)
+@pytest.mark.parametrize("estimate", [*LEARNED, "gbm,quantile=p75"])
 def test_the_compiled_loop_and_drive_agree(estimate):
     scene = scenes.scene(with_habits(600), "1x8", since="+2")
     policy = registry.policy(f"qssf:estimate={estimate},refit=1")
@@ -74,7 +75,8 @@ def test_the_compiled_loop_and_drive_agree(estimate):
     assert len(digests) == 1
 
 
-def test_what_is_to_come_changes_nothing_before():
+@pytest.mark.parametrize("quantile", ["none", "p90"])
+def test_what_is_to_come_changes_nothing_before(quantile):
     """Jobs that end after some time take ten times as long: estimates of those that came before don't change."""
     scene, cut = scenes.scene(with_habits(800), "64x8", since="+3"), 5 * DAY
     later = np.where(scene.trace.submit + scene.trace.duration > cut, scene.trace.duration * 10, scene.trace.duration)
@@ -82,12 +84,30 @@ def test_what_is_to_come_changes_nothing_before():
     for duration in (scene.trace.duration, later):
         trace = scene.trace.select(np.arange(len(scene.trace)))
         object.__setattr__(trace, "duration", duration)
-        policy = registry.policy("qssf:estimate=gbm,refit=1")
+        policy = registry.policy(f"qssf:estimate=gbm,refit=2,quantile={quantile}")
         memory = Simulator(trace, scene.cluster).run(policy, memory=runs.taught(policy, scene, trace))
         found.append(estimates(memory))
     early = scene.trace.submit < cut
     assert (found[0][early] == found[1][early]).all()
     assert (found[0][~early] != found[1][~early]).any()
+
+
+def test_a_quantile_is_what_such_jobs_stay_below():
+    """Quantiles in their order, and about so many jobs below each."""
+    scene, found = scenes.scene(with_habits(), "64x8", since="+4"), {}
+    for quantile in QUANTILES:
+        policy = registry.policy(f"sjf:estimate=gbm,quantile={quantile}")
+        memory = Simulator(scene.trace, scene.cluster).run(policy, memory=runs.taught(policy, scene, scene.trace))
+        found[quantile] = estimates(memory)
+    assert (np.diff(list(found.values()), axis=0) >= 0).all()
+    below = [(scene.trace.duration / 1000 <= each).mean() for each in found.values()]
+    assert below == pytest.approx([0.1, 0.5, 0.75, 0.9], abs=0.07)
+
+
+def test_a_quantile_without_a_model_does_nothing():
+    assert registry.policy("sjf:quantile=p90").remarks(with_habits(5)) == [
+        "quantile does nothing without a learned estimate"
+    ]
 
 
 def test_lessons_hold_no_truth():

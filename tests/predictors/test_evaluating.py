@@ -98,7 +98,8 @@ def test_a_trace_without_users_and_limits_has_only_the_mean(trace):
 
 
 def test_scores_by_hand():
-    outcome = e.Outcome("m", np.array([10.0, 20.0, np.nan]), np.array([5.0, 1.0, 0.0]), np.array([9.0, 99.0, 1.0]))
+    quantiles = np.array([[5.0, 1.0, 0.0], [7.0, 1.0, 0.0], [8.0, 20.0, 1.0], [9.0, 99.0, 1.0]])
+    outcome = e.Outcome("m", np.array([10.0, 20.0, np.nan]), quantiles)
     found = e.scores(outcome, np.array([20.0, 10.0, 7.0]))
     assert found["jobs"] == 2
     assert found["mape"] == pytest.approx((0.5 + 1.0) / 2)
@@ -107,6 +108,7 @@ def test_scores_by_hand():
     assert found["rank_correlation"] == pytest.approx(-1)
     assert found["bias"] == pytest.approx(0)
     assert found["p10_p90_coverage"] == pytest.approx(1 / 3)
+    assert found["held"] == pytest.approx({"p10": 0, "p50": 0, "p75": 1 / 3, "p90": 1 / 3})
 
 
 @settings(max_examples=60, deadline=None)

@@ -96,7 +96,6 @@ class Reference:
             "hour": moment.hour + moment.minute / 60 + moment.second / 3600 if dated else nan,
             "weekday": moment.weekday() if dated else nan,
             "day": moment.day if dated else nan,
-            **dict.fromkeys(("gpu_util", "gpu_mem", "mem_util"), nan),
             "history": math.log(self.mean(nearest, float)) - base if nearest else nan,
             "user_last_two": math.log(np.mean([self.seconds(j) for j in user[-2:]])) - base if user else nan,
             "user_gap": self.log_since(trace.submit[before[-1]]) if before else nan,
@@ -174,5 +173,4 @@ def test_days_of_the_month(year):
 def test_every_feature_has_a_line():
     assert len(f.NAMES) == f.WIDTH == f.F_AGES + len(f.ACTIVE)
     assert all(doc and "\n" not in doc for doc in f.FEATURES.values())
-    assert f.NAMES[f.F_HISTORY] == "history"
-    assert (f.NAMES[f.F_MEANS], f.NAMES[f.F_USE]) == ("user_mean", "gpu_util")
+    assert (f.NAMES[f.F_DAY], f.NAMES[f.F_HISTORY], f.NAMES[f.F_MEANS]) == ("day", "history", "user_mean")

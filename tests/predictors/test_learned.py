@@ -17,16 +17,15 @@ from shunter.predictors.learned import estimate, learn, prepare
 from shunter.predictors.trees import Trees
 
 
-def live(learned, trace, use=None):
+def live(learned, trace):
     """Estimates at each submission of a cluster where nobody waits longer than recorded."""
-    jobs, use = f.request_table(trace), f.not_profiled(len(trace)) if use is None else use
-    ends = f.recorded_ends(trace)
+    jobs, ends = f.request_table(trace), f.recorded_ends(trace)
     order, done, found = np.argsort(ends, kind="stable"), 0, []
     for job in range(len(trace)):
         while done < len(order) and ends[order[done]] <= trace.submit[job]:
             learn(jobs, learned, order[done], float(trace.duration[order[done]]), ends[order[done]])
             done += 1
-        found.append(estimate(jobs, use, learned, job))
+        found.append(estimate(jobs, learned, job))
     return np.array(found)
 
 
@@ -78,7 +77,7 @@ def test_a_window_goes_on_where_its_history_ends(habits):
     history, window = whole.select(np.arange(250)), whole.select(np.arange(250, 400))
     learned = prepare(None, window, history)
     first = f.stream(whole)[250]
-    f.fill_row(f.request_table(window), f.not_profiled(150), learned.seen, 0, learned.rows[0])
+    f.fill_row(f.request_table(window), learned.seen, 0, learned.rows[0])
     first[f.F_OPENS : f.F_AGES] = [0, 0, np.nan, np.nan]  # what still runs is not in the window
     np.testing.assert_array_equal(learned.rows[0], first)
 
@@ -101,11 +100,8 @@ def test_parts_of_different_traces_are_refused(habits):
         prepare(None, habits(50), other)
 
 
-def test_an_estimate_can_be_asked_again_once_profiled(stump, habits):
+def test_an_estimate_made_again_counts_its_job_once(stump, habits):
     trace = habits(3)
-    learned, jobs, use = prepare(stump, trace), f.request_table(trace), f.not_profiled(3)
-    estimate(jobs, use, learned, 0)
-    use[:, 0] = 80.0, 4000.0, 30.0
-    estimate(jobs, use, learned, 0)
-    assert learned.rows[0, f.F_USE : f.F_USE + 3].tolist() == [80.0, 4000.0, 30.0]
+    learned, jobs = prepare(stump, trace), f.request_table(trace)
+    assert estimate(jobs, learned, 0) == estimate(jobs, learned, 0)
     assert learned.seen.groups[learned.seen.group_of[:, 0].max(), f.OPEN] == 1.0

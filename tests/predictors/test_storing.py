@@ -34,7 +34,7 @@ def test_what_is_written_is_read_again(fitted, habits, tmp_path):
     storing.save(fitted, tmp_path / "m")
     again = storing.load(tmp_path / "m")
     for field in dataclasses.fields(fitted):
-        if field.name not in ("trees", "edges", "spread"):
+        if field.name not in ("trees", "errors", "levels", "edges", "spread"):
             assert getattr(again, field.name) == getattr(fitted, field.name), field.name
     rows = f.stream(habits(50))
     seconds = estimates(fitted, rows)
@@ -84,7 +84,7 @@ def test_another_version_is_refused(fitted, tmp_path):
         return np.frombuffer(json.dumps(json.loads(header.tobytes()) | {"format": 99}).encode(), np.uint8)
 
     rewritten(tmp_path / "m", header=newer)
-    with pytest.raises(ModelError, match="must be a model of format 1, got duration of format 99"):
+    with pytest.raises(ModelError, match="must be a model of format 2, got duration of format 99"):
         storing.load(tmp_path / "m")
 
 

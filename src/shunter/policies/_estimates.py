@@ -108,4 +108,4 @@ def learn_model(world: World, queue: Queue, job: int) -> None:
 @kernel
 def expect_by_model(world: World, queue: Queue, job: int) -> int:
     """The estimate of a learned model (ms)."""
-    return max(int(model.estimate(world.jobs, world.use, queue.learned, job)), 1)
+    return max(int(model.estimate(world.jobs, queue.learned, job)), 1)

@@ -125,7 +125,7 @@ def take_in(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
         else:
             memory.outlook.note(view.now, int(view.jobs.gpus[job]))
             if memory.learned is not None:  # who ends in the profiler is learned from, too
-                model.estimate(view.world.jobs, view.world.use, memory.learned, job)
+                model.estimate(view.world.jobs, memory.learned, job)
         if first and memory.profiler.takes(view, job):
             memory.stage[job] = TO_PROFILE
             memory.told.append(Reason(job, "profile", (len(memory.profiler.queue),)))

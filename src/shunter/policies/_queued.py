@@ -20,11 +20,13 @@ from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start,
 from shunter.params import param
 from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
+from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compilable, Compiled, Describes, Explains, Learns, Ranks
 from shunter.world import F64, I64, Decision, Job, World
 
+QUANTILE_DOC = "quantile of a learned estimate that is used in its place; none: the estimate itself"
 LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
 ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", *LEARNED)
 ESTIMATES_DOC = (
@@ -69,6 +71,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
     """A policy with a ``key``; subclasses say what becomes of the first in the order."""
 
     estimate: str = "auto"
+    quantile: str = "none"
     backfill: str = "none"
     blocking: str = "skip"
     depth: int = 0
@@ -207,6 +210,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
 
     def _use(self, memory: QueueMemory, learned: Learned) -> None:
         assert memory.form is not None
+        learned.chosen[0] = ("none", *QUANTILES).index(self.quantile) - 1
         queue = queue_of(memory.form).replace(learned=learned)
         whole = queue if memory.form.memory is queue_of(memory.form) else memory.form.memory.replace(queue=queue)
         memory.form = memory.form._replace(memory=whole)
@@ -254,6 +258,7 @@ class Estimating(Queued):
     """A queue that may have to know how long jobs will run. Subclasses say what for."""
 
     estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
+    quantile: str = param("none", QUANTILE_DOC, choices=("none", *QUANTILES))
     refit: float = param(
         7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
     )
@@ -263,6 +268,7 @@ class Estimating(Queued):
         unused = {
             "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
             "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+            "quantile does nothing without a learned estimate": self.quantile != "none" and not self.model,
         }
         return [remark for remark, holds in unused.items() if holds]
 

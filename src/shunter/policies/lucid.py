@@ -156,7 +156,7 @@ class Lucid(Learns, Shares, Describes, Explains):
             expected = float(view.truth[job])
         else:
             assert memory.learned is not None
-            expected = float(model.estimate(view.world.jobs, view.world.use, memory.learned, job))
+            expected = float(model.estimate(view.world.jobs, memory.learned, job))
             memory.expected[job] = memory.expected[job] or max(round(expected), 1)
         return expected * int(view.jobs.gpus[job]) * int(view.jobs.share[job]) / 1000
 

@@ -12,9 +12,11 @@ import numpy as np
 from shunter.errors import ModelError
 from shunter.model import Trace
 from shunter.predictors import features as f
+from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
+from shunter.predictors.calibrating import P10, P90, QUANTILES
 from shunter.predictors.fitted import Fitted, estimates, quantiles
 from shunter.predictors.fitting import Known, Model, known
-from shunter.predictors.updating import Schedule, next_fit
+from shunter.predictors.updating import DAY_MS, Schedule, next_fit
 from shunter.world import F64, I64
 
 Tell = Callable[[int, int], None]
@@ -26,8 +28,7 @@ class Outcome:
 
     name: str
     seconds: F64  # estimates; NaN: it says nothing
-    low: F64 | None = None  # P10 ...
-    high: F64 | None = None  # ... and P90
+    quantiles: F64 | None = None  # (quantiles, jobs)
     fits: int = 0
     fit_s: float = 0.0  # of the longest fit
     per_s: float = 0.0  # estimates a second
@@ -82,21 +83,35 @@ def live(model: Model, given: Task, schedule: Schedule, tell: Tell = lambda done
     """Estimates of a model that is fitted again when that is due, each time to all that has ended by then."""
     trace, rows, asked = given.trace, given.rows, given.asked
     ends, actual = f.recorded_ends(trace)[asked], np.log(given.actual)
-    found = np.empty((3, len(asked)))
-    begin, at, fits, longest = 0, float(given.at), 0, 0.0
+    seconds, found = np.empty(len(asked)), np.empty((len(QUANTILES), len(asked)))
+    begin, at, fits, longest, levels = 0, float(given.at), 0, 0.0, np.array(QUANTILES)
     while begin < len(asked):
         tell(begin, len(asked))
         begun = time.perf_counter()
-        fitted = model.fit(known(trace, rows, int(at)))
+        fitted = model.fit(known(trace, rows, int(at))).read_at(levels)
         longest, fits = max(longest, time.perf_counter() - begun), fits + 1
         rest = slice(begin, None)
-        found[0, rest] = estimates(fitted, rows[asked[rest]])
-        found[1, rest], _, found[2, rest] = quantiles(fitted, found[0, rest])
-        errors = np.abs(np.log(found[0, rest]) - actual[rest])
-        at = _next(schedule, fitted, ends[rest], errors)
-        begin = int(np.searchsorted(trace.submit[asked], at)) if np.isfinite(at) else len(asked)
-    seconds, low, high = found
-    return Outcome(model.name, seconds, low, high, fits, longest, speed(fitted, rows[asked]))
+        seconds[rest] = estimates(fitted, rows[asked[rest]])
+        at = _next(schedule, fitted, ends[rest], np.abs(np.log(seconds[rest]) - actual[rest]))
+        end = int(np.searchsorted(trace.submit[asked], at)) if np.isfinite(at) else len(asked)
+        found[:, begin:end], levels = _day_by_day(fitted, given, asked[begin:end], seconds[begin:end])
+        begin = end
+    return Outcome(model.name, seconds, found, fits, longest, speed(fitted, rows[asked]))
+
+
+def _day_by_day(fitted: Fitted, given: Task, asked: I64, seconds: F64) -> tuple[F64, F64]:
+    """The quantiles of these jobs, calibrated daily by what has ended since the fit; and the levels in the end."""
+    trace, submit, found = given.trace, given.trace.submit[asked], np.empty((len(QUANTILES), len(asked)))
+    ended, begin = f.ended(trace), 0
+    at = ended.at[ended.order]
+    while begin < len(asked):
+        day = fitted.calibrated_at + DAY_MS
+        end = int(np.searchsorted(submit, day))
+        found[:, begin:end] = quantiles(fitted, seconds[begin:end])
+        new = ended.order[np.searchsorted(at, fitted.calibrated_at, "right") : np.searchsorted(at, day, "right")]
+        fitted = fitted.recalibrated(estimates(fitted, given.rows[new]), seconds_of(trace)[new], day)
+        begin = end
+    return found, fitted.levels
 
 
 def _next(schedule: Schedule, fitted: Fitted, ends: I64, errors: F64) -> float:
@@ -148,9 +163,11 @@ def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
         return {"model": outcome.name, "jobs": 0}
     relative = np.abs(found - truth) / truth
     spread = ((truth - truth.mean()) ** 2).sum()
-    inside = None
-    if outcome.low is not None and outcome.high is not None:
-        inside = float(np.mean((actual >= outcome.low) & (actual <= outcome.high)))
+    held, inside = None, None
+    if outcome.quantiles is not None:
+        below = (actual <= outcome.quantiles).mean(axis=1)
+        held = dict(zip(QUANTILE_NAMES, below.tolist(), strict=True))
+        inside = float(np.mean((actual >= outcome.quantiles[P10]) & (actual <= outcome.quantiles[P90])))
     return {
         "model": outcome.name,
         "jobs": len(truth),
@@ -160,6 +177,7 @@ def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
         "mean_abs_log_error": float(np.abs(np.log(found / truth)).mean()),
         "rank_correlation": rank_correlation(found, truth),
         "p10_p90_coverage": inside,
+        "held": held,
         "bias": float(found.sum() / truth.sum() - 1),
         "fits": outcome.fits,
         "longest_fit_s": outcome.fit_s,

@@ -46,7 +46,7 @@ class Reasons:
     parts: tuple[Part, ...]  # the largest first
     history_s: float  # the rolling mean, NaN: nothing had ended
     estimate_s: float
-    quantiles_s: tuple[float, ...]  # P10, P50, P90
+    quantiles_s: tuple[float, ...]  # as in ``calibrating``
     actual_s: float
 
 

@@ -72,9 +72,6 @@ FEATURES: dict[str, str] = {  # in the order of a row
     "hour": "of its submission, with fractions",
     "weekday": "of its submission, 0 is Monday",
     "day": "of the month of its submission",
-    "gpu_util": "GPU utilisation as profiled, %",
-    "gpu_mem": "GPU memory as profiled, MiB",
-    "mem_util": "utilisation of GPU memory as profiled, %",
     "history": "rolling mean of the nearest, vs recent",
     "user_last_two": "mean of the user's last two, vs recent",
     "user_gap": "since the user's last submission, log s",
@@ -87,8 +84,8 @@ FEATURES: dict[str, str] = {  # in the order of a row
     **_each(ACTIVE, "age", "{}: since the last end, vs recent"),
 }
 NAMES = tuple(FEATURES)
-F_RECENT, F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_SLACK, F_HOUR, F_WEEKDAY, F_DAY, F_USE = range(11)
-F_HISTORY, F_LAST_TWO, F_GAP, F_MEANS = range(13, 17)
+F_RECENT, F_GPUS, F_SHARE, F_CPUS, F_MEM, F_LIMIT, F_SLACK, F_HOUR, F_WEEKDAY, F_DAY = range(10)
+F_HISTORY, F_LAST_TWO, F_GAP, F_MEANS = range(10, 14)
 F_LASTS = F_MEANS + len(MEANS)
 F_PREVIOUS = F_LASTS + len(LASTS)
 F_COUNTS = F_PREVIOUS + len(LASTS)
@@ -211,7 +208,7 @@ def day_of_month(days: int) -> int:
 
 
 @kernel
-def fill_request(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
+def fill_request(jobs: I64, seen: Seen, job: int, row: F64) -> None:
     """The part of a row that the job itself says."""
     row[F_GPUS] = math.log2(jobs[w.GPUS, job])
     row[F_SHARE] = jobs[w.SHARE, job] / 1000.0
@@ -225,16 +222,14 @@ def fill_request(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
         row[F_HOUR] = (jobs[w.SUBMIT, job] - days * 86_400_000) / 3_600_000.0
         row[F_WEEKDAY] = (days + 3) % 7  # 1970 began on a Thursday
         row[F_DAY] = day_of_month(days)
-    for at in range(use.shape[0]):
-        row[F_USE + at] = use[at, job]
 
 
 @kernel
-def fill_row(jobs: I64, use: F64, seen: Seen, job: int, row: F64) -> None:
-    """Describe a job that is being submitted, from what has ended by now; ``use`` is (3, jobs), NaN: not profiled."""
+def fill_row(jobs: I64, seen: Seen, job: int, row: F64) -> None:
+    """Describe a job that is being submitted, from what has ended by now."""
     now, groups, near = jobs[w.SUBMIT, job], seen.groups, recent(seen, job)
     row[F_RECENT] = near
-    fill_request(jobs, use, seen, job, row)
+    fill_request(jobs, seen, job, row)
     row[F_HISTORY] = rolling(seen, job) - near
     row[F_LAST_TWO], row[F_GAP] = np.nan, np.nan
     user = seen.group_of[USER, job]
@@ -275,7 +270,7 @@ def fill_active(seen: Seen, job: int, now: int, row: F64) -> None:
 
 
 @kernel
-def walk(jobs: I64, use: F64, seen: Seen, ended: Ended, until: int, rows: F64) -> None:
+def walk(jobs: I64, seen: Seen, ended: Ended, until: int, rows: F64) -> None:
     """Submissions and ends up to an instant in the order of time, ends first; fills rows, if there are any."""
     done, n = 0, jobs.shape[1]
     for job in range(n + 1):
@@ -288,7 +283,7 @@ def walk(jobs: I64, use: F64, seen: Seen, ended: Ended, until: int, rows: F64) -
         if job == n or jobs[w.SUBMIT, job] > until:
             break
         if rows.shape[0] > 0:
-            fill_row(jobs, use, seen, job, rows[job])
+            fill_row(jobs, seen, job, rows[job])
         note_submit(seen, job, now)
 
 
@@ -322,11 +317,6 @@ def ended(trace: Trace, ends: I64 | None = None) -> Ended:
     return Ended(at, trace.duration, np.argsort(at, kind="stable"))
 
 
-def not_profiled(jobs: int) -> F64:
-    """The utilisation of jobs that nobody has profiled."""
-    return np.full((3, jobs), np.nan)
-
-
 def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE_DAYS) -> Seen:
     """The state before the first job has come."""
     group_of, count = group_ids(jobs)
@@ -339,5 +329,5 @@ def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE
 def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_LIFE_DAYS) -> F64:
     """The rows (jobs, features) of a trace, each as of its job's submission, from what had ended by then."""
     seen, rows = nothing_seen(described(trace), trace.dated, half_life_days), np.empty((len(trace), WIDTH))
-    walk(request_table(trace), not_profiled(len(trace)), seen, ended(trace, ends), w.NEVER, rows)
+    walk(request_table(trace), seen, ended(trace, ends), w.NEVER, rows)
     return rows

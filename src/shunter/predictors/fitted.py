@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from shunter.arrays import F1
 from shunter.compiled import kernel
 from shunter.predictors import features as f
+from shunter.predictors.calibrating import QUANTILES, RECENT, THIRDS, moved, quantiles_of
 from shunter.predictors.trees import Trees, check, evaluate, evaluate_all
 from shunter.world import F64
 
@@ -30,11 +32,14 @@ class Fitted:
     alpha: float  # weight of the rolling mean
     half_life_days: float  # of the decayed means in its rows
     longest_s: float  # of the jobs that it was fitted to
-    edges: F64  # (2,) of the terciles of log estimates
-    spread: F64  # (3, 3) by tercile: quantiles of log(actual / estimate)
+    errors: F64  # (2, jobs) of jobs that it had not seen: log estimate, log(actual / estimate)
+    levels: F64  # (quantiles,) at which quantiles of these are read
+    edges: F64  # (2,) of the thirds of log estimates
+    spread: F64  # (3, quantiles) by third: quantiles of log(actual / estimate)
     rows: int  # jobs that it was fitted to
     span: tuple[int, int]  # of their submissions, ms
     fitted_at: int  # the instant up to which jobs had ended, ms
+    calibrated_at: int  # the instant up to which errors are known, ms
     error: float  # mean |log error| on the last part of the training time
     terms: tuple[str, ...] = ()  # of its trees, where each is a term
     importance: dict[str, float] = field(default_factory=dict)  # of features or terms
@@ -44,9 +49,24 @@ class Fitted:
     def check(self) -> None:
         """Refuse what no fit gives, and kernels could not stand."""
         check(self.trees, len(self.features))
-        numbers = [self.alpha, self.half_life_days, self.longest_s, *self.edges, *np.ravel(self.spread)]
-        if self.edges.shape != (2,) or self.spread.shape != (3, 3) or not np.isfinite(numbers).all():
+        numbers = [self.alpha, self.half_life_days, self.longest_s, *self.edges, *np.ravel(self.spread), *self.levels]
+        shapes = (self.levels.shape, self.edges.shape, self.spread.shape)
+        if shapes != ((len(QUANTILES),), (THIRDS - 1,), (THIRDS, len(QUANTILES))) or not np.isfinite(numbers).all():
             raise ValueError("its numbers are not complete")
+
+    def read_at(self, levels: F64) -> Fitted:
+        """The same with quantiles that are read at other levels."""
+        edges, spread = quantiles_of(self.errors, levels)
+        return dataclasses.replace(self, levels=levels, edges=edges, spread=spread)
+
+    def recalibrated(self, seconds: F64, actual: F64, at: int) -> Fitted:
+        """The same after more jobs have ended by an instant, of which it had expected ``seconds``."""
+        if not len(actual):
+            return dataclasses.replace(self, calibrated_at=at)
+        held = (actual <= quantiles(self, seconds)).mean(axis=1)
+        levels = moved(self.levels, held, len(actual), self.errors.shape[1])
+        errors = np.concatenate((self.errors, [np.log(seconds), np.log(actual / seconds)]), axis=1)
+        return dataclasses.replace(self, errors=errors[:, -RECENT:], calibrated_at=at).read_at(levels)
 
     @property
     def numbers(self) -> F64:
@@ -86,7 +106,7 @@ def estimates(fitted: Fitted, rows: F64) -> F64:
 
 
 def quantiles(fitted: Fitted, seconds: F64) -> F64:
-    """P10, P50 and P90 (3, jobs) of what jobs take whose estimates are these, in seconds."""
-    tercile = np.searchsorted(fitted.edges, np.log(seconds), side="right")
-    spread: F64 = seconds * np.exp(fitted.spread[tercile].T)
-    return spread
+    """The quantiles (quantiles, jobs) of what jobs take whose estimates are these, in seconds."""
+    third = np.searchsorted(fitted.edges, np.log(seconds), side="right")
+    found: F64 = np.maximum(seconds * np.exp(fitted.spread[third].T), 1.0)
+    return found

@@ -15,13 +15,13 @@ from shunter.errors import ModelError
 from shunter.model import Trace
 from shunter.params import param
 from shunter.predictors import features as f
+from shunter.predictors.calibrating import QUANTILES, RECENT, quantiles_of
 from shunter.predictors.fitted import Fitted, estimates
 from shunter.predictors.trees import Trees
 from shunter.world import F64, I64
 
 FEWEST = 100  # ended jobs that a model is fitted to
 CALIBRATED = 0.2  # the last part of the ended jobs, on which residuals are measured
-QUANTILES = (0.1, 0.5, 0.9)
 
 
 class Table(NamedTuple):
@@ -104,13 +104,14 @@ class Model:
         early, late = jobs.split(CALIBRATED)
         train = self.trainer(early.table)
         tell(0, len(jobs))
-        rehearsal = self._record(train(early.table), early, np.zeros(2), np.zeros((3, 3)), 0.0)
+        rehearsal = self._record(train(early.table), early, np.zeros((2, 1)))
         tell(len(early), len(jobs))
         log_estimates = np.log(estimates(rehearsal, late.rows))
-        error = float(np.abs(log_estimates - late.logs).mean())
-        return self._record(train(jobs.table), jobs, *calibrated(log_estimates, late.logs), error)
+        return self._record(train(jobs.table), jobs, np.stack((log_estimates, late.logs - log_estimates)))
 
-    def _record(self, trained: Trained, jobs: Known, edges: F64, spread: F64, error: float) -> Fitted:
+    def _record(self, trained: Trained, jobs: Known, errors: F64) -> Fitted:
+        levels = np.array(QUANTILES)
+        edges, spread = quantiles_of(errors[:, -RECENT:], levels)
         return Fitted(
             name=self.name,
             settings=asdict(self),
@@ -118,12 +119,15 @@ class Model:
             alpha=self.alpha,
             half_life_days=self.half_life,
             longest_s=float(jobs.seconds.max()),
+            errors=errors[:, -RECENT:],
+            levels=levels,
             edges=edges,
             spread=spread,
             rows=len(jobs),
             span=(int(jobs.submit.min()), int(jobs.submit.max())),
             fitted_at=jobs.at,
-            error=error,
+            calibrated_at=jobs.at,
+            error=float(np.abs(errors[1]).mean()),
             terms=trained.terms,
             importance=dict(trained.importance),
             versions=versions_of(self),
@@ -142,22 +146,6 @@ def check_enough(jobs: int, model: str) -> None:
             f"model '{model}' must have at least {FEWEST} ended jobs to learn from, got {jobs}; give a longer history. "
             "Until then the rolling mean of ended jobs is used where estimates are made on the way"
         )
-
-
-def calibrated(log_estimates: F64, logs: F64) -> tuple[F64, F64]:
-    """Edges of the terciles of the estimates, and quantiles of the residuals in each."""
-    edges = np.quantile(log_estimates, (1 / 3, 2 / 3))
-    tercile = np.searchsorted(edges, log_estimates, side="right")
-    residuals = logs - log_estimates
-    return edges, np.array([_spread(residuals[tercile == third], residuals) for third in range(3)])
-
-
-def _spread(residuals: F64, everything: F64) -> F64:
-    """Quantiles that hold for one more job of the same kind (split-conformal); of all, where there are too few."""
-    some = np.sort(residuals if len(residuals) >= 10 else everything)
-    count = len(some) + 1
-    ranks = [math.floor(QUANTILES[0] * count), QUANTILES[1] * count, math.ceil(QUANTILES[2] * count)]
-    return np.interp(ranks, np.arange(1, count), some)
 
 
 def varying(rows: F64) -> list[int]:

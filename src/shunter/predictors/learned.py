@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 
 from shunter import world as w
-from shunter.arrays import F1, F2, Arrays
+from shunter.arrays import F1, F2, I1, Arrays
 from shunter.compiled import kernel
 from shunter.model import Trace
 from shunter.predictors import features as f
+from shunter.predictors.calibrating import QUANTILES, THIRDS, at_quantile
 from shunter.predictors.features import Seen
 from shunter.predictors.fitted import Fitted, expect
 from shunter.predictors.groups import described, joined
@@ -25,14 +26,27 @@ class Learned(Arrays):
     trees: Trees
     rows: F2  # (jobs, features) of each job, filled when it is estimated
     numbers: F1  # as in ``fitted``
+    edges: F1  # as in ``fitted``
+    spread: F2  # as in ``fitted``
+    expected: F1  # (jobs,) what the model expected of each, in seconds
+    chosen: I1  # (1,) the quantile that an estimate is; -1: none, it is what the model expects
 
 
 @kernel
-def estimate(jobs: I64, use: F64, learned: Learned, job: int) -> int:
-    """How long a job that arrives should run, from what has ended by now (ms); can be asked again once profiled."""
-    f.fill_row(jobs, use, learned.seen, job, learned.rows[job])
+def estimate(jobs: I64, learned: Learned, job: int) -> int:
+    """How long a job that arrives should run, from what has ended by now (ms); may be called again later."""
+    f.fill_row(jobs, learned.seen, job, learned.rows[job])
     f.note_submit(learned.seen, job, jobs[w.SUBMIT, job])
-    return int(1000.0 * expect(learned.trees, learned.numbers, learned.rows[job]) + 0.5)
+    learned.expected[job] = expect(learned.trees, learned.numbers, learned.rows[job])
+    if learned.chosen[0] >= 0:
+        return quantile(learned, job, learned.chosen[0])
+    return int(1000.0 * learned.expected[job] + 0.5)
+
+
+@kernel
+def quantile(learned: Learned, job: int, which: int) -> int:
+    """The run time that such jobs stay below so often, by the calibration of now (ms); once it was estimated."""
+    return int(1000.0 * at_quantile(learned.edges, learned.spread, learned.expected[job], which) + 0.5)
 
 
 @kernel
@@ -44,8 +58,8 @@ def learn(jobs: I64, learned: Learned, job: int, took_ms: float, now: int) -> No
 def prepare(fitted: Fitted | None, window: Trace, history: Trace | None = None) -> Learned:
     """A model for the jobs of a window that has seen what ended in the history before the first of them came.
 
-    Without a fitted model estimates are rolling means.  History and window must be parts of one trace, as ``select``
-    makes them.
+    Without a fitted model estimates are rolling means, and so are their quantiles.  History and window must be parts of
+    one trace, as ``select`` makes them.
     """
     half_life = fitted.half_life_days if fitted else f.HALF_LIFE_DAYS
     if history is None or not len(history):
@@ -54,14 +68,20 @@ def prepare(fitted: Fitted | None, window: Trace, history: Trace | None = None) 
         seen = _warm(window, history, half_life)
     trees = fitted.trees if fitted else no_trees()
     numbers = fitted.numbers if fitted else np.array([1.0, np.inf])
-    return Learned(seen, trees, np.full((len(window), f.WIDTH), np.nan), numbers)
+    rows, expected = np.full((len(window), f.WIDTH), np.nan), np.full(len(window), np.nan)
+    return Learned(seen, trees, rows, numbers, *calibration(fitted), expected, np.array([-1]))
+
+
+def calibration(fitted: Fitted | None) -> tuple[F64, F64]:
+    """The arrays that quantiles are read from."""
+    return (fitted.edges, fitted.spread) if fitted else (np.zeros(THIRDS - 1), np.zeros((THIRDS, len(QUANTILES))))
 
 
 @cache
 def unlearned() -> Learned:
     """What is in the place of a model where none is needed."""
     seen = Seen(np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0))
-    return Learned(seen, no_trees(), np.zeros((0, 0)), np.zeros(0))
+    return Learned(seen, no_trees(), np.zeros((0, 0)), np.zeros(0), *calibration(None), np.zeros(0), np.array([-1]))
 
 
 def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
@@ -69,6 +89,6 @@ def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
     both = f.nothing_seen(joined(history, window), window.dated, half_life)
     n, begins = len(history), int(window.submit[0]) if len(window) else w.NEVER
     past = both.replace(group_of=both.group_of[:, :n], submitted=both.submitted[:n])
-    f.walk(f.request_table(history), f.not_profiled(n), past, f.ended(history), begins, np.zeros((0, f.WIDTH)))
+    f.walk(f.request_table(history), past, f.ended(history), begins, np.zeros((0, f.WIDTH)))
     both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window: nobody will say when it ends
     return both.replace(group_of=both.group_of[:, n:], submitted=both.submitted[n:])

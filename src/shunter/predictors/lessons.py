@@ -16,7 +16,7 @@ from shunter.model import GPU, Trace, View
 from shunter.predictors.features import stream
 from shunter.predictors.fitted import Fitted, estimates
 from shunter.predictors.fitting import FEWEST, Known, Model, known
-from shunter.predictors.learned import Learned, prepare
+from shunter.predictors.learned import Learned, calibration, prepare
 from shunter.predictors.models import model
 from shunter.predictors.storing import cached
 from shunter.predictors.throughput import BIN_MS, Arrivals, binned, fit
@@ -74,7 +74,8 @@ class Lessons:
         """The same with the present model and all that was seen on the way."""
         if self.fitted is None:
             return learned
-        return learned.replace(trees=self.fitted.trees, numbers=self.fitted.numbers)
+        edges, spread = calibration(self.fitted)
+        return learned.replace(trees=self.fitted.trees, numbers=self.fitted.numbers, edges=edges, spread=spread)
 
     def next_look(self, now: int, days: float) -> int:
         """When it is seen again whether the model must be fitted anew: daily, or more often if it is fitted so."""
@@ -86,7 +87,10 @@ class Lessons:
         return None if self.history is None else past_of(self.history, int(self.jobs.submit[0]), self.model.half_life)
 
     def refitted(self, world: World, learned: Learned, at: int, days: float) -> Lessons:
-        """The model fitted to all that had ended before an instant, if that is due or it errs more than it used to."""
+        """The model fitted to all that had ended before an instant, if that is due or it errs more than it used to.
+
+        Else the same model, with quantiles that have seen what ended.
+        """
         jobs, progress = world.jobs, world.progress
         over = np.flatnonzero((jobs[w.STATE] >= w.DONE) & (jobs[w.ENDED_AT] < at))
         over = over[np.argsort(jobs[w.ENDED_AT, over], kind="stable")]
@@ -94,13 +98,15 @@ class Lessons:
         new = Known(learned.rows[over], np.maximum(took / 1000.0, 1.0), jobs[w.SUBMIT, over], at)
         if self.fitted is not None and at < self.fitted.fitted_at + days * DAY_MS:
             since = jobs[w.ENDED_AT, over] >= self.fitted.fitted_at
-            errors = np.abs(np.log(estimates(self.fitted, new.rows[since]) / new.seconds[since]))
-            if not has_drifted(Schedule(every_days=days), self.fitted, errors):
-                return self
+            expected, actual = estimates(self.fitted, new.rows[since]), new.seconds[since]
+            if not has_drifted(Schedule(every_days=days), self.fitted, np.abs(np.log(expected / actual))):
+                late = jobs[w.ENDED_AT, over[since]] >= self.fitted.calibrated_at
+                return dataclasses.replace(self, fitted=self.fitted.recalibrated(expected[late], actual[late], at))
         everything = new if self.past is None else joined(self.past, new)
         if len(everything) < FEWEST:
             return self
-        return dataclasses.replace(self, fitted=fit_once(self.model, everything))
+        fitted = fit_once(self.model, everything)
+        return dataclasses.replace(self, fitted=fitted if self.fitted is None else fitted.read_at(self.fitted.levels))
 
 
 def joined(before: Known, after: Known) -> Known:

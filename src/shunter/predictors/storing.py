@@ -25,7 +25,7 @@ from shunter.predictors.fitted import Fitted
 from shunter.predictors.throughput import Forecaster
 from shunter.predictors.trees import Trees
 
-FORMAT = 1
+FORMAT = 2
 KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
 MONTH_S = 30 * 86_400
 _AGAIN = "make it anew with 'shunter predict fit'"

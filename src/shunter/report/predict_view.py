@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.report.blocks import binned, columns
 from shunter.report.tables import duration, number, share, table
 
@@ -99,7 +100,7 @@ def model_facts(fitted: Fitted) -> list[tuple[str, str]]:
         ("fitted to", f"{fitted.rows:,} jobs, submitted {date(fitted.span[0])} to {date(fitted.span[1])}"),
         ("known until", date(fitted.fitted_at)),
         ("|log error|", f"{fitted.error:.3f} on the last fifth of these jobs"),
-        ("P10-P90", "; ".join(f"{math.exp(low):.2f} to {math.exp(high):,.1f} x" for low, _, high in fitted.spread)),
+        ("P10-P90", "; ".join(f"{math.exp(low):.2f} to {math.exp(high):,.1f} x" for low, _, _, high in fitted.spread)),
         *([("libraries", versions)] if versions else []),
     ]
 
@@ -174,9 +175,7 @@ def reasons_record(why: Reasons) -> dict[str, Any]:
     return {
         "job": why.job,
         "estimate_s": why.estimate_s,
-        "p10_s": why.quantiles_s[0],
-        "p50_s": why.quantiles_s[1],
-        "p90_s": why.quantiles_s[2],
+        **{f"{name}_s": seconds for name, seconds in zip(QUANTILE_NAMES, why.quantiles_s, strict=True)},
         "actual_s": why.actual_s,
         "recent_s": why.recent_s,
         "history_s": None if math.isnan(why.history_s) else why.history_s,
@@ -194,7 +193,7 @@ def reasons_record(why: Reasons) -> dict[str, Any]:
 
 def reasons_view(fitted: Fitted, why: Reasons) -> RenderableType:
     """Why a job is estimated so."""
-    low, middle, high = (duration(seconds) for seconds in why.quantiles_s)
+    low, middle, _, high = (duration(seconds) for seconds in why.quantiles_s)
     lines = [
         f" job {why.job}: {duration(why.estimate_s)} (P10 {low}, P50 {middle}, P90 {high}); "
         f"it took {duration(why.actual_s)}"

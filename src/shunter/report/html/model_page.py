@@ -51,7 +51,7 @@ def _figure(shape: Shape) -> str:
 
 
 def _job(why: Reasons) -> Section:
-    low, middle, high = (duration(seconds) for seconds in why.quantiles_s)
+    low, middle, _, high = (duration(seconds) for seconds in why.quantiles_s)
     pairs = [
         ("estimate", duration(why.estimate_s)),
         ("P10, P50, P90", f"{low}, {middle}, {high}"),
