@@ -51,35 +51,35 @@ HistoryArgument: TypeAlias = Annotated[
 ]
 SiteOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--site", metavar="FILE", help="What Slurm goes by; else site.toml beside the cluster file."),
+    typer.Option("--site", metavar="FILE", help="Slurm's settings; default: site.toml beside the cluster file."),
 ]
 BaseOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--base", metavar="P", autocompletion=policy_names,
-        help="What is done now, as a policy; for a history that is not Slurm's.",
+        help="The present policy, for a history that is not Slurm's.",
     ),
 ]  # fmt: skip
 DaysOption: TypeAlias = Annotated[float, typer.Option("--days", metavar="N", help="Compare on the last N days.")]
 WarmupOption: TypeAlias = Annotated[
-    float, typer.Option("--warmup", metavar="N", help="Days before these that are simulated but not counted.")
+    float, typer.Option("--warmup", metavar="N", help="Earlier days that are simulated but not counted.")
 ]
 GoalOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--goal", metavar="wait|users|tail|slowdown", autocompletion=_goals,
-        help="Best is: least mean wait, mean of users' mean waits, P99 wait, or slowdown.",
+        help="What to minimise: mean wait, mean of users' mean waits, P99 wait, or slowdown.",
     ),
 ]  # fmt: skip
 PolicyOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--policy", "-p", metavar="P", help="Compare this one too.", autocompletion=policy_names),
+    typer.Option("--policy", "-p", metavar="P", help="Also compare this policy.", autocompletion=policy_names),
 ]
 PreemptionOption: TypeAlias = Annotated[
-    bool, typer.Option("--preemption", help="Also policies that stop running jobs for others.")
+    bool, typer.Option("--preemption", help="Also compare policies that stop running jobs.")
 ]
 SlurmConfOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Make diffs against this file.")
+    Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Write diffs against this file.")
 ]
 OutputOption: TypeAlias = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")

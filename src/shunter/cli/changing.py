@@ -73,14 +73,16 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     out: OutArgument,
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="T", help="Jobs submitted from then on: date, seconds or +days.")
+        str | None,
+        typer.Option("--from", metavar="T", help="Keep jobs submitted from this time on: date, seconds or +days."),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="T", help="Jobs submitted before then.")] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="T", help="Keep jobs submitted before this time.")] = None,
     vc: Annotated[
-        list[str] | None, typer.Option("--vc", metavar="NAMES", help="Virtual clusters: with commas, or repeated.")
+        list[str] | None,
+        typer.Option("--vc", metavar="NAMES", help="Virtual clusters, separated by commas or repeated."),
     ] = None,
     users: Annotated[
-        list[str] | None, typer.Option("--users", metavar="NAMES", help="Users: with commas, or repeated.")
+        list[str] | None, typer.Option("--users", metavar="NAMES", help="Users, separated by commas or repeated.")
     ] = None,
     timezone: ZoneOption = "UTC",
     force: ForceOption = False,
@@ -111,9 +113,9 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
 
 
 def merge(
-    files: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Two traces or more.")],
+    files: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Two or more traces.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The file to write.")],
-    align: Annotated[bool, typer.Option("--align", help="Let all begin when the first one does.")] = False,
+    align: Annotated[bool, typer.Option("--align", help="Shift all traces to the start of the first.")] = False,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,

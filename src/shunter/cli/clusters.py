@@ -18,21 +18,21 @@ shunter cluster show philly --toml   # as a file to start from
 shunter cluster show auto --trace jobs.csv
 """
 
-app = typer.Typer(no_args_is_help=True, help="Look at clusters.")
+app = typer.Typer(no_args_is_help=True, help="Show clusters.")
 
 
 @app.callback()
 def cluster() -> None:
-    """Look at clusters."""
+    """Show clusters."""
 
 
 @app.command("show", epilog=EXAMPLES)
 def show_cluster(
     text: Annotated[str, typer.Argument(metavar="CLUSTER", help="As for --cluster.", autocompletion=cluster_names)],
     trace: Annotated[
-        str | None, typer.Option("--trace", metavar="TRACE", help="The jobs that auto is sized for.")
+        str | None, typer.Option("--trace", metavar="TRACE", help="The jobs that determine the size of auto.")
     ] = None,
-    toml: Annotated[bool, typer.Option("--toml", help="Print it as a TOML file instead.")] = False,
+    toml: Annotated[bool, typer.Option("--toml", help="Print a TOML file.")] = False,
 ) -> None:
     """Draw a cluster."""
     if text.startswith("auto") and trace is None:

@@ -50,14 +50,14 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="name or name:key=value,...; once per policy. The first is what the others are compared with.",
+            help="name or name:key=value,...; once per policy. The first is the baseline.",
         ),
     ] = None,
     repeat: Annotated[
-        int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each: other seeds and arrivals.")
+        int, typer.Option("--repeat", min=1, metavar="N", help="Runs per policy, with other seeds and arrivals.")
     ] = 1,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the runs here.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the runs here.")] = None,
     report: ReportOption = None,
     force: ForceOption = False,
     decisions: DecisionsOption = False,

@@ -78,7 +78,7 @@ def note(text: str, label: str = "note", style: str = "bold") -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told (done, total); after two seconds a bar appears on standard error, if that is a terminal."""
+    """A function to call with (done, total); it shows a bar after two seconds if standard error is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console, begun = _stderr(), time.monotonic()
@@ -128,17 +128,17 @@ _CLUSTER = "64x8, 16x8:v100+16x2:p100, a TOML file, a ready-made name, or auto."
 ClusterOption: TypeAlias = Annotated[
     str | None, typer.Option("--cluster", "-c", metavar="C", help=_CLUSTER, autocompletion=cluster_names)
 ]
-SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random.")]
+SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Random seed.")]
 WorkersOption: TypeAlias = Annotated[
-    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; else one per core.")
+    int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one per core.")
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
+ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
 ZoneOption: TypeAlias = Annotated[
-    str, typer.Option("--timezone", metavar="TZ", help="Of hours and dates: Europe/Berlin, +08:00.")
+    str, typer.Option("--timezone", metavar="TZ", help="Time zone of hours and dates: Europe/Berlin, +08:00.")
 ]
 DecisionsOption: TypeAlias = Annotated[
-    bool, typer.Option("--decisions", help="Keep why jobs waited, for 'shunter explain'.")
+    bool, typer.Option("--decisions", help="Record why jobs waited, for 'shunter explain'.")
 ]
 NetworkOption: TypeAlias = Annotated[
     str | None,
@@ -154,13 +154,14 @@ SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--since", metavar="T",
-        help="Simulate jobs submitted from then on (date, seconds or +days); policies learn from those before.",
+        help="Start of the evaluation (date, seconds or +days); policies learn from earlier jobs.",
     ),
 ]  # fmt: skip
 UntilOption: TypeAlias = Annotated[
-    str | None, typer.Option("--until", metavar="T", help="Simulate jobs submitted before then.")
+    str | None,
+    typer.Option("--until", metavar="T", help="End of the evaluation: simulate jobs submitted before this time."),
 ]
-DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Leave out jobs that can never fit.")]
+DropOption: TypeAlias = Annotated[bool, typer.Option("--drop-unfit", help="Skip jobs that can never fit.")]
 
 
 def format_names(incomplete: str) -> list[str]:
@@ -175,13 +176,16 @@ def format_names(incomplete: str) -> list[str]:
 FormatOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="F", help="Format of TRACE; found by its content if not given.", autocompletion=format_names
+        "--format",
+        metavar="F",
+        help="Format of TRACE; default: detected from its content.",
+        autocompletion=format_names,
     ),
 ]
 OnBadRowOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--on-bad-row", metavar="fail|skip", help="What to do about rows that can't be read; fail if not given.",
+        "--on-bad-row", metavar="fail|skip", help="What to do with rows that can't be parsed; default: fail.",
         autocompletion=lambda incomplete: [word for word in ("fail", "skip") if word.startswith(incomplete)],
     ),
 ]  # fmt: skip

@@ -22,11 +22,11 @@ PAGE = Path("shunter-demo.html")
 NEXT = """\
  [bold]How to go on:[/bold] run policies on your own jobs (a CSV with job_id, submit, duration, gpus), such as
  [bold]shunter compare jobs.csv --cluster 16x8 -p fifo -p saf:backfill=easy --report report.html[/bold]
- Then look at all policies and what can be set with [bold]shunter policies[/bold]."""
+ [bold]shunter policies[/bold] lists all policies and their parameters."""
 
 
 def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = False) -> None:
-    """Compare six policies on a made-up trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs.
+    """Compare six policies on a synthetic trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs.
 
     It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
     only if --report names one.
@@ -54,7 +54,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
 
 
 def _usual_page() -> Path | None:
-    """Where the report goes if nobody says; nowhere if something else is there, or nothing can be written."""
+    """Default path of the report; None if another file is there, or the folder is not writable."""
     from shunter.report.html.files import check_file
 
     try:

@@ -73,15 +73,15 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     ],
     cluster: ClusterOption = None,
     policy: Annotated[
-        str, typer.Option("--policy", "-p", metavar="P", help="Of a trace: who schedules.", autocompletion=policy_names)
+        str, typer.Option("--policy", "-p", metavar="P", help="Policy, for a trace.", autocompletion=policy_names)
     ] = "fifo",
     preset: Annotated[
-        str, typer.Option(metavar="NAME", help="Thresholds as published for a cluster.", autocompletion=_presets)
+        str, typer.Option(metavar="NAME", help="Published thresholds of a cluster.", autocompletion=_presets)
     ] = "venus",
     test_from: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From when on is counted; learned is from what was before.")
+        str | None, typer.Option(metavar="TIME", help="Start of the evaluation; earlier data is used for training.")
     ] = None,
-    test_until: Annotated[str | None, typer.Option(metavar="TIME", help="Until when.")] = None,
+    test_until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the evaluation.")] = None,
     forecast: Annotated[
         list[str] | None,
         typer.Option(

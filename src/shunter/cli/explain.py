@@ -26,7 +26,7 @@ def explain(
     top: Annotated[int | None, typer.Option("--top", metavar="N", help="List the N longest waits. [20]")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say why a job waited, as a timeline in plain words; or which jobs waited longest, and why."""
+    """Explain why a job waited, as a timeline; or list the longest waits with their reasons."""
     if job is not None and top is not None:
         raise RunError("--top lists many jobs; leave it out to see one, or leave out the job")
     if top is not None and top < 1:

@@ -43,7 +43,7 @@ def describe(
     cluster: ClusterOption = None,
     timezone: ZoneOption = "UTC",
     json: JsonOption = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")] = None,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
@@ -82,7 +82,7 @@ def validate(
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:
-    """Look for what is wrong with a trace: impossible times, cut run times, jobs that never fit, overload ...
+    """Check a trace for anomalies: impossible times, truncated run times, jobs that never fit, overload ...
 
     Each finding says how often, where, what it means and what to do. A file that can't be read ends with code 2; all
     others with 0, whatever is found, unless --strict is given.

@@ -63,13 +63,13 @@ def _calibrations(incomplete: str) -> list[str]:
 
 
 ModelsOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with models of your own.")
+    Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with your own models.")
 ]
 CalibrationOption: TypeAlias = Annotated[
     str,
     typer.Option(
         "--calibration", metavar="paper|profiled", autocompletion=_calibrations,
-        help="Compute times: scaled down as in Dally's paper, or as they are.",
+        help="Compute times: scaled down as in Dally's paper, or as measured.",
     ),
 ]  # fmt: skip
 DataOption: TypeAlias = Annotated[
@@ -87,7 +87,7 @@ def network() -> None:
 
 @app.command("allreduce", epilog=ALLREDUCE_EXAMPLES)
 def allreduce(
-    size: Annotated[int, typer.Option("--bytes", min=0, metavar="N", help="What every GPU contributes.")],
+    size: Annotated[int, typer.Option("--bytes", min=0, metavar="N", help="Bytes per GPU.")],
     dim: Annotated[
         list[str],
         typer.Option(
@@ -101,7 +101,7 @@ def allreduce(
         str, typer.Option(metavar="A[,A...]", help="ring or halving-doubling: one for all dimensions, or one for each.")
     ] = "ring",
     scheme: Annotated[str, typer.Option(metavar="S", help="hierarchical or baseline.")] = "hierarchical",
-    chunks: Annotated[int, typer.Option(min=1, max=100_000, metavar="K", help="Parts that it is cut into.")] = 1,
+    chunks: Annotated[int, typer.Option(min=1, max=100_000, metavar="K", help="Number of chunks.")] = 1,
     json: JsonOption = False,
 ) -> None:
     """How long one all-reduce takes."""
@@ -183,13 +183,13 @@ def slowdown(
         str, typer.Argument(metavar="MODEL", help="See 'shunter network models'.", autocompletion=_model_names)
     ],
     gpus: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Of the job; shows every way to place them.")
+        int | None, typer.Option(min=1, metavar="N", help="GPUs of the job; shows every placement.")
     ] = None,
     placement: Annotated[
         str | None, typer.Option(metavar="P", help="GPUs per machine joined by +, racks by /, pods by //: 4+4, 4+4/8.")
     ] = None,
     cluster: Annotated[
-        str, typer.Option("--cluster", "-c", metavar="C", help="One with tiers.", autocompletion=cluster_names)
+        str, typer.Option("--cluster", "-c", metavar="C", help="A cluster with tiers.", autocompletion=cluster_names)
     ] = "dally-8rack",
     calibration: CalibrationOption = "profiled",
     file: ModelsOption = None,

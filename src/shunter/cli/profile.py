@@ -87,7 +87,10 @@ def _list(json: bool) -> None:
 @app.command("show", epilog=SHOW_EXAMPLES)
 def show_tables(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="Of 'shunter profile'; shunter's own if not given.")
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="Output of 'shunter profile'; default: the measurements in the package."
+        ),
     ] = None,
     drawing: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="Write the tree of sharing scores: .svg or .json.")

@@ -71,13 +71,13 @@ KEPT = (
     " --out says.\n\n"
 )
 OutOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep all here; else in NAME-reproduced.")
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Output folder; default: NAME-reproduced.")
 ]
 RepeatOption: TypeAlias = Annotated[
-    int | None, typer.Option("--repeat", min=1, metavar="N", help="Runs of each; else 5, of Dally 10.")
+    int | None, typer.Option("--repeat", min=1, metavar="N", help="Runs of each case; default: 5, Dally 10.")
 ]
 
-app = typer.Typer(no_args_is_help=True, help="Run published experiments again, beside what is printed.")
+app = typer.Typer(no_args_is_help=True, help="Repeat published experiments and compare with the printed results.")
 
 
 class Kept(NamedTuple):
@@ -91,9 +91,9 @@ class Kept(NamedTuple):
 @app.command("dally", epilog=KEPT + DALLY_EXAMPLES)
 def dally(  # noqa: PLR0913, PLR0917  one argument per option
     workload: Annotated[
-        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson; else both.")
+        list[str] | None, typer.Option("--workload", metavar="W", help="batch or poisson; default: both.")
     ] = None,
-    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes; else 2,4,8,16.")] = "",
+    racks: Annotated[str, typer.Option("--racks", metavar="N,N", help="Cluster sizes; default: 2,4,8,16.")] = "",
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -176,17 +176,17 @@ def lucid(
 
 @app.command("slurm", epilog=KEPT + SLURM_EXAMPLES)
 def slurm(  # noqa: PLR0913, PLR0917  one argument per option
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="Jobs of the mix; else 256.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", help="Number of jobs; default: 256.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="Who orders the queue in the controller; once for each; else wfp3 and sjf, with backfill=easy.",
+            help="Policy of the controller, repeatable; default: wfp3 and sjf, with backfill=easy.",
         ),
     ] = None,
-    interval: Annotated[float, typer.Option("--interval", metavar="S", help="Of the controller, in seconds.")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", metavar="S", help="Seconds between rounds.")] = 1.0,
     repeat: Annotated[
-        int | None, typer.Option("--repeat", metavar="N", help="Live runs of each; else 2, with --quick 1.")
+        int | None, typer.Option("--repeat", metavar="N", help="Live runs of each; default: 2, with --quick 1.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: 64 jobs, and one policy.")] = False,
     seed: SeedOption = 0,
@@ -245,7 +245,7 @@ def _kept(name: str, out: Path | None, force: bool, json: bool) -> Kept:
 
 
 def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], RenderableType], kept: Kept) -> None:
-    """Keep what came out, and tell it."""
+    """Write the results and print them."""
     from shunter.reproduce.writing import save
 
     told = found.summary()

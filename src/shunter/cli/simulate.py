@@ -60,13 +60,13 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option("--policy", "-p", metavar="P", help="name or name:key=value,...", autocompletion=policy_names),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", min=0, metavar="N", help="Seed of all that is random. [0]")
+    seed: Annotated[int | None, typer.Option("--seed", min=0, metavar="N", help="Random seed. [0]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the run to this folder.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the run as this folder.")] = None,
     report: ReportOption = None,
     batsim_csv: Annotated[
-        Path | None, typer.Option("--batsim-csv", metavar="FILE", help="Write the jobs as Batsim does (jobs.csv).")
+        Path | None, typer.Option("--batsim-csv", metavar="FILE", help="Write the jobs in Batsim's format (jobs.csv).")
     ] = None,
     swf: Annotated[
         Path | None, typer.Option("--swf", metavar="FILE", help="Write the jobs in the Standard Workload Format.")
@@ -86,7 +86,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         typer.Option("--set", metavar="KEY=VALUE", help="Change an experiment: policy=, trace.path= ..."),
     ] = None,
 ) -> None:
-    """Run one policy on one trace and show what came out."""
+    """Run one policy on one trace and show the results."""
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
     given |= {"contention": contention or None, "since": since, "until": until}

@@ -43,10 +43,10 @@ shunter slurm when 4711 --snapshot now.json
 """
 
 JobArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="JOBID", help="A job that waits: 12, or 12_3; of an array 12 is its next task.")
+    str, typer.Argument(metavar="JOBID", help="A waiting job: 12 or 12_3; for an array, 12 is its next task.")
 ]
 SnapshotOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--snapshot", metavar="FILE", help="Ask about a recorded moment; Slurm is not called.")
+    Path | None, typer.Option("--snapshot", metavar="FILE", help="Use a recorded snapshot; Slurm is not called.")
 ]
 SiteOption: TypeAlias = Annotated[
     Path | None, typer.Option("--site", metavar="FILE", help="Slurm's rules, as 'shunter slurm import' writes them.")
@@ -56,12 +56,12 @@ HistoryOption: TypeAlias = Annotated[
     typer.Option("--history", metavar="TRACE", help="Past jobs: run times are drawn from them, waits are learned."),
 ]
 SamplesOption: TypeAlias = Annotated[
-    int, typer.Option("--samples", min=10, max=10_000, metavar="N", help="How often the future is drawn.")
+    int, typer.Option("--samples", min=10, max=10_000, metavar="N", help="Number of simulated futures.")
 ]
 
 
 def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = None, json: JsonOption = False) -> None:
-    """Why a job waits, in plain words: who is before it, who has what it needs, and what would let it start now."""
+    """Explain why a job waits: which jobs are before it, which hold what it needs, and what would let it start now."""
     from shunter.slurm import asking, asking_view
     from shunter.slurm.why import why as explained
 
@@ -74,7 +74,7 @@ def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = No
 
 
 def _answer(outlook: Outlook, found: Forecast, json: bool) -> None:
-    """Say when a job may start."""
+    """Forecast when a job may start."""
     from shunter.slurm import asking_view
 
     if json:
@@ -92,7 +92,7 @@ def when(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """When a waiting job may start: simulates the cluster from now on, many times, with random run times."""
+    """Forecast when a waiting job may start: simulates the cluster many times from now on, with random run times."""
     from shunter.slurm import asking
 
     with progress("learning from past waits") as told:
@@ -104,16 +104,12 @@ def when(
 def what_if(  # noqa: PLR0913, PLR0917 one for each option
     gpus: Annotated[int, typer.Option("--gpus", min=1, metavar="N", help="GPUs in all.")],
     time: Annotated[str, typer.Option("--time", metavar="T", help="Time limit as Slurm takes it: 4:00:00, 1-0, 90.")],
-    partition: Annotated[str, typer.Option(metavar="P", help="Where it goes; where most jobs do if not given.")] = "",
+    partition: Annotated[str, typer.Option(metavar="P", help="Partition; default: the one with most jobs.")] = "",
     gpu_type: Annotated[str, typer.Option(metavar="T", help="Only GPUs of this type.")] = "",
-    cpus: Annotated[
-        int, typer.Option(min=0, metavar="N", help="CPUs in all; the partition's default if not given.")
-    ] = 0,
-    mem: Annotated[
-        str, typer.Option(metavar="M", help="Memory in all: 64G; the partition's default if not given.")
-    ] = "",
+    cpus: Annotated[int, typer.Option(min=0, metavar="N", help="CPUs in all; default: the partition's.")] = 0,
+    mem: Annotated[str, typer.Option(metavar="M", help="Memory in all: 64G; default: the partition's.")] = "",
     priority: Annotated[
-        int | None, typer.Option(metavar="N", help="As Slurm counts it; behind all if not given.")
+        int | None, typer.Option(metavar="N", help="Slurm priority; default: behind all other jobs.")
     ] = None,
     snapshot: SnapshotOption = None,
     site: SiteOption = None,
@@ -122,7 +118,7 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """When a job would start if you submitted it now."""
+    """Forecast when a job would start if you submitted it now."""
     from shunter.slurm import asking
 
     with progress("learning from past waits") as told:
@@ -134,7 +130,7 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
 def record(
     out: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")], force: ForceOption = False
 ) -> None:
-    """Record the queue and the nodes as they are now, to ask about later or elsewhere."""
+    """Record the queue and the nodes as they are now, for later questions or another machine."""
     check_free(out, force)
 
     from shunter.slurm.client import Client

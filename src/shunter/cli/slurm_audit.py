@@ -28,11 +28,11 @@ JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="
 
 def audit(
     journal: JournalOption = JOURNAL,
-    job: Annotated[str, typer.Option(metavar="ID", help="Of this job only.")] = "",
-    since: Annotated[str, typer.Option(metavar="T", help="From then on: 30m, 2h, 1d, or a date.")] = "",
+    job: Annotated[str, typer.Option(metavar="ID", help="Only this job.")] = "",
+    since: Annotated[str, typer.Option(metavar="T", help="Start: 30m, 2h, 1d ago, or a date.")] = "",
     json: JsonOption = False,
 ) -> None:
-    """Show which jobs were changed or left alone, when, and why, from the journal of a controller; it only reads."""
+    """Show which jobs a controller changed or left alone, when, and why. Only reads the journal."""
     from contextlib import closing
 
     from shunter.slurm import audit as told

@@ -37,9 +37,9 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
     config: Annotated[Path | None, _file("--config", help="scontrol show config, or slurm.conf.")] = None,
     topology: Annotated[Path | None, _file("--topology", help="topology.conf or topology.yaml.")] = None,
     since: Annotated[
-        str, typer.Option("--since", metavar="T", help="Asked of Slurm: jobs from then on, as sacct -S takes it.")
+        str, typer.Option("--since", metavar="T", help="Start of the history, as for sacct -S.")
     ] = "now-90days",
-    until: Annotated[str, typer.Option("--until", metavar="T", help="... until then, as sacct -E takes it.")] = "now",
+    until: Annotated[str, typer.Option("--until", metavar="T", help="End of the history, as for sacct -E.")] = "now",
     force: ForceOption = False,
     on_bad_row: OnBadRowOption = None,
     json: JsonOption = False,

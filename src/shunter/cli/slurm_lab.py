@@ -29,12 +29,14 @@ shunter slurm lab --database --set PriorityWeightFairshare=1000 -- ./try-it.sh
 
 
 def lab(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What is run while the cluster is up.")],
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND...", help="The command to run while the cluster is up.")
+    ],
     nodes: Annotated[
         str, typer.Option("--nodes", metavar="C", help="Its nodes: NODESxGPUS:TYPE, joined by +.")
     ] = "3x4:p100+4x2:k80+2x1:m40",
     database: Annotated[
-        bool, typer.Option("--database", help="With accounts (slurmdbd, MariaDB), as age and fair share need.")
+        bool, typer.Option("--database", help="With accounting (slurmdbd, MariaDB), which age and fair share need.")
     ] = False,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")

@@ -19,11 +19,11 @@ ModeOption: TypeAlias = Annotated[
 
 # -- how often
 
-IntervalOption: TypeAlias = Annotated[float, typer.Option(min=0.2, metavar="S", help="Seconds between two rounds.")]
+IntervalOption: TypeAlias = Annotated[float, typer.Option(min=0.2, metavar="S", help="Seconds between rounds.")]
 PollOption: TypeAlias = Annotated[
     float, typer.Option(min=0.2, metavar="S", help="Minimum seconds between polls of Slurm.")
 ]
-RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Stop after so many rounds; 0: never.")]
+RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Stop after N rounds; 0: never.")]
 
 # -- what may be done, and to whom
 
@@ -31,10 +31,10 @@ LeversOption: TypeAlias = Annotated[
     str, typer.Option(metavar="L,L", help="Means of change: nice or priority, plus any of pin, requeue, shard.")
 ]
 MaxChangesOption: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Jobs changed in one round, at most.")
+    int, typer.Option(min=1, metavar="N", help="Maximum number of jobs changed per round.")
 ]
 LiftOption: TypeAlias = Annotated[
-    int, typer.Option(min=1, metavar="N", help="How far above the queue's highest priority a job may be raised.")
+    int, typer.Option(min=1, metavar="N", help="Maximum boost above the highest priority of the queue.")
 ]
 ExcludeUserOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="USER", help="Leave this user's jobs to Slurm.")
@@ -65,7 +65,7 @@ HistoryOption: TypeAlias = Annotated[
 MetricsPortOption: TypeAlias = Annotated[
     int | None, typer.Option(min=0, max=65535, metavar="PORT", help="Serve /metrics and /healthz on this port.")
 ]
-MetricsHostOption: TypeAlias = Annotated[str, typer.Option(metavar="HOST", help="On this address.")]
+MetricsHostOption: TypeAlias = Annotated[str, typer.Option(metavar="HOST", help="Address to serve on.")]
 AuditLogOption: TypeAlias = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Add a line of JSON to it for every change.")
+    Path | None, typer.Option(metavar="FILE", help="Append a line of JSON for every change.")
 ]

@@ -156,7 +156,7 @@ def _audited(stack: ExitStack, file: Path, journal: Path) -> Callable[[Outcome],
 
 
 def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
-    """All of them are told, one after the other."""
+    """Calls all of them, one after the other."""
 
     def tell(what: T) -> None:
         for listener in listeners:
@@ -175,7 +175,7 @@ def _summary(outcome: Outcome, mode: str) -> str:
 
 
 def _teller(mode: str) -> Callable[[Outcome], None]:
-    """Says what a round came to: in words, or in mode dry-run as the commands that would be run."""
+    """Reports the result of a round: in words, or in mode dry-run as the commands that would be run."""
     paused = ""
 
     def tell(outcome: Outcome) -> None:
