@@ -23,9 +23,9 @@ settings.load_profile("same")
 @pytest.fixture(scope="session", autouse=True)
 def _no_word_on_compiling():
     """What a command prints must not depend on what was compiled before."""
-    from shunter.cli import compiling
+    from shunter.cli import compile_kernels
 
-    compiling.Notice._begin = lambda _: None
+    compile_kernels.Notice._begin = lambda _: None
 
 
 @pytest.fixture(scope="session")

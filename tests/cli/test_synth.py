@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter import scenes, traces
-from shunter.cli import synth
+from shunter.cli import trace_synth as synth
 from shunter.cli.main import app
 from shunter.traces import twins
 

@@ -10,9 +10,9 @@ from typer.core import TyperGroup
 from shunter import __version__, notices
 from shunter.cli import (
     advise,
-    clusters,
+    cluster,
     compare,
-    compiling,
+    compile_kernels,
     demo,
     energy,
     explain,
@@ -23,7 +23,7 @@ from shunter.cli import (
     reproduce,
     simulate,
     slurm,
-    traces,
+    trace,
     tune,
 )
 from shunter.cli.console import note
@@ -35,7 +35,7 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        notices.compiling.set(compiling.Notice())
+        notices.compiling.set(compile_kernels.Notice())
         try:
             return super().invoke(ctx)
         except InputError as error:
@@ -81,14 +81,14 @@ def shunter(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("simulate", epilog=simulate.EXAMPLES)(simulate.simulate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
-app.command("compile", epilog=compiling.EXAMPLES)(compiling.compile_kernels)
+app.command("compile", epilog=compile_kernels.EXAMPLES)(compile_kernels.compile_kernels)
 app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
-app.add_typer(clusters.app, name="cluster")
-app.add_typer(traces.app, name="trace")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(trace.app, name="trace")
 app.add_typer(network.app, name="network")
 app.add_typer(predict.app, name="predict")
 app.add_typer(profile.app, name="profile")
