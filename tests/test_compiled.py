@@ -20,7 +20,8 @@ def test_rooms_whose_edits_compile_nothing_have_no_kernels():
 
 
 def test_compiling_is_announced_once():
-    code = "from shunter.cli.compile_kernels import Notice; said = Notice(); [said(name) for name in ('a', 'b', '', 'c', '')]"
+    calls = "[said(name) for name in ('a', 'b', '', 'c', '')]"
+    code = f"from shunter.cli.compile_kernels import Notice; said = Notice(); {calls}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("compiling: kernels are compiled, once for this version")
