@@ -370,3 +370,32 @@ def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
         until(lambda: len(outcomes) > 0)
         with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()};"):
             controlled(full, tmp_path)
+
+
+def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path: Path) -> None:
+    """One or two changes per round, the shortest jobs last: after each an excluded job is where it was, or nearer."""
+    jobs, kept = [], []
+    for nice, minutes in enumerate((9, 8, 7, 6)):
+        jobs.append(full.submit("--gpus=2", f"--time={minutes}", f"--nice={10 * nice}"))
+        kept.append(full.submit("--gpus=2", f"--time={minutes}", f"--nice={10 * nice + 5}", user="nobody"))
+    places = {job: order_of(full).index(job) for job in kept}
+    scope = Scope(without_users=frozenset({"nobody"}))
+    seen = []
+
+    class Seeing(Client):
+        """Looks at the queue after each change."""
+
+        def run(self, program: str, *arguments: str) -> str:
+            said = super().run(program, *arguments)
+            if program == "scontrol" and arguments[0] == "update":
+                seen.append({job: order_of(full).index(job) for job in kept})
+            return said
+
+    for changes in (1, 1, 2, 2, 2, 2, 2):
+        settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=Bounds(changes=changes), scope=scope)
+        run(policy("sjf"), Seeing(full.conf), tmp_path / "journal.db", settings)
+    assert len(seen) >= 4
+    for after in seen:
+        assert all(after[job] <= places[job] for job in kept), (after, places)
+    assert [job for job in order_of(full) if job in jobs] == jobs[::-1]
+    assert [full.job(job)["Nice"] for job in kept] == ["5", "15", "25", "35"]

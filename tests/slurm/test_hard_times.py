@@ -199,6 +199,19 @@ def test_what_slurm_declines_is_tried_ever_more_rarely_and_keeps_nobody_back(rou
     assert play.client.order() == ranking
 
 
+def test_nobody_is_put_before_an_excluded_job_if_no_other_made_room(rounds) -> None:
+    jobs = {"1": Played(300), "2": Played(200), "3": Played(100)}  # 2 is excluded
+    play = rounds(jobs)
+    play.client.decline = lambda handle, _: "no, thanks" if handle == "1" else ""
+    outcome = play(["3", "1"])
+    assert play.client.order() == ["1", "2", "3"]
+    assert ([order.handle for order, _ in outcome.failed], outcome.postponed) == (["1"], 1)
+    play.client.decline = lambda *_: ""
+    play.controller._refused = {}
+    play(["3", "1"])
+    assert play.client.order() == ["3", "2", "1"]
+
+
 def test_a_nice_set_by_hand_on_a_job_that_we_never_touched_is_respected(rounds) -> None:
     jobs = {"1": Played(100), "2": Played(90)}
     play = rounds(jobs)
@@ -254,7 +267,7 @@ def test_shards_are_halved_once(rounds) -> None:
     snapshot = play.controller.watcher.snapshot()
     for _ in range(2):
         current = Round(1, snapshot, None, snapshot.jobs, ["1"], {"1": ("n0",)}, {"1"})
-        orders = play.controller.orders(current)
+        orders, _ = play.controller.orders(current)
         for act in play.book.intend(1, orders):
             play.book.settle(act, DONE)
     assert orders == []

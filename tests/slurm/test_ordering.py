@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.slurm.ordering import longest_falling, merged, moves
+from shunter.slurm.ordering import affordable, longest_falling, merged, moves
 
 jobs = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -99,3 +99,36 @@ def test_too_little_room_gives_equals_at_the_end() -> None:
     new = moves(list("abcd"), dict.fromkeys("abcd", 5), set(), 5, 6)
     assert new["a"] == 6
     assert set(new.values()) <= {5, 6}
+
+
+@given(jobs, st.sets(st.integers(0, 11)), st.integers(2, 60), st.integers(1, 6), st.integers(1, 24))
+def test_whatever_is_cut_off_the_fixed_never_stand_further_back(
+    case: tuple[list[str], list[int]], which: set[int], levels: int, most: int, depth: int
+) -> None:
+    """Rounds of few moves, each of which may be the last one before a crash; in the end the order is there."""
+    ranking, values = case
+    natural = {job: 1 + len(values) + value % levels for job, value in zip(sorted(ranking), values, strict=True)}
+    ties = sorted(natural)
+
+    def ahead(job: str, of: dict[str, int]) -> int:
+        return sum((-of[other], other) < (-of[job], job) for other in of)
+
+    by_nature = sorted(natural, key=lambda job: (-natural[job], job))
+    fixed = {job for at, job in enumerate(by_nature) if at in which}
+    order = merged(by_nature, [job for job in ranking if job not in fixed])
+    now = dict(natural)
+    for _ in range(40):
+        wanted = moves(order, now, fixed, 1, 10_000, ties)
+        present = sorted(now, key=lambda job: (-now[job], job))
+        urgency = {job: min(present.index(job), order.index(job)) for job in wanted}
+        near = sorted((job for job in wanted if urgency[job] < depth), key=urgency.__getitem__)  # as the controller
+        done = affordable(near, wanted, order, now, fixed, ties, most)
+        assert len(done) <= most
+        assert done or not near
+        for job in done:
+            now[job] = wanted[job]
+            for other in fixed:
+                assert ahead(other, now) <= ahead(other, natural), (job, other)
+    complete = natural | moves(order, natural, fixed, 1, 10_000, ties)
+    if depth >= len(order) and all(complete[a] > complete[b] for a, b in pairwise(order)):
+        assert sorted(now, key=lambda job: (-now[job], job)) == order

@@ -19,7 +19,7 @@ from shunter.slurm.client import DeclinedError, UnreachableError
 from shunter.slurm.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
 from shunter.slurm.levers import MOST_NICE, Order, chained, held_now, pull
 from shunter.slurm.marks import marks_in
-from shunter.slurm.ordering import merged, moves
+from shunter.slurm.ordering import affordable, merged, moves
 from shunter.slurm.reconciling import Force, Reconciler
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot
@@ -105,13 +105,12 @@ class Controller:
             self._tidy(current.snapshot)
         respected = self.respect(current.snapshot)
         begun = time.perf_counter()
-        orders = self.orders(current)
+        orders, postponed = self.orders(current)
         current.took_s += time.perf_counter() - begun
-        urgent = orders[: self.bounds.changes]
         outcome = Outcome(
             current,
-            urgent if self.mode is Mode.ACT else chained(urgent),
-            len(orders) - len(urgent),
+            orders if self.mode is Mode.ACT else chained(orders),
+            postponed,
             respected=respected,
             paused=self.paused,
             unread=self._unreadable(),
@@ -119,7 +118,7 @@ class Controller:
         if self.mode is Mode.ACT:
             outcome.stale_s = self._stale_s(current)
             if not outcome.stale_s:
-                self.act(current.number, urgent, outcome)
+                self.act(current.number, orders, outcome)
             self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)
 
@@ -128,8 +127,8 @@ class Controller:
         age_s = time.monotonic() - current.looked
         return age_s if age_s > max(OLDEST_LOOK * self.interval_s, FRESH_S) else 0.0
 
-    def orders(self, current: Round) -> list[Order]:
-        """The changes that lead to what the policy wants, the most urgent first."""
+    def orders(self, current: Round) -> tuple[list[Order], int]:
+        """The changes of this round that lead to what the policy wants, and how many more it would take."""
         force, alone = self.journal.in_force(), self.journal.left_alone()
         jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
         unknown = {act.order.handle for act in self.journal.acts(INTENT)}  # whether they are changed will be seen
@@ -138,7 +137,7 @@ class Controller:
         ours = {name: job for name, job in free.items() if not self._rests(job.handle)}
         found = [order for order in self._lifted(current, force) if order.handle not in unknown]
         if self.paused:
-            return found
+            return self._cut(found)
         found += [order for order in self._requeues(current) if order.handle not in unknown]
         if "pin" in self.levers:
             found += self._pins(current, ours, force)
@@ -151,8 +150,14 @@ class Controller:
                 order.handle for order in found if order.lever == "priority"
             }  # as long as it has one, nice is ignored
             ranking = [ours[name] for name in current.ranking if name in ours and ours[name].handle not in back]
-            found += self._ranked(current.snapshot, ranking, force)
-        return found
+            urgent, later = self._cut(found)
+            ranked, more = self._ranked(current.snapshot, ranking, force, self.bounds.changes - len(urgent))
+            return [*urgent, *ranked], later + more
+        return self._cut(found)
+
+    def _cut(self, orders: list[Order]) -> tuple[list[Order], int]:
+        urgent = orders[: self.bounds.changes]
+        return urgent, len(orders) - len(urgent)
 
     def _order(self, job: Job, lever: str, value: str, why: str, force: Force) -> Order:
         """A change to exactly this record, which goes with a mark that says what the job had before our first one."""
@@ -206,7 +211,8 @@ class Controller:
 
     # -- the order of the queue
 
-    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Force) -> list[Order]:
+    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Force, most: int) -> tuple[list[Order], int]:
+        """At most so many moves that lead to this order, and how many wait; none costs an excluded job a place."""
         lever = "nice" if "nice" in self.levers else "priority"
         ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
         others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
@@ -223,16 +229,14 @@ class Controller:
         goes_to = {handle: at for at, handle in enumerate(order)}
         urgency = {handle: min(now_at[handle], goes_to[handle]) for handle in wanted}
         chosen = sorted((handle for handle in wanted if urgency[handle] < self.bounds.depth), key=urgency.__getitem__)
-        return [
-            self._order(
-                ours[handle],
-                lever,
-                _value(ours[handle], lever, wanted[handle]),
-                f"the policy puts it at place {goes_to[handle] + 1} of {len(order)}, it stands at {now_at[handle] + 1}",
-                force,
-            )
-            for handle in chosen
-        ]
+        now = affordable(chosen, wanted, order, priority, set(others), ties, most)
+        found = []
+        for handle in now:
+            place = f"place {goes_to[handle] + 1} of {len(order)}, it stands at {now_at[handle] + 1}"
+            value = _value(ours[handle], lever, wanted[handle])
+            made = self._order(ours[handle], lever, value, f"the policy puts it at {place}", force)
+            found.append(replace(made, raises=wanted[handle] > priority[handle]))
+        return found, max(len(chosen) - len(now), 0)
 
     def _natural(self, job: Job, lever: str, force: Force) -> int:
         """The priority that a job would have if we had not touched it."""
@@ -244,6 +248,7 @@ class Controller:
     def act(self, number: int, orders: Sequence[Order], outcome: Outcome) -> None:
         """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
         ended, comments = "", dict[str, str]()  # a job may get several orders, and each adds a mark
+        unpaid = ""  # a job that did not make room: nobody may be put before excluded ones in its stead
         with self.client.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(number, orders):
                 self.journal.confirm()
@@ -251,6 +256,10 @@ class Controller:
                 if ended:
                     self.journal.settle(act, ABANDONED, ended)
                     outcome.failed.append((act.order, ended))
+                    continue
+                if unpaid and act.order.raises:
+                    self.journal.settle(act, ABANDONED, f"job {unpaid} has not made room")
+                    outcome.postponed += 1
                     continue
                 try:
                     order = replace(act.order, comment=comments.get(act.order.handle, act.order.comment))
@@ -263,6 +272,7 @@ class Controller:
                     self.journal.settle(act, FAILED, str(error))
                     outcome.failed.append((act.order, str(error)))
                     self._rest(act.order.handle)
+                    unpaid = unpaid or (act.order.handle if act.order.raises is False else "")
                     if FORBIDDEN.search(str(error)):
                         ended = self.paused = outcome.paused = (
                             f"this account may not change the jobs of others: {error}"

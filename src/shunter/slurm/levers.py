@@ -42,6 +42,7 @@ class Order:
     target: str = ""  # the record that scontrol changes; "": the handle
     comment: str = ""  # the AdminComment that it had
     journal: str = ""  # whose mark is set with it; "": none
+    raises: bool | None = None  # whether it puts the job before others; None: it is not about the order of the queue
 
     def commands(self) -> tuple[Command, ...]:
         """The exact commands that do it."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+import numpy as np
 
 Exact = tuple[int, int]  # a priority, and a number that falls as jobs go at equal priority
 STEP = 100  # between jobs moved to an open end, so that there is room for others
@@ -52,6 +55,62 @@ def moves(
         if job is not None:
             above = min(above, exact[job])
     return {job: value for job, value in found.items() if value != priority[job]}
+
+
+def affordable(
+    chosen: Sequence[str],
+    wanted: Mapping[str, int],
+    order: Sequence[str],
+    priority: Mapping[str, int],
+    fixed: Collection[str],
+    ties: Sequence[str],
+    most: int,
+) -> list[str]:
+    """At most so many moves, after any of which no fixed job stands further back than it would without us.
+
+    A job of ours that goes behind a fixed one pays for another that goes before it. So lowerings come first. A raise
+    that is not paid for waits for a later round; if there are such, more jobs are lowered, also ones not ``chosen``.
+    """
+    last = {job: at for at, job in enumerate(reversed(ties))}
+    now = {job: (value, last[job]) for job, value in priority.items()}
+    places = sorted(now[job] for job in fixed)
+    ours = sorted(place for job, place in now.items() if job not in fixed)
+    before = [len(ours) - bisect_left(ours, place) for place in places]
+    slack = np.array(_allowed(order, now, fixed), np.int64) - np.array(before, np.int64)
+
+    def passed(job: str) -> slice:
+        ends = sorted((now[job], (wanted[job], last[job])))
+        return slice(*(bisect_left(places, end) for end in ends))
+
+    def paid(job: str) -> bool:
+        between = passed(job)
+        if not (slack[between] > 0).all():
+            return False
+        slack[between] -= 1
+        return True
+
+    downward = [job for job in chosen if wanted[job] < priority[job]]
+    first = set(chosen[:most])
+    lowered = [job for job in downward if job in first]
+    for job in lowered:
+        slack[passed(job)] += 1
+    upward = (job for job in chosen if wanted[job] > priority[job] and paid(job))
+    raised = list(islice(upward, most - len(lowered)))
+    waits = len(raised) < sum(wanted[job] > priority[job] for job in chosen)
+    others = dict.fromkeys([*downward, *(job for job in wanted if wanted[job] < priority[job])]) if waits else {}
+    more = [job for job in others if job not in first]
+    return [*lowered, *more[: most - len(lowered) - len(raised)], *raised]
+
+
+def _allowed(order: Sequence[str], now: Mapping[str, Exact], fixed: Collection[str]) -> list[int]:
+    """How many of ours may stand before each of the fixed ones, which are sorted by their places."""
+    found, ahead = {}, 0
+    for job in order:
+        if job in fixed:
+            found[now[job]] = ahead
+        else:
+            ahead += 1
+    return [found[place] for place in sorted(found)]
 
 
 def _between(segment: Sequence[str], exact: Mapping[str, Exact], below: Exact, above: Exact) -> dict[str, int]:
