@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -83,14 +84,21 @@ CHOICES = {
 # ------------------------------------------------------------------------------------------- Dally
 
 
-DALLY = {**CHOICES, "clamps": st.booleans(), "lease": st.sampled_from([120, 120, 120, 0])}
+DALLY = {
+    **CHOICES,
+    "clamps": st.booleans(),
+    "lease": st.sampled_from([120, 120, 120, 0]),
+    "sensitivity": st.sampled_from(["parallel", "single"]),
+    "window": st.sampled_from(["fixed", "size"]),
+}
+TIES = st.sampled_from(["submission", "assignment"])
 
 
 @pytest.mark.parametrize("timers", ["auto", "manual", "none", "infinite"])
 @SETTINGS
-@given(world=worlds(), rules=st.fixed_dictionaries(DALLY), compiled=st.booleans())
-def test_dally(world: World, timers: Timers, rules: dict[str, Any], compiled: bool) -> None:
-    hold_dally_to_it(world, timers, rules, compiled)
+@given(world=worlds(), rules=st.fixed_dictionaries(DALLY), ties=TIES, compiled=st.booleans())
+def test_dally(world: World, timers: Timers, rules: dict[str, Any], ties: str, compiled: bool) -> None:
+    hold_dally_to_it(world, timers, rules | {"ties": ties if rules["lease"] else "submission"}, compiled)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +119,9 @@ def hold_dally_to_it(
 ) -> None:
     fixed = {"machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
     text = settings_text("dally", timers=timers, backfill="easy" if easy else "none", **fixed, **rules)
+    gpus = sum(world[1].gpus)
     expected = Rules(
-        "sensitivity",
+        "sensitivity" if rules["sensitivity"] == "parallel" else "single GPU",
         rules["lease"] * 1000,
         keep=rules["renewal"] == "keep",
         fit=rules["fit"],
@@ -120,9 +129,10 @@ def hold_dally_to_it(
         timers=timers,
         machine_timer=150_000,
         rack_timer=330_000,
-        history=HISTORY,
+        history=HISTORY if rules["window"] == "fixed" else round(HISTORY * math.sqrt(512 / gpus)),
         deviations=1.5,
         clamps=rules["clamps"],
+        longest_idle_first=rules.get("ties") == "assignment",
         easy=easy,
     )
     both(*world, text, expected, compiled=compiled)
@@ -165,6 +175,7 @@ TIRESIAS = {
     **CHOICES,
     "order": st.sampled_from(["service", "time"]),
     "limits": st.sampled_from(["none", "200", "120/600"]),
+    "inside": st.sampled_from(["submission", "running"]),
     "skewed": st.sampled_from(["consolidate", "tiers"]),
     "loose": st.sampled_from(["tiers", "list"]),
     "promote": st.sampled_from([0, 0.5, 2]),
@@ -174,9 +185,9 @@ TIRESIAS = {
 
 @pytest.mark.parametrize("lease", [0, 120])
 @SETTINGS
-@given(world=worlds(), rules=st.fixed_dictionaries(TIRESIAS), compiled=st.booleans())
-def test_tiresias(world: World, lease: int, rules: dict[str, Any], compiled: bool) -> None:
-    hold_tiresias_to_it(world, lease, rules, compiled)
+@given(world=worlds(), rules=st.fixed_dictionaries(TIRESIAS), ties=TIES, compiled=st.booleans())
+def test_tiresias(world: World, lease: int, rules: dict[str, Any], ties: str, compiled: bool) -> None:
+    hold_tiresias_to_it(world, lease, rules | {"ties": ties if lease else "submission"}, compiled)
 
 
 @pytest.mark.parametrize("lease", [0, 120])
@@ -199,6 +210,8 @@ def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compile
         fit=rules["fit"],
         spread=rules["spread"],
         limits=limits,
+        running_first=rules["inside"] == "running",
+        longest_idle_first=rules.get("ties") == "assignment",
         look_again=70_000,
         promote=rules["promote"],
         starve=rules["starve"] * 1000,

@@ -113,6 +113,7 @@ class Job(NamedTuple):
     usage: float  # the user's decayed GPU time over their fair share of all of it; 1 is exactly fair
     partition: float  # priority factor of the job's VC, 0..1
     qos: float  # priority factor of the job, 0..1
+    begun: float  # when its present run began, since the first submission of the trace; -1: it waits
 
 
 class Decision(Arrays):

@@ -11,15 +11,16 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from shunter import traces
+from shunter import registry, traces
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.model import GPU
 from shunter.report.bootstrap import Estimate
-from shunter.reproduce.dally import design, paper, study
+from shunter.reproduce.dally import design, headline, paper, study
 from shunter.reproduce.dally.design import DALLY, FILES, GANDIVA, HELD_OUT, SCHEDULERS, TIRESIAS, Design
 from shunter.reproduce.dally.page import page as dally_page
 from shunter.reproduce.dally.standin import COUNTS, SIZES, standin
+from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL, waiting
 from shunter.reproduce.trials import Outcome, Trials, run_cases
 from shunter.reproduce.writing import STAND_IN
 
@@ -55,7 +56,7 @@ def _few(monkeypatch):
 def reproduced():
     """A study of all schedulers on few jobs."""
     wanted = Design(racks=(2, 8), repeats=2)
-    found = run_cases(with_halves(FILES), list(wanted.cases()), 2, 0, wanted.keeps_course, 1)
+    found = run_cases(with_halves(FILES), list(wanted.cases()), 2, 0, wanted.watch, 1, more=waiting)
     for name in FILES:  # 20 jobs never wait long enough to tune a timer
         for racks in wanted.racks:
             first, *rest = found.outcomes[wanted.case(name, racks, DALLY.policy)]
@@ -104,6 +105,79 @@ def test_every_reading_changes_something_and_is_run():
         changed = [s.label for s in SCHEDULERS if whole.read(reading, "batch", s) != whole.case("batch", 8, s.policy)]
         assert changed
         assert {whole.read(reading, "batch", s) for s in SCHEDULERS} <= cases
+        assert {whole.read(reading, "batch", s, n) for s in (DALLY, TIRESIAS) for n in design.RACKS} <= cases
+
+
+def test_a_reading_may_make_restarts_cost_something():
+    reading = next(r for r in design.READINGS if r.title == "restarts cost 62 s, Tiresias with leases")
+    found = [Design().read(reading, "batch", s, 2) for s in (DALLY, TIRESIAS)]
+    assert [case.restart for case in found] == [62, 62]
+    leases = "tiresias:lease=3600,limits=none,fit=first,spread=list"
+    assert [case.policy for case in found] == ["dally", registry.text(registry.policy(leases))]
+
+
+# ------------------------------------------------------------------------------------------- all readings together
+
+
+def study_of(number, repeats=5, **wanted):
+    """A study in which a function says a case's numbers; luck is shared."""
+    part = Design(**wanted, repeats=repeats)
+    names = [*paper.NAMES, "utilization", "preemptions", WAITED_FULL, WAITED_CLOSER]
+    outcomes = {
+        case: [Outcome(dict.fromkeys(names, number(case) * (1 + r)), np.array([1.0]), None, "") for r in range(repeats)]
+        for case in part.cases()
+    }
+    return study.Study(part, Trials(repeats, 0, outcomes), dict.fromkeys(FILES, 20), False)
+
+
+def test_a_conclusion_counts_all_readings_and_not_the_favourable_one():
+    """Dally takes half as long as Tiresias with its queues, and twice as long as any other Tiresias."""
+    numbers = {"tiresias": 2.0, "dally": 1.0}
+    found = study_of(lambda case: numbers.get(case.policy, 0.5 if case.policy.startswith("tiresias") else 1.0))
+    readings = headline.compared(found)
+    assert [headline.title(r) for r in readings] == [
+        "Tiresias as above",
+        "Tiresias without queues",
+        "Tiresias with leases, as in the authors' simulator",
+        "the same, ties and clamps as there",
+        "restarts cost 62 s",
+        "restarts cost 62 s, Tiresias with leases",
+    ]
+    first, *_ = told = headline.conclusions(found)
+    assert len(told) == 4
+    assert first == (
+        "Batch arrivals, makespan: Dally is clearly ahead of Tiresias in 8 of 24 comparisons (6 readings x 4 cluster"
+        " sizes), clearly behind in 16; 0 are not clear. 'Tiresias as above' alone: ahead in 4 of 4."
+    )
+
+
+def test_nothing_is_concluded_from_few_repeats_or_without_tiresias():
+    assert headline.conclusions(study_of(lambda case: 1.0, repeats=2)) == []
+    alone = study_of(lambda case: 1.0, schedulers=(DALLY,))
+    assert (headline.compared(alone), headline.conclusions(alone)) == ([], [])
+
+
+def test_what_placement_brings_is_told_apart():
+    """Marshal takes half as long as Dally, but no less than Dally on few machines."""
+    found = study_of(lambda case: 2.0 if case.policy == "dally" else 1.0, workloads=("batch",), racks=(4, 8))
+    first, second, last = headline.gains(found)
+    assert first == (
+        "Batch arrivals, makespan of Marshal on 4, 8 racks: −50 %, −50 % against Dally, 0 %, 0 % against Dally with"
+        " spread=pack."
+    )
+    assert second.startswith("Batch arrivals, mean JCT of Marshal on 4, 8 racks: ")
+    assert last == "What Marshal gains over Dally but not over Dally with spread=pack is placement."
+
+
+@pytest.mark.parametrize(
+    ("part", "ends"),
+    [(0.99 / 3, "the rest alone, so that it hardly matters how long they are."), (0.5 / 3, "act on the rest alone.")],
+)
+def test_timers_hardly_act_where_nearly_all_waiting_is_for_free_gpus(part, ends):
+    (told,) = headline.waits(study_of(lambda case: part, workloads=("batch",)))  # the mean of the luck is 3
+    assert told.startswith("Batch arrivals, 8 racks: ")
+    assert "of all waiting under Dally, Dally-manual, Dally-fullyConsolidated is for want of free GPUs" in told
+    assert told.endswith(ends)
 
 
 def test_schedulers_go_by_the_papers_names_or_as_policies():
@@ -245,7 +319,7 @@ def test_the_command_writes_a_folder_and_says_what_stands_in(tmp_path):
     assert (told["workloads"], told["claims"]) == ("stand-in", [])
     assert {row["scheduler"] for row in told["results"]} == {s.label for s in SCHEDULERS}
     rows = pl.read_parquet(tmp_path / "made" / "results.parquet")
-    cases = rows.group_by("workload", "cluster", "policy", "network", "contention").len()
+    cases = rows.group_by("workload", "cluster", "policy", "network", "contention", "restart").len()
     assert cases["len"].unique().to_list() == [2]
     assert reproduce(*SMALL, "--out", "made").exit_code == 2
     assert reproduce(*SMALL, "--workload", "batch", "-p", "fifo", "--out", "made", "--force").exit_code == 0

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from shunter import runs, scenes
+from shunter.model import GPU, Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Case, Outcome, Trials, run_cases, with_settings
+from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL, waiting
+from shunter.reproduce.trials import Case, Outcome, Trials, Watch, run_cases, with_settings
 
 CASE = Case("batch", "dally-2rack", "fifo", "dally")
 OTHER = Case("batch", "dally-2rack", "lifo", "dally")
@@ -22,7 +24,8 @@ def made(**values):
 
 def test_numbers_of_a_trial_are_those_of_the_summary():
     trace = standin("batch").select(np.arange(100))
-    found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, courses=lambda case: case == OTHER, workers=1)
+    watch = Watch(course=lambda case: case == OTHER)
+    found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, watch=watch, workers=1)
     assert list(found.outcomes) == [CASE, OTHER]
     for repeat, outcome in enumerate(found.outcomes[OTHER]):
         result = runs.run(scenes.scene(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
@@ -41,6 +44,39 @@ def test_numbers_of_a_trial_are_those_of_the_summary():
     assert found.outcomes[CASE][0].course is None
     assert found.table["repeat"].to_list() == [0, 1, 0, 1]
     assert first.digest != second.digest
+
+
+def jobs_of(*rows):
+    """A trace of (submission, run time, GPUs), in seconds."""
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(number) for number in range(len(rows))]
+    return Trace.of("jobs", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+
+
+def test_restarts_cost_what_the_case_says():
+    """The lease of an hour ends once; the job goes on at once, 62 s later."""
+    cases = [Case("batch", "dally-2rack", "dally", restart=restart) for restart in (0.0, 62.0)]
+    found = run_cases({"batch": jobs_of((0, 5000, 1))}, cases, 1, workers=1)
+    assert [found.outcomes[case][0].numbers["jct_mean_s"] for case in cases] == [5000, 5062]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "free", "closer"),
+    [
+        ([(0, 1000, 128), (0, 1000, 128)], 1.0, 0.0),  # all GPUs are taken
+        ([(0, 5000, 1), (0, 100, 7)] * 16 + [(100, 1000, 8)], 0.0, 1.0),  # 7 are free on each machine
+    ],
+)
+def test_what_jobs_waited_for(jobs, free, closer):
+    case = Case("batch", "dally-2rack", "dally")
+    watch = Watch(reasons=lambda case: True)
+    found = run_cases({"batch": jobs_of(*jobs)}, [case], 1, watch=watch, workers=1, more=waiting)
+    numbers = found.outcomes[case][0].numbers
+    assert numbers["wait_mean_s"] > 0
+    assert (numbers[WAITED_FULL], numbers[WAITED_CLOSER]) == (free, closer)
+    unseen = run_cases({"batch": jobs_of(*jobs)}, [case], 1, workers=1, more=waiting)
+    assert WAITED_FULL not in unseen.outcomes[case][0].numbers
+    assert unseen.outcomes[case][0].digest == found.outcomes[case][0].digest
 
 
 def test_a_case_that_always_takes_twice_as_long_is_surely_twice_as_long():

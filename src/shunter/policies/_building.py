@@ -40,6 +40,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
         key=np.zeros(n),
         exact=np.zeros(n),
+        tie=np.zeros(n if policy.ties == "assignment" else 0, np.int64),
         estimate=estimate,
         due=np.zeros(n, np.int64),
         class_of=class_of,

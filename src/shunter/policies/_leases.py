@@ -161,6 +161,10 @@ def sort_by_key(world: World, queue: Queue, parts: Parts, count: int) -> None:
     for i in range(count):
         job, at = jobs[i], i
         queue.exact[job] = key_at(world, queue, parts, job, world.clock[w.NOW])
+        if len(queue.tie) > 0:  # it would wait from now on; the heap that it left is ordered by how it waited before
+            if queue.at[job] >= 0:
+                remove(queue, job)
+            queue.tie[job] = world.clock[w.NOW]
         while at > 0 and ahead(queue, job, jobs[at - 1]):
             jobs[at] = jobs[at - 1]
             at -= 1

@@ -159,9 +159,17 @@ class Backfilled(Estimating, Leasing):
         "job: room is reserved for it at the earliest time at which there should be some (easy)",
         choices=BACKFILLS[:2],
     )
+    ties: str = param(
+        "submission",
+        "of jobs that stand alike in the order, the one submitted first comes first (submission), or the one that has "
+        "waited longest since it last had GPUs (assignment), as in the simulator of Dally's authors",
+        choices=("submission", "assignment"),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.ties == "assignment" and (self.backfill != "none" or self.lease == 0):
+            raise PolicyError("ties=assignment goes with a lease and without backfilling; set lease and backfill=none")
         if self.backfill == "easy" and self.renewal == "better":
             raise PolicyError(
                 "renewal=better contradicts backfill=easy: the better place that a job leaves its GPUs for may be "

@@ -115,8 +115,9 @@ class Queue(Arrays):
     settings: I1
     params: F1  # the order's own parameters
     factors: F1  # (virtual clusters + 1,) partition factors
-    key: F1  # (jobs,) smaller first, ties by job; of an order that varies with time, a lower bound up to HORIZON
+    key: F1  # (jobs,) smaller first, ties see below; of an order that varies with time, a lower bound up to HORIZON
     exact: F1  # (jobs,) the key of a job at present, once asked for
+    tie: I1  # (jobs,) equal keys: the least of these comes first, then the lower job; or nothing
     estimate: I1  # (jobs,) ms, 0: not made yet
     due: I1  # (jobs,) when a running job should end, as conservative backfilling last planned with
     class_of: I1  # (jobs,)
@@ -171,6 +172,14 @@ def precedes(queue: Queue, a: int, b: int) -> bool:
     """Whether job ``a`` comes before job ``b``."""
     if queue.key[a] != queue.key[b]:
         return bool(queue.key[a] < queue.key[b])
+    return wins_tie(queue, a, b)
+
+
+@kernel
+def wins_tie(queue: Queue, a: int, b: int) -> bool:
+    """Whether of two jobs with equal keys ``a`` comes first."""
+    if len(queue.tie) > 0 and queue.tie[a] != queue.tie[b]:
+        return bool(queue.tie[a] < queue.tie[b])
     return a < b
 
 
@@ -354,6 +363,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         usage,
         queue.factors[jobs[w.VC, job]],
         jobs[w.QOS, job] / 1000.0,
+        -1.0 if jobs[w.STATE, job] == w.PENDING else (jobs[w.BEGUN, job] - jobs[w.SUBMIT, 0]) / 1000.0,
     )
 
 
@@ -452,7 +462,7 @@ def ahead(queue: Queue, a: int, b: int) -> bool:
     """Whether job ``a`` is before job ``b`` in the order at present; both must have been asked for."""
     if queue.exact[a] != queue.exact[b]:
         return bool(queue.exact[a] < queue.exact[b])
-    return a < b
+    return wins_tie(queue, a, b)
 
 
 @kernel
@@ -519,6 +529,8 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """Put a job into the queue."""
     meet(world, queue, parts, job)
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
+    if len(queue.tie) > 0:
+        queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
     insert(queue, job)
     reconsider(queue, job)
 

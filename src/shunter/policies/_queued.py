@@ -76,6 +76,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
     blocking: str = "skip"
     depth: int = 0
     refit: float = 7.0
+    ties: str = "submission"
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
@@ -192,9 +193,10 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
     def ranking(self, view: View, memory: QueueMemory) -> I64:
         """The waiting jobs in their order at this instant, once a decision was made."""
         form, pending = self.compiled(view, memory), view.pending
-        keys = np.zeros(len(pending))
-        keys_of(view.world, queue_of(form), form.parts.parts, pending, keys)
-        ranking: I64 = pending[np.lexsort((pending, keys))]
+        queue, keys = queue_of(form), np.zeros(len(pending))
+        keys_of(view.world, queue, form.parts.parts, pending, keys)
+        ties = queue.tie[pending] if len(queue.tie) else pending
+        ranking: I64 = pending[np.lexsort((pending, ties, keys))]
         return ranking
 
     # -- learned estimates

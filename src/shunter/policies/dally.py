@@ -13,6 +13,7 @@ from shunter.model import View
 from shunter.params import param
 from shunter.policies._leasing import HOUR, RENEWALS, Backfilled, first_only
 from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
+from shunter.policies._queue import Queue
 from shunter.policies._queued import Mask, Placing
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
@@ -24,6 +25,7 @@ TIMER, TUNED_AT, FIRST, LAST = range(4)
 MODE, WINDOW, DEVIATIONS, CLAMPS, UNIT = range(5)  # UNIT: the shortest wait that counts, and a timer without any
 AUTO, MANUAL = range(2)
 MODES = ("auto", "manual", "none", "infinite")
+USUAL_GPUS = 512  # of the cluster for which the window of the waits is `history` itself
 MOST_WAITS = 512  # that a timer is tuned from: the latest ones
 MOST_CHANGES = 200_000  # of timers that are kept to be looked at
 
@@ -43,11 +45,23 @@ class Dally(Backfilled):
         24 * HOUR, "timers=manual: seconds of waiting, from the beginning, for one rack", low=0, high=1e8
     )
     history: float = param(24.0, "timers=auto: hours for which a wait counts", low=0.1, high=10_000, scale="log")
+    window: str = param(
+        "fixed",
+        "timers=auto: waits count for history hours (fixed), or for history x sqrt(512 / GPUs of the cluster), so that "
+        "the window is shorter on larger clusters, as the paper advises (size)",
+        choices=("fixed", "size"),
+    )
     deviations: float = param(2.0, "timers=auto: standard deviations above the mean of the waits", low=0, high=10)
     clamps: bool = param(
         False,
         "timers=auto: keep them within 6 leases and 0.8 x history for a machine, 12 leases and history for a rack, as "
         "the authors' simulator does",
+    )
+    sensitivity: str = param(
+        "parallel",
+        "what run times are compared with: the time that the work should take on as many GPUs, as in the authors' "
+        "simulator (parallel), or on a single one, as in the paper's text (single)",
+        choices=("parallel", "single"),
     )
     renewal: str = param(
         "again",
@@ -61,7 +75,19 @@ class Dally(Backfilled):
     @staticmethod
     def key(job: Job, p: F64) -> float:
         """Nw_sens: work done over time run, relative to the ideal; the least first, and who never ran before all."""
-        return job.work / job.executed if job.executed > 0 else 0.0
+        ideal = job.work * job.gpus if p[0] == 1 else job.work
+        return ideal / job.executed if job.executed > 0 else 0.0
+
+    def key_params(self) -> F64:
+        """Whether the ideal is a run on a single GPU."""
+        return np.array([float(self.sensitivity == "single")])
+
+    def memory(self, view: View, queue: Queue) -> Offers:
+        """What it remembers, with the window of this cluster."""
+        offers = super().memory(view, queue)
+        if self.window == "size":
+            offers.own[-1, WINDOW] = round(offers.own[-1, WINDOW] * math.sqrt(USUAL_GPUS / view.world.gpus.shape[1]))
+        return offers
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
         """With infinite timers a job never goes further than the first tier that could hold it."""

@@ -11,7 +11,7 @@ from shunter import placers
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
-from shunter.model import View
+from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies._building import queue_for
 from shunter.policies._estimates import bin_of
@@ -27,6 +27,7 @@ SERVICE, TIME, GITTINS = range(3)
 ORDERS = ("service", "time", "gittins")
 BEHIND = 1e12  # seconds; more than any key within a queue
 MOST_LIMITS = 16
+FIRST_LIMIT = 4  # in the key's parameters: after what is compared, the horizon, how many limits, who is first inside
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Tiresias(Backfilled):
     )
     limits: str = param(
         "18000", "where the queues end, in GPU seconds (seconds for order=time), as in 3250/7200; none: no queues"
+    )
+    inside: str = param(
+        "submission",
+        "inside a queue jobs stand by submission, or those that run before those that wait, so that nobody is stopped "
+        "for a job of the same queue: by start, then who ran last, then who never ran (running), as in its authors' "
+        "simulator",
+        choices=("submission", "running"),
     )
     horizon: float = param(3250.0, "order=gittins: GPU seconds within which a job should end", low=1, high=1e9)
     look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
@@ -89,6 +97,11 @@ class Tiresias(Backfilled):
             )
         return limits
 
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        useless = self.inside == "running" and (self.limits == "none" or self.order == "gittins")
+        return super().remarks(trace) + ["inside does nothing without queues or with order=gittins"] * useless
+
     @property
     def learns(self) -> bool:  # type: ignore[override]
         """Gittins' index needs to know what ended jobs took."""
@@ -100,19 +113,23 @@ class Tiresias(Backfilled):
         attained = job.executed if p[0] == TIME else job.attained
         inside = job.submit
         if p[0] == GITTINS:
-            inside = BEHIND / 2 - 1e6 * gittins(attained, p[1], p[3 + MOST_LIMITS :])
+            inside = BEHIND / 2 - 1e6 * gittins(attained, p[1], p[FIRST_LIMIT + MOST_LIMITS :])
+        elif p[3] == 1 and job.begun >= 0:
+            inside = job.begun
+        elif p[3] == 1:
+            inside = BEHIND / 4 - job.queued if job.executed > 0 else BEHIND / 2 + job.submit
         if p[2] == 0:
             return inside if p[0] == GITTINS else attained
         queue = 0
-        while queue < p[2] and attained >= p[3 + queue]:
+        while queue < p[2] and attained >= p[FIRST_LIMIT + queue]:
             queue += 1
         return queue * BEHIND + inside
 
     def key_params(self) -> F64:
-        """What is compared, the horizon, and the queues' limits."""
+        """What is compared, the horizon, how many queues there are, who is first in them, and their limits."""
         limits = self._limits()
         padded = [*limits, *[0.0] * (MOST_LIMITS - len(limits))]
-        return np.array([ORDERS.index(self.order), self.horizon, len(limits), *padded])
+        return np.array([ORDERS.index(self.order), self.horizon, len(limits), self.inside == "running", *padded])
 
     def quantum(self) -> float:
         """As configured."""

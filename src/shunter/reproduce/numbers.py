@@ -8,10 +8,12 @@ from shunter import world as w
 from shunter.model import GPU
 from shunter.predictors.evaluating import Outcome, scores
 from shunter.report import metrics
+from shunter.report.waiting import waiting as waiting_by_reason
 from shunter.runs import Result
 
 LARGE = 8  # GPUs; a job with more is large
 SHARED = ("profiled share", "ended in profiler share", "packed share", "packed slowdown")
+WAITED_FULL, WAITED_CLOSER = "waited for free GPUs share", "waited for closer GPUs share"
 PREDICTED = ("r2", "mape", "median_ape", "mean_abs_log_error", "rank_correlation")
 
 
@@ -61,6 +63,19 @@ def sharing(result: Result) -> dict[str, float]:
     shares = [told[name] / len(result.trace) for name in ("profiled", "ended_in_profiler", "packed_jobs")]
     slowdown = told["mean_slowdown"]
     return dict(zip(SHARED, [*shares, *([] if slowdown is None else [slowdown])], strict=False))
+
+
+def waiting(result: Result) -> dict[str, float]:
+    """Of all waiting, the part in which too few GPUs were free, and in which enough were but not close together.
+
+    Only where it was seen why jobs waited.
+    """
+    if result.told is None:
+        return {}
+    found = waiting_by_reason(result.kept)
+    spent = dict(zip(found.codes, found.per_job.sum(axis=1).tolist(), strict=True))
+    total = max(sum(spent.values()), 1)
+    return {WAITED_FULL: spent["full"] / total, WAITED_CLOSER: (spent["offer"] + spent["scattered"]) / total}
 
 
 def about_estimates(result: Result) -> dict[str, float]:

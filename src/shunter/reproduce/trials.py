@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import registry, runs, scenes
+from shunter import clusters, registry, runs, scenes
 from shunter import world as w
 from shunter.comparison import compile_once
 from shunter.model import Trace
@@ -50,11 +50,20 @@ class Case:
     policy: str
     network: str = ""
     contention: bool = False
+    restart: float = 0.0  # seconds that a job needs to start again
 
     @property
     def place(self) -> Case:
         """The same for all policies."""
         return dataclasses.replace(self, policy="")
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What else is seen of which cases."""
+
+    course: Callable[[Case], bool] = lambda case: False  # the course of the first run over time
+    reasons: Callable[[Case], bool] = lambda case: False  # why jobs waited
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class Trial:
     repeat: int
     seed: int
     course: bool  # whether its course over time is kept
+    reasons: bool  # whether it is seen why jobs waited
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,18 +162,22 @@ def run_cases(
     cases: Collection[Case],
     repeats: int,
     seed: int = 0,
-    courses: Callable[[Case], bool] = lambda case: False,
+    watch: Watch = Watch(),  # noqa: B008  it never changes
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
     more: More = nothing_more,
 ) -> Trials:
-    """Run every case ``repeats`` times over all cores; ``courses`` says of which the first one's course is kept.
+    """Run every case ``repeats`` times over all cores.
 
     A workload that is a scene has its machines already. ``more`` finds further numbers in a result.
     """
     cases = list(dict.fromkeys(cases))
     places = {case.place: _place(workloads[case.workload], case) for case in cases}
-    trials = [Trial(case, r, seed, r == 0 and courses(case)) for case in cases for r in range(repeats)]
+    trials = [
+        Trial(case, r, seed, r == 0 and watch.course(case), watch.reasons(case))
+        for case in cases
+        for r in range(repeats)
+    ]
     workers = workers or usable_cores()
     if min(workers, len(trials)) > 1:
         compile_once(places[cases[0].place], cases[0].policy)
@@ -176,7 +190,12 @@ def run_cases(
 def _place(workload: Trace | Scene, case: Case) -> Scene:
     if isinstance(workload, Scene):
         return workload
-    return scenes.scene(workload, case.cluster, network=case.network, contention=case.contention)
+    machines = clusters.load(case.cluster, workload)
+    if case.restart > 0:
+        machines = dataclasses.replace(
+            machines, overheads=dataclasses.replace(machines.overheads, restart=((1, case.restart),))
+        )
+    return scenes.scene(workload, machines, network=case.network, contention=case.contention)
 
 
 def fit(scene: Scene, policies: Sequence[str]) -> None:
@@ -195,7 +214,8 @@ def teach(workloads: Mapping[str, Scene], cases: Collection[Case], learn: Learn 
 
 def _run(shared: tuple[Mapping[Case, Scene], More], trial: Trial, tell: runs.Progress) -> Outcome:
     places, more = shared
-    result = runs.run(places[trial.case.place], trial.case.policy, trial.seed, trial.repeat, tell)
+    where, policy = places[trial.case.place], trial.case.policy
+    result = runs.run(where, policy, trial.seed, trial.repeat, tell, decisions=trial.reasons)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
     return Outcome({**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest)

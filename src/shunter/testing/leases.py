@@ -7,7 +7,8 @@ the waiting jobs in their order, until nobody takes any.  After each start the o
 
 Where the papers leave room, this is what holds here:
 
-- Ties in the order go to the lower job index.  "Last started first" is about a job's first start.
+- Ties in the order go to the lower job index, or before that to who has been without GPUs for longest.  "Last started
+  first" is about a job's first start.
 - A job takes the lowest tier that has room for it if it accepts that tier by now; it does not look at higher ones then,
   since whatever has room at a tier has room at all above.
 - A tier is accepted once the timers of *all* lower tiers that could hold the job on an empty cluster have run out.

@@ -15,7 +15,7 @@ from shunter.testing.placement import Places
 from shunter.testing.reference import RefRun
 from shunter.testing.tiers import FREE, Fit, Layout, Spread, holding, lowest_room, place_at
 
-Order: TypeAlias = Literal["sensitivity", "service", "time", "last started"]
+Order: TypeAlias = Literal["sensitivity", "single GPU", "service", "time", "last started"]
 Timers: TypeAlias = Literal["auto", "manual", "none", "infinite"]
 Takes: TypeAlias = Literal["all", "first", "last", "ends"]
 
@@ -49,6 +49,8 @@ class Rules:
     deviations: float = 2.0
     clamps: bool = False
     limits: tuple[float, ...] = ()  # of queues by what was attained; inside a queue who was submitted first goes first
+    running_first: bool = False  # inside a queue running jobs go first, then those that ran, then the others
+    longest_idle_first: bool = False  # of equal jobs who has been without GPUs for longest goes first
     look_again: int = 0  # how often promotions are considered, and offers made in passes although nothing happened
     promote: float = 0.0
     starve: int = 0
@@ -103,25 +105,38 @@ class LeaseState:
 # ---------------------------------------------------------------------------------------------- the order and the nodes
 
 
-def key(state: LeaseState, index: int, at: int | None = None) -> tuple[float, float]:
+def key(state: LeaseState, index: int, at: int | None = None) -> tuple[float, ...]:
     """What the order goes by at this instant, or later if the job goes on as it does; smaller first; in seconds."""
     job, stay, rules = state.jobs[index], state.running.get(index), state.rules
     more = (state.now if at is None else at) - stay.counted if stay else 0
     executed = state.executed[index] - state.forgotten[index] + more
     if rules.order == "last started":
         return (-state.started[index] / 1000 if state.started[index] >= 0 else 1.0), 0.0
-    if rules.order == "sensitivity":
+    if rules.order in ("sensitivity", "single GPU"):
         work = state.done[index] + more * (stay.speed if stay else 0)
+        work *= job.gpus if rules.order == "single GPU" else 1
         return ((work / 1000) / (executed / 1000) if executed > 0 else 0.0), 0.0
     attained = executed * (job.gpus if rules.order == "service" else 1) / 1000
     if rules.limits:
-        return sum(attained >= limit for limit in rules.limits), job.submit / 1000
+        return sum(attained >= limit for limit in rules.limits), *inside_queue(state, index, executed)
     return attained, 0.0
 
 
+def inside_queue(state: LeaseState, index: int, executed: int) -> tuple[float, ...]:
+    """What a queue goes by."""
+    job, stay = state.jobs[index], state.running.get(index)
+    if not state.rules.running_first:
+        return (job.submit / 1000,)
+    if stay:
+        return 0, stay.begun / 1000
+    return (1, -state.since[index] / 1000) if executed > 0 else (2, job.submit / 1000)
+
+
 def in_order(state: LeaseState, some: Iterable[int]) -> list[int]:
-    """Sort these jobs, the first one first."""
-    return sorted(some, key=lambda index: (key(state, index), index))
+    """Sort these jobs, the first one first; who runs has been without GPUs since now."""
+    idle_since = state.since if state.rules.longest_idle_first else {}
+    default = state.now if state.rules.longest_idle_first else 0
+    return sorted(some, key=lambda index: (key(state, index), idle_since.get(index, default), index))
 
 
 def hold(nodes: list[list[int]], index: int, places: Places) -> None:

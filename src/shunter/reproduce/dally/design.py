@@ -13,7 +13,7 @@ from shunter.errors import RunError
 from shunter.files import data_folder
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Case, Scheduler, with_settings
+from shunter.reproduce.trials import Case, Scheduler, Watch, with_settings
 
 FILES = {
     "batch": "dally/sense_500jobs_0start0arrival-withBert.json.gz",
@@ -27,7 +27,7 @@ WORDS = {"batch": "Batch arrivals", "poisson": "Poisson arrivals"}
 
 
 DALLY = Scheduler("Dally", "dally", 0)
-TIRESIAS = Scheduler("Tiresias", "tiresias", 1)
+TIRESIAS = Scheduler("Tiresias", "tiresias", 1)  # queues that end at 18,000 GPU s, as its ports have it
 GANDIVA = Scheduler("Gandiva", "gandiva", 6)
 MANUAL = Scheduler("Dally-manual", "dally:timers=manual", 2)
 NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
@@ -37,6 +37,7 @@ OURS = Scheduler("Marshal", "marshal", 3)
 UNTOLD = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
+EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # of which it is seen why jobs wait
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Reading:
     settings: Mapping[str, object]
     only: tuple[str, ...] = ()  # the policies that it is about; none: all
     network: str = ""  # "": that of Table I
+    restart: float = 0.0  # seconds that a job needs to start again; the paper neglects it
+    headline: bool = False  # it stands beside the main result: what Dally is compared with is another scheduler
 
     def of(self, policy: str) -> str:
         """A policy's text under this reading; its own where that changes nothing."""
@@ -73,12 +76,19 @@ class Reading:
 
 LEASING = ("dally", "gandiva", "marshal")  # policies that always give GPUs for a time
 WITH_LEASES = {"lease": HOUR, "limits": "none", "fit": "first", "spread": "list"}
+SIMULATOR = {**WITH_LEASES, "ties": "assignment", "clamps": "true"}
+RESTART_S = 62.0  # measured by Tiresias' authors
 PACKED = Reading("Dally takes GPUs of a rack from few machines", {"spread": "pack"}, ("dally",))
 READINGS = (
+    Reading("Tiresias without queues", {"limits": "none"}, ("tiresias",), headline=True),
+    Reading("Tiresias with leases, as in the authors' simulator", WITH_LEASES, ("tiresias",), headline=True),
+    Reading("the same, ties and clamps as there", SIMULATOR, ("dally", "tiresias"), headline=True),
+    Reading("restarts cost 62 s", {}, restart=RESTART_S, headline=True),
+    Reading("restarts cost 62 s, Tiresias with leases", WITH_LEASES, ("tiresias",), restart=RESTART_S, headline=True),
     Reading("lease of 20 minutes", {"lease": 1200}, LEASING),
     Reading("lease of 2 hours", {"lease": 7200}, LEASING),
     Reading("who wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
-    Reading("Tiresias with leases and no queues, as in the authors' simulator", WITH_LEASES, ("tiresias",)),
+    Reading("in a queue of Tiresias running jobs come first", {"inside": "running"}, ("tiresias",)),
     Reading("Tiresias consolidates nobody strictly", {"skewed": "tiers"}),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
@@ -90,6 +100,9 @@ READINGS = (
     Reading("waits count for 48 hours", {"history": 48}),
     Reading("timers are mean waits", {"deviations": 0}),
     Reading("timers within the bounds of the authors' simulator", {"clamps": "true"}),
+    Reading("waits count for longer on smaller clusters", {"window": "size"}),
+    Reading("sensitivity relative to a single GPU", {"sensitivity": "single"}),
+    Reading("Dally's ties by oldest assignment", {"ties": "assignment"}, ("dally",)),
 )
 TIMERS_H = (0, 1, 3, 6, 12, 24, 48)  # of a machine; that of a rack is twice as long, as with 12 and 24 hours
 LEASES_S = (1200, 1800, 3600, 7200, 14400)
@@ -133,10 +146,11 @@ class Design:
         text = with_settings(policy, {})
         return Case(workload, f"dally-{racks}rack", text, world.network, world.contention)
 
-    def read(self, reading: Reading, workload: str, scheduler: Scheduler) -> Case:
-        """A cell of the shown size under another reading; the same as without where that changes nothing."""
+    def read(self, reading: Reading, workload: str, scheduler: Scheduler, racks: int = 0) -> Case:
+        """A cell under another reading; the same as without where that changes nothing. 0 racks: the shown size."""
         world = dataclasses.replace(TABLE_I, network=reading.network or TABLE_I.network)
-        return self.case(workload, self.shown, reading.of(scheduler.policy), world)
+        found = self.case(workload, racks or self.shown, reading.of(scheduler.policy), world)
+        return dataclasses.replace(found, restart=reading.restart)
 
     def readings(self) -> list[Reading]:
         """Those that change anything for the schedulers that take part."""
@@ -165,7 +179,8 @@ class Design:
                     for world in (TABLE_I, *WORLDS):
                         yield self.case(workload, racks, scheduler.policy, world)
                 for reading in self.readings():
-                    yield self.read(reading, workload, scheduler)
+                    for racks in self.racks if scheduler in (DALLY, TIRESIAS) else (self.shown,):
+                        yield self.read(reading, workload, scheduler, racks)
             yield from self._varied(workload)
 
     def _varied(self, workload: str) -> Iterator[Case]:
@@ -177,10 +192,19 @@ class Design:
         if self.has(OURS, DALLY, TIRESIAS):
             for racks in self.racks:
                 yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
-                yield self.case(workload, racks, PACKED.of(DALLY.policy))
                 yield from (self.case(workload, racks, UNTOLD.policy, world) for world in WORLDS)
                 for scheduler in (OURS, UNTOLD, DALLY, TIRESIAS):
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
+
+    @property
+    def watch(self) -> Watch:
+        """What else is seen of the runs."""
+        return Watch(self.keeps_course, self.explains)
+
+    def explains(self, case: Case) -> bool:
+        """Whether it is seen why jobs wait."""
+        policies = [s.policy for s in EXPLAINED if s in self.schedulers]
+        return case in [self.case(case.workload, n, policy) for policy in policies for n in self.racks]
 
     def keeps_course(self, case: Case) -> bool:
         """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from shunter.report.html.page import Cell, choice, note, paragraph, table
+from shunter.report.html.page import Cell, choice, note, paragraph, points, table
 from shunter.report.html.words import counted
+from shunter.reproduce.dally import headline
 from shunter.reproduce.dally.design import (
     ABLATIONS,
     DALLY,
@@ -38,6 +39,7 @@ def section(study: Study) -> list[str]:
             " other job of the published workloads, with the network of Table I; the rows that are held out are of the"
             " other jobs alone, on the same clusters, so at about half the load."
         ),
+        points(headline.gains(study)),
         *(_against(study, *pair) for pair in ((OURS, DALLY), (UNTOLD, DALLY), (OURS, TIRESIAS))),
         _under_readings(study),
         choice("Without one of its parts", {WORDS[w]: [_ablation(study, w)] for w in study.design.workloads}),

@@ -10,7 +10,7 @@ from shunter.report.html.page import Cell, Section, choice, note, paragraph, poi
 from shunter.report.html.words import counted
 from shunter.report.tables import duration, number, share
 from shunter.reproduce.claims import RULE
-from shunter.reproduce.dally import figures, ours, paper
+from shunter.reproduce.dally import figures, headline, ours, paper
 from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World
 from shunter.reproduce.dally.study import TITLE, Study
 from shunter.reproduce.sheets import optional, provenance, whole
@@ -62,10 +62,48 @@ def _overview(study: Study) -> list[str]:
         f"{jobs}; clusters of {racks} racks of 64 GPUs; {counted(len(design.schedulers), 'scheduler')};"
         f" {counted(design.repeats, 'repeat')} of each, with arrivals moved by up to 30 s.",
         *_against_tiresias(study),
+        *headline.conclusions(study),
+        *headline.waits(study),
+        *headline.gains(study),
         *_luck(study),
         *_verdicts(study),
     ]
-    return [*([paragraph(STAND_IN)] if study.stands_in else []), points(told)]
+    return [*([paragraph(STAND_IN)] if study.stands_in else []), points(told), *_headline(study), *_waiting(study)]
+
+
+def _headline(study: Study) -> list[str]:
+    """Dally against Tiresias on every cluster size, under the readings that stand beside the main result."""
+    readings = headline.compared(study)
+    return [_by_reading(study, workload, readings) for workload in study.design.workloads] if readings else []
+
+
+def _by_reading(study: Study, workload: str, readings: Sequence[Reading | None]) -> str:
+    rows: list[list[str | Cell]] = [
+        [
+            headline.title(reading),
+            *(
+                cell(headline.change(study, reading, workload, racks, measure), percent)
+                for _, measure in headline.MEASURES
+                for racks in study.design.racks
+            ),
+        ]
+        for reading in readings
+    ]
+    heads = [f"{name}, {counted(racks, 'rack')}" for name, _ in headline.MEASURES for racks in study.design.racks]
+    return table(f"{WORDS[workload]}: Dally against Tiresias", ["reading", *heads], rows)
+
+
+def _waiting(study: Study) -> list[str]:
+    """Why jobs wait, on every cluster size."""
+    rows: list[list[str | Cell]] = []
+    for workload in study.design.workloads:
+        for s in headline.explained(study):
+            found = [headline.waited(study, workload, s, racks) for racks in study.design.racks]
+            cells = [cell(part[name], share) if part else "–" for _, name in headline.WAITS for part in found]
+            rows.append([f"{WORDS[workload]}, {s.label}", *cells])
+    heads = [f"{name}, {counted(racks, 'rack')}" for name, _ in headline.WAITS for racks in study.design.racks]
+    told = "Not close: enough GPUs are free, but the job waits for closer ones. Timers act on that waiting alone."
+    return [table("What jobs wait for: part of all waiting", ["", *heads], rows), note(told)] if rows else []
 
 
 def _against_tiresias(study: Study) -> list[str]:
@@ -196,9 +234,17 @@ def _readings(study: Study) -> list[str]:
     return [
         paragraph(told),
         table("Readings", ["reading", *heads, "JCTs off by"], [*_printed(study), *rows]),
+        *_on_all_sizes(study, readings),
         *_nearest(study, readings),
         choice("Reading", parts),
     ]
+
+
+def _on_all_sizes(study: Study, readings: Sequence[Reading]) -> list[str]:
+    if not study.design.has(DALLY, TIRESIAS):
+        return []
+    parts = {WORDS[w]: [_by_reading(study, w, [None, *readings])] for w in study.design.workloads}
+    return [choice("Readings on all cluster sizes", parts)]
 
 
 def _printed(study: Study) -> list[list[str | Cell]]:

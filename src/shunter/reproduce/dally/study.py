@@ -11,8 +11,9 @@ import numpy as np
 
 from shunter.folders import versions
 from shunter.processes import Progress
-from shunter.reproduce.dally import paper
+from shunter.reproduce.dally import headline, paper
 from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, World, workloads
+from shunter.reproduce.numbers import waiting
 from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
 from shunter.reproduce.writing import record
 
@@ -60,9 +61,11 @@ class Study:
             found += [abs(value - dally) for value in off.values()]
         return math.exp(float(np.mean(found))) if found and self.design.shown == SHOWN else float("nan")
 
-    def read(self, reading: Reading | None, workload: str, scheduler: Scheduler) -> Case:
-        """A cell under a reading, or as it is."""
-        return self.design.read(reading, workload, scheduler) if reading else self.case(workload, scheduler)
+    def read(self, reading: Reading | None, workload: str, scheduler: Scheduler, racks: int = 0) -> Case:
+        """A cell under a reading, or as it is; 0 racks: the shown size."""
+        if reading is None:
+            return self.case(workload, scheduler, racks)
+        return self.design.read(reading, workload, scheduler, racks)
 
     def findings(self) -> list[paper.Finding]:
         """What becomes of what is printed; nothing, where the jobs are made up."""
@@ -87,6 +90,7 @@ class Study:
                 for racks in design.racks
                 for scheduler in design.schedulers
             ],
+            **headline.summary(self),
             "claims": [_claim(found) for found in self.findings()],
             "readings": [_reading(self, reading) for reading in (None, *design.readings())],
             "versions": versions(),
@@ -97,7 +101,7 @@ def run(design: Design, workers: int | None = None, progress: Progress = lambda 
     """Run the whole experiment."""
     traces, stands_in = workloads(design.workloads)
     cases = list(design.cases())
-    trials = run_cases(traces, cases, design.repeats, design.seed, design.keeps_course, workers, progress)
+    trials = run_cases(traces, cases, design.repeats, design.seed, design.watch, workers, progress, waiting)
     return Study(design, trials, {name: len(traces[name]) for name in design.workloads}, stands_in)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.tables import duration, table
+from shunter.report.tables import duration, share, table
 from shunter.reproduce.claims import RULE
-from shunter.reproduce.dally import paper
-from shunter.reproduce.dally.design import SHOWN, WORDS
+from shunter.reproduce.dally import headline, paper
+from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, WORDS
 from shunter.reproduce.dally.study import Study
 from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import interval, percent
@@ -26,18 +28,33 @@ LEGEND = "Claims: change by racks. Direction: yes where the whole 95 % interval 
 
 def view(study: Study) -> RenderableType:
     """Tables II and III, ours and theirs, and the claims."""
-    parts = [part for w in study.design.workloads for part in (_table(study, w), *_claims(study, w))]
+    parts = [
+        part
+        for w in study.design.workloads
+        for part in (
+            _table(study, w),
+            *_readings(study, w),
+            *_waits(study, w),
+            *_placement(study, w),
+            *_claims(study, w),
+        )
+    ]
     found = study.findings()
     notes = [LEGEND, RULE, paper.verdict(found)] if found else []
-    return Group(*parts, *(Text(f" {note}", style="dim") for note in notes))
+    told = [*headline.conclusions(study), *headline.waits(study), *headline.gains(study)]
+    return Group(*parts, *(Text(f" {text}") for text in told), *(Text(f" {note}", style="dim") for note in notes))
 
 
 def _table(study: Study, workload: str) -> RenderableType:
     made = table(f"{workload.capitalize()},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
     for scheduler in study.design.schedulers:
         cells = (_cell(study, workload, scheduler, measure) for _, measure in COLUMNS)
-        made.add_row(scheduler.label.replace("yC", "y\nC"), *cells)  # one name is too long for a line
+        made.add_row(_label(scheduler), *cells)
     return made
+
+
+def _label(scheduler: Scheduler) -> str:
+    return scheduler.label.replace("yC", "y\nC")  # one name is too long for a line
 
 
 def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Text:
@@ -47,6 +64,51 @@ def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Te
     ends = [(f"\n{interval(ours)}", "dim")] if interval(ours) else []
     theirs = [(f"\npaper {duration(printed)}", "cyan")] if printed else []
     return Text.assemble((duration(ours.value), "bold"), *ends, *theirs)
+
+
+def _by_size(study: Study, heading: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> RenderableType:
+    """A table with a group of columns for each name, one for each cluster size."""
+    racks = study.design.racks
+    heads = [f"{name if n == racks[0] else ''}\n{n}" for name in names for n in racks]
+    made = table(heading, *heads)
+    for title, cells in rows.items():
+        made.add_row(title, *cells)
+    return made
+
+
+def _readings(study: Study, workload: str) -> list[RenderableType]:
+    """Dally against Tiresias under the readings that stand beside the main result."""
+    rows = {
+        headline.title(reading): [
+            percent(headline.change(study, reading, workload, n, measure).value)
+            for _, measure in headline.MEASURES
+            for n in study.design.racks
+        ]
+        for reading in headline.compared(study)
+    }
+    heading = f"{WORDS[workload]}: Dally\nagainst Tiresias, by racks"
+    return [_by_size(study, heading, [name for name, _ in headline.MEASURES], rows)] if rows else []
+
+
+def _waits(study: Study, workload: str) -> list[RenderableType]:
+    """Why jobs wait."""
+    rows = {}
+    for s in headline.explained(study):
+        found = [headline.waited(study, workload, s, n) for n in study.design.racks]
+        cells = [share(part[name].value) if part else "–" for _, name in headline.WAITS for part in found]
+        rows[_label(s)] = cells
+    heading = f"{WORDS[workload]}: GPUs\nthat jobs wait for, by racks"
+    return [_by_size(study, heading, [name for name, _ in headline.WAITS], rows)] if rows else []
+
+
+def _placement(study: Study, workload: str) -> list[RenderableType]:
+    """How much of what our own policy gains is placement."""
+    if not study.design.has(OURS, DALLY):
+        return []
+    parts = [headline.placed(study, workload, measure) for _, measure in headline.MEASURES]
+    rows = {name: [percent(one.value) for part in parts for one in part[name]] for name in parts[0]}
+    heading = f"{WORDS[workload]}: what is\nplacement, by racks"
+    return [_by_size(study, heading, [name for name, _ in headline.MEASURES], rows)]
 
 
 def _claims(study: Study, workload: str) -> list[RenderableType]:

@@ -1,0 +1,159 @@
+"""What follows from all readings together, and what explains it: why jobs wait, and what placement alone brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from shunter.report.bootstrap import FEWEST, Estimate
+from shunter.report.tables import share
+from shunter.reproduce.dally.design import DALLY, EXPLAINED, OURS, PACKED, TIRESIAS, WORDS, Reading
+from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL
+from shunter.reproduce.trials import Case, Scheduler
+from shunter.reproduce.writing import percent, record
+
+if TYPE_CHECKING:
+    from shunter.reproduce.dally.study import Study
+
+MEASURES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"))
+WAITS = (("too few free", WAITED_FULL), ("not close", WAITED_CLOSER))
+AS_ABOVE = "Tiresias as above"
+PLAIN = "Dally with spread=pack"  # Dally in all but placement
+NEARLY_ALL = 0.95
+
+
+# ------------------------------------------------------------------------------------------- Dally against Tiresias
+
+
+def compared(study: Study) -> list[Reading | None]:
+    """The readings that stand beside the main result, which comes first; nothing where one of the two is missing."""
+    if not study.design.has(DALLY, TIRESIAS):
+        return []
+    return [None, *(reading for reading in study.design.readings() if reading.headline)]
+
+
+def title(reading: Reading | None) -> str:
+    """What Dally is compared with."""
+    return reading.title if reading else AS_ABOVE
+
+
+def change(study: Study, reading: Reading | None, workload: str, racks: int, measure: str) -> Estimate:
+    """By which part a measure of Dally is above (below: negative) that of Tiresias."""
+    case, base = (study.read(reading, workload, s, racks) for s in (DALLY, TIRESIAS))
+    return study.trials.change(case, base, measure)
+
+
+def conclusions(study: Study) -> list[str]:
+    """In how many of all comparisons Dally is ahead, one sentence per workload and measure; none without intervals."""
+    readings, racks = compared(study), study.design.racks
+    if not readings or study.design.repeats < FEWEST:
+        return []
+    told = []
+    for workload in study.design.workloads:
+        for name, measure in MEASURES:
+            found = [[change(study, reading, workload, n, measure) for n in racks] for reading in readings]
+            ahead = [sum(one.high < 0 for one in row) for row in found]
+            behind = sum(one.low > 0 for row in found for one in row)
+            total = len(readings) * len(racks)
+            told.append(
+                f"{WORDS[workload]}, {name}: Dally is clearly ahead of Tiresias in {sum(ahead)} of {total} comparisons"
+                f" ({len(readings)} readings x {len(racks)} cluster sizes), clearly behind in {behind};"
+                f" {total - sum(ahead) - behind} are not clear. '{AS_ABOVE}' alone: ahead in {ahead[0]} of"
+                f" {len(racks)}."
+            )
+    return told
+
+
+# ------------------------------------------------------------------------------------------- why jobs wait
+
+
+def explained(study: Study) -> list[Scheduler]:
+    """Schedulers of which it was seen why jobs wait."""
+    return [scheduler for scheduler in EXPLAINED if scheduler in study.design.schedulers]
+
+
+def waited(study: Study, workload: str, scheduler: Scheduler, racks: int = 0) -> dict[str, Estimate]:
+    """Parts of all waiting, by what it was for; nothing where no job waited. 0 racks: the shown size."""
+    case = study.case(workload, scheduler, racks)
+    found = {name: study.trials.of(case, name) for _, name in WAITS}
+    return found if any(one.value > 0 for one in found.values()) else {}
+
+
+def waits(study: Study) -> list[str]:
+    """How much of the waiting timers can act on, on the shown size."""
+    variants = [scheduler for scheduler in explained(study) if scheduler != TIRESIAS]
+    if not variants:
+        return []
+    told = []
+    for workload in study.design.workloads:
+        shares = [waited(study, workload, s) for s in variants]
+        parts = [found[WAITED_FULL].value for found in shares if found]
+        if not parts:
+            continue
+        names = ", ".join(s.label for s in variants)
+        sentence = (
+            f"{WORDS[workload]}, {study.design.shown} racks: {share(min(parts))} to {share(max(parts))} of all waiting"
+            f" under {names} is for want of free GPUs. Timers act on the rest alone"
+        )
+        told.append(sentence + (", so that it hardly matters how long they are." if min(parts) > NEARLY_ALL else "."))
+    return told
+
+
+# ------------------------------------------------------------------------------------------- what placement brings
+
+
+def placements(study: Study, workload: str, racks: int) -> Iterator[tuple[str, Case, Case]]:
+    """Marshal against Dally, and both against Dally with Marshal's placement on few machines."""
+    ours, dally = (study.case(workload, s, racks) for s in (OURS, DALLY))
+    packed = study.design.read(PACKED, workload, DALLY, racks)
+    yield f"{OURS.label} against Dally", ours, dally
+    yield f"{OURS.label} against {PLAIN}", ours, packed
+    yield f"{PLAIN} against Dally", packed, dally
+
+
+def placed(study: Study, workload: str, measure: str) -> dict[str, list[Estimate]]:
+    """The changes of ``placements`` by cluster size."""
+    found: dict[str, list[Estimate]] = {}
+    for racks in study.design.racks:
+        for name, case, base in placements(study, workload, racks):
+            found.setdefault(name, []).append(study.trials.change(case, base, measure))
+    return found
+
+
+def gains(study: Study) -> list[str]:
+    """How much of what Marshal gains comes from placement alone."""
+    if not study.design.has(OURS, DALLY):
+        return []
+    racks = ", ".join(map(str, study.design.racks))
+    told = []
+    for workload in study.design.workloads:
+        for name, measure in MEASURES:
+            whole, rest, _ = (
+                ", ".join(percent(one.value) for one in row) for row in placed(study, workload, measure).values()
+            )
+            told.append(
+                f"{WORDS[workload]}, {name} of {OURS.label} on {racks} racks: {whole} against Dally, {rest} against"
+                f" {PLAIN}."
+            )
+    return [*told, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if told else []
+
+
+def summary(study: Study) -> dict[str, Any]:
+    """All of it for scripts."""
+    design = study.design
+    rows = [
+        {"workload": workload, "racks": racks, "reading": title(reading)}
+        | {measure: record(change(study, reading, workload, racks, measure)) for _, measure in MEASURES}
+        for workload in design.workloads
+        for reading in compared(study)
+        for racks in design.racks
+    ]
+    reasons = [
+        {"workload": workload, "racks": racks, "scheduler": s.label}
+        | {name: record(one) for name, one in waited(study, workload, s, racks).items()}
+        for workload in design.workloads
+        for s in explained(study)
+        for racks in design.racks
+    ]
+    told = [*conclusions(study), *waits(study), *gains(study)]
+    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": told}
