@@ -54,11 +54,12 @@ def test_eval_prints_a_table_within_100_columns(trace):
 def test_eval_for_scripts(trace):
     done = shunter("predict", "eval", trace, "-m", "history", "--train-until", "+9", "--refit", "drift", "--json")
     found = json.loads(done.stdout)
-    assert [row["model"] for row in found["models"]] == ["mean", "user2", "history"]
-    history = found["models"][2]
+    assert [row["model"] for row in found["models"]] == ["mean", "user2", "request2", "history"]
+    history = found["models"][3]
     assert history["jobs"] == found["jobs"] == 900 - found["trained_on"]
     assert history["mean_abs_log_error"] < found["models"][0]["mean_abs_log_error"]
-    assert 0.5 < history["p10_p90_coverage"] < 1
+    assert 0.7 < history["held"]["p10_p90"] < 0.9
+    assert history["queue_rank_correlation"] is None  # nobody waited
     assert history["estimates_per_s"] > 20_000
     assert done.stderr == ""
 
@@ -105,6 +106,7 @@ def test_the_page_draws(model, trace, visit, tmp_path):
     ("arguments", "said"),
     [
         (["eval", "TRACE", "--refit", "daily"], "--refit must be weekly, drift, never, got 'daily'"),
+        (["eval", "TRACE", "--at", "start"], "has no recorded_wait"),
         (["eval", "TRACE", "--model", "svm"], "there is no model 'svm'"),
         (["eval", "TRACE", "--train-share", "1"], "must be between 0 and 1, got 1"),
         (["eval", "TRACE", "--train-until", "2030-01-01"], "must have jobs before and after the split"),
@@ -121,3 +123,20 @@ def test_bad_input_is_a_message(arguments, said, trace, model):
     assert done.exit_code == 2
     assert said in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_submissions_beside_rules(trace):
+    arguments = ("predict", "submissions", trace, "-m", "gbm:rounds=5,bags=2", "--train-until", "+9")
+    done = shunter(*arguments)
+    assert done.exit_code == 0, done.stderr
+    assert [
+        name for name in ("hour_ago", "day_ago", "last_hour", "time_of_day", "gbm") if name not in done.stdout
+    ] == []
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    found = {row["model"]: row for row in json.loads(shunter(*arguments, "--json").stdout)["models"]}
+    best = min(row["jobs"]["mean_abs_error"] for name, row in found.items() if name != "gbm")
+    gain, low, high = found["gbm"]["jobs"]["gain"]
+    assert gain == pytest.approx(1 - found["gbm"]["jobs"]["mean_abs_error"] / best)
+    assert low is high is None or low <= gain <= high
+    done = shunter("predict", "submissions", trace, "-m", "history")
+    assert (done.exit_code, "doesn't forecast submissions; use gbm or ebm" in done.stderr) == (2, True)

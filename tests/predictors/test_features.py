@@ -41,12 +41,12 @@ def trace_of(jobs, begin=BEGIN) -> Trace:
 class Reference:
     """The features by their definitions, in quadratic time."""
 
-    def __init__(self, trace: Trace, job: int) -> None:
-        self.trace, self.job, self.now = trace, job, int(trace.submit[job])
+    def __init__(self, trace: Trace, job: int, now: int) -> None:
+        self.trace, self.job, self.now = trace, job, now
         ends = trace.submit + np.maximum(np.maximum(trace.recorded_wait, 0) + trace.duration, 1)
         self.ends = ends.tolist()
         self.past = sorted((j for j in range(len(trace)) if ends[j] <= self.now), key=lambda j: (ends[j], j))
-        self.known = range(job)
+        self.known = [j for j in range(len(trace)) if (trace.submit[j], j) < (now, job)]
 
     def like(self, jobs, *columns, known=()):
         values = {column: getattr(self.trace, column) for column in (*columns, *known)}
@@ -65,7 +65,7 @@ class Reference:
 
     def row(self) -> dict[str, float]:
         trace, job, past, nan = self.trace, self.job, self.past, math.nan
-        moment = datetime.datetime.fromtimestamp(self.now / 1000, datetime.UTC)
+        moment = datetime.datetime.fromtimestamp(trace.submit[job] / 1000, datetime.UTC)
         dated, cpus = trace.dated, trace.cpus[job] / 1000 / max(trace.gpus[job] // 1000, 1)
         request = ("gpus", "cpus", "mem_gib", "limit", "vc")
         groups = {
@@ -131,12 +131,14 @@ class Reference:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(JOB, min_size=1, max_size=25), st.sampled_from([BEGIN, 0]))
 def test_rows_are_what_their_definitions_say(jobs, begin):
+    """As of the submission, and as of the start."""
     trace = trace_of(jobs, begin)
-    rows = f.stream(trace)
-    for job in range(len(trace)):
-        expected = Reference(trace, job).row()
-        assert tuple(expected) == f.NAMES
-        np.testing.assert_allclose(rows[job], list(expected.values()), rtol=1e-9, atol=1e-9, err_msg=str(job))
+    for at in (trace.submit, f.starts(trace)):
+        rows = f.stream(trace, at=at)
+        for job in range(len(trace)):
+            expected = Reference(trace, job, int(at[job])).row()
+            assert tuple(expected) == f.NAMES
+            np.testing.assert_allclose(rows[job], list(expected.values()), rtol=1e-9, atol=1e-9, err_msg=str(job))
 
 
 @settings(max_examples=40, deadline=None)

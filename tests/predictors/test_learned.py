@@ -77,7 +77,7 @@ def test_a_window_goes_on_where_its_history_ends(habits):
     history, window = whole.select(np.arange(250)), whole.select(np.arange(250, 400))
     learned = prepare(None, window, history)
     first = f.stream(whole)[250]
-    f.fill_row(f.request_table(window), learned.seen, 0, learned.rows[0])
+    f.fill_row(f.request_table(window), learned.seen, 0, window.submit[0], learned.rows[0])
     first[f.F_OPENS : f.F_AGES] = [0, 0, np.nan, np.nan]  # what still runs is not in the window
     np.testing.assert_array_equal(learned.rows[0], first)
 

@@ -35,7 +35,14 @@ shunter predict eval jobs.csv --model gbm --model ebm
 
 shunter predict eval jobs.csv --model gbm:objective=l2 --train-until 2018-11-01 --refit never
 
-shunter predict eval jobs.csv --json
+shunter predict eval jobs.csv --at start --json
+"""
+
+SUBMISSIONS_EXAMPLES = """Examples:
+
+shunter predict submissions jobs.csv
+
+shunter predict submissions jobs.csv --model gbm --train-until 2020-09-01 --json
 """
 
 FIT_EXAMPLES = """Examples:
@@ -61,20 +68,24 @@ def _model_names(incomplete: str) -> list[str]:
     return [name for name in ("history", "gbm", "ebm", "blend") if name.startswith(incomplete)]
 
 
+def _when_names(incomplete: str) -> list[str]:
+    return [name for name in ("submission", "start") if name.startswith(incomplete)]
+
+
 def _refit_names(incomplete: str) -> list[str]:
     return [name for name in REFITS if name.startswith(incomplete)]
 
 
-app = typer.Typer(no_args_is_help=True, help="Estimate run times, and say how good estimates are.")
+app = typer.Typer(no_args_is_help=True, help="Estimate run times and submissions; report how good estimates are.")
 
 
 @app.callback()
 def predict() -> None:
-    """Estimate run times, and say how good estimates are."""
+    """Estimate run times and submissions; report how good estimates are."""
 
 
 @app.command("eval", epilog=EVAL_EXAMPLES)
-def evaluate(
+def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     model: Annotated[
         list[str] | None,
@@ -96,15 +107,19 @@ def evaluate(
             help="When models are fitted again; drift: weekly, and when they err 1.5 times as much as at the fit.",
         ),
     ] = "weekly",
+    at: Annotated[
+        str,
+        typer.Option("--at", metavar="submission|start", autocompletion=_when_names, help="When a job is estimated."),
+    ] = "submission",
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
-    """Say how good estimates of run times would have been, live.
+    """Report how good estimates of run times would have been, live.
 
-    The trace is split by time. Each job is estimated at its submission from what had ended by then, and models are
-    fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the mean of the user's last
-    two (user2), and rolling means (history).
+    The trace is split by time. Each job is estimated at its submission, or its start, from what had ended by then, and
+    models are fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the mean of the
+    user's last two (user2), of the last two with equal user, GPUs and limit (request2), and rolling means (history).
     """
     from shunter.predictors import evaluating
     from shunter.predictors.models import model as model_of
@@ -115,22 +130,70 @@ def evaluate(
         raise ModelError(f"--refit must be {', '.join(REFITS)}, got '{refit}'")
     models = [model_of(text) for text in ("history", *(name for name in model or DEFAULT_MODELS if name != "history"))]
     found = _read(trace, format, on_bad_row, json)
-    at = _instant(train_until, found) if train_until else evaluating.split_at(found, train_share)
+    split = _instant(train_until, found) if train_until else evaluating.split_at(found, train_share)
     with progress("estimating") as tell:
-        rows = evaluating.evaluate(found, at, models, schedules[refit], lambda name: tell)
+        given, outcomes = evaluating.evaluate(found, split, models, schedules[refit], at, lambda name: tell)
 
+    from shunter.report.gains import by_month
     from shunter.report.predict_view import date, eval_view
 
     record = {
         "trace": found.name,
         "digest": found.digest,
-        "split": date(at),
-        "trained_on": int((found.submit < at).sum()),
-        "jobs": int((found.submit >= at).sum()),
+        "split": date(split),
+        "trained_on": len(found) - len(given.asked),
+        "jobs": len(given.asked),
+        "at": at,
         "refit": refit,
-        "models": rows,
+        "models": [
+            evaluating.scores(each, given.actual)
+            | {"queue_rank_correlation": evaluating.queue_rank(given, each.seconds)}
+            for each in outcomes
+        ],
+        "months": by_month(given, outcomes),
     }
     answer(record, eval_view, json)
+
+
+@app.command("submissions", epilog=SUBMISSIONS_EXAMPLES)
+def submissions(
+    trace: TraceArgument,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", metavar="M", autocompletion=_model_names, help="gbm or ebm; once for each."),
+    ] = None,
+    train_until: Annotated[
+        str | None, typer.Option("--train-until", metavar="T", help="Forecast from then on: date, seconds or +days.")
+    ] = None,
+    train_share: Annotated[
+        float, typer.Option("--train-share", metavar="X", help="Or after so large a share of the jobs.")
+    ] = 0.67,
+    json: JsonOption = False,
+    format: FormatOption = None,  # noqa: A002
+    on_bad_row: OnBadRowOption = None,
+) -> None:
+    """Report how good forecasts of submissions would have been: jobs and GPUs per ten minutes, an hour ahead."""
+    from shunter.predictors.evaluating import split_at
+    from shunter.predictors.models import model as model_of
+    from shunter.predictors.submissions import evaluate as forecast
+    from shunter.report.predict_view import date
+    from shunter.report.submissions_view import records, submissions_view
+
+    models = [model_of(text) for text in model or ("gbm", "ebm")]
+    for each in models:
+        if not each.libraries or each.alpha:
+            raise ModelError(f"model '{each.name}' doesn't forecast submissions; use gbm or ebm")
+    found = read(trace, format, on_bad_row)
+    split = _instant(train_until, found) if train_until else split_at(found, train_share)
+    actual, forecasts = forecast(found, split, models)
+    record = {
+        "trace": found.name,
+        "digest": found.digest,
+        "split": date(split),
+        "bins": actual.shape[1],
+        "models": records(actual, forecasts),
+    }
+    answer(record, submissions_view, json)
 
 
 @app.command("fit", epilog=FIT_EXAMPLES)

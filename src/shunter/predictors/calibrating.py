@@ -22,9 +22,9 @@ P10, P50, P75, P90 = range(len(QUANTILES))
 THIRDS = 3
 FEWEST = 10  # errors of a third that its own quantiles are made of
 RECENT = 8000  # errors that quantiles are made of at most, the last
-PACE = 2.0  # one more job moves a level by at most this over the number of errors that are known
-LARGEST_STEP = 0.25  # of a level at a time
-LOWEST, HIGHEST = (0.01, 0.2, 0.4, 0.6), (0.4, 0.8, 0.95, 0.995)  # levels
+PACE, SLOWEST = 2.0, 400  # one more job moves a level by at most PACE over the number of errors, or over SLOWEST
+OWED = 1.0  # levels go so far beyond what can be read: a burst that was missed is made up for by the next jobs
+LOWEST, HIGHEST = np.array([0.01, 0.2, 0.4, 0.6]), np.array([0.4, 0.8, 0.95, 0.995])  # where quantiles are read
 
 
 @kernel
@@ -48,6 +48,7 @@ def quantiles_of(errors: F64, levels: F64) -> tuple[F64, F64]:
     ``errors`` is (2, jobs): log estimates, and logs of actual over estimate.
     """
     log_estimates, residuals = errors
+    levels = np.maximum.accumulate(np.clip(levels, LOWEST, HIGHEST))
     edges = np.quantile(log_estimates, np.arange(1, THIRDS) / THIRDS)
     third = np.searchsorted(edges, log_estimates, side="right")
     return edges, np.array([_spread(residuals[third == one], residuals, levels) for one in range(THIRDS)])
@@ -61,5 +62,5 @@ def _spread(residuals: F64, everything: F64, levels: F64) -> F64:
 
 def moved(levels: F64, held: F64, jobs: int, known: int) -> F64:
     """The levels after so large a share of so many more jobs stayed below each quantile."""
-    step = np.clip(PACE / known * jobs * (np.array(QUANTILES) - held), -LARGEST_STEP, LARGEST_STEP)
-    return np.maximum.accumulate(np.clip(levels + step, LOWEST, HIGHEST))
+    step = PACE / max(known, SLOWEST) * jobs * (np.array(QUANTILES) - held)
+    return np.clip(levels + step, LOWEST - OWED, HIGHEST + OWED)

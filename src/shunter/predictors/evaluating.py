@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,14 @@ from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.predictors.calibrating import P10, P90, QUANTILES
 from shunter.predictors.fitted import Fitted, estimates, quantiles
 from shunter.predictors.fitting import Known, Model, known
+from shunter.predictors.lessons import fit_once
 from shunter.predictors.updating import DAY_MS, Schedule, next_fit
 from shunter.world import F64, I64
 
 Tell = Callable[[int, int], None]
+WHEN = ("submission", "start")  # of a job, when it is estimated
+MOMENTS = 500  # starts at which the queue is looked at
+FEWEST_WAITING = 10  # jobs that are ranked
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +35,23 @@ class Outcome:
     seconds: F64  # estimates; NaN: it says nothing
     quantiles: F64 | None = None  # (quantiles, jobs)
     fits: int = 0
-    fit_s: float = 0.0  # of the longest fit
     per_s: float = 0.0  # estimates a second
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A trace, and the instant from which on its jobs are estimated."""
+    """A trace, when each of its jobs is estimated, and the instant from which on that counts."""
 
     trace: Trace
     at: int  # ms
-    rows: F64  # by the half-life of the models that are asked
+    moment: I64  # (jobs,) when each is estimated: its submission, or its start
+    rows: F64  # as of then, by the half-life of the models that are asked
 
-    @property
+    @cached_property
     def asked(self) -> I64:
-        """The jobs that are estimated."""
-        asked: I64 = np.flatnonzero(self.trace.submit >= self.at)
+        """The jobs that are estimated, in the order in which they are."""
+        order = np.argsort(self.moment, kind="stable")
+        asked: I64 = order[self.moment[order] >= self.at]
         return asked
 
     @property
@@ -66,14 +72,21 @@ def split_at(trace: Trace, share: float) -> int:
     return int(trace.submit[min(int(share * len(trace)), len(trace) - 1)])
 
 
-def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS) -> Task:
-    """Get ready; both sides of the split must have jobs."""
+def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: str = "submission") -> Task:
+    """Get ready; both sides of the split must have jobs, and for estimates at the start waits must be recorded."""
+    if when not in WHEN:
+        raise ModelError(f"a job is estimated at its {' or '.join(WHEN)}, got '{when}'")
+    if when == "start" and not (trace.recorded_wait >= 0).any():
+        raise ModelError(
+            f"trace '{trace.name}' has no recorded_wait, so nobody knows when jobs started; use submission"
+        )
+    moment = f.starts(trace) if when == "start" else trace.submit
     if not (trace.submit < at).any() or not (trace.submit >= at).any():
         raise ModelError(
             f"trace '{trace.name}' must have jobs before and after the split; choose an instant inside it "
             "('shunter trace describe' shows when it begins and ends)"
         )
-    return Task(trace, at, f.stream(trace, half_life_days=half_life_days))
+    return Task(trace, at, moment, f.stream(trace, half_life_days=half_life_days, at=moment))
 
 
 # ------------------------------------------------------------------------------------------- models
@@ -84,29 +97,28 @@ def live(model: Model, given: Task, schedule: Schedule, tell: Tell = lambda done
     trace, rows, asked = given.trace, given.rows, given.asked
     ends, actual = f.recorded_ends(trace)[asked], np.log(given.actual)
     seconds, found = np.empty(len(asked)), np.empty((len(QUANTILES), len(asked)))
-    begin, at, fits, longest, levels = 0, float(given.at), 0, 0.0, np.array(QUANTILES)
+    begin, at, fits, levels = 0, float(given.at), 0, np.array(QUANTILES)
     while begin < len(asked):
         tell(begin, len(asked))
-        begun = time.perf_counter()
-        fitted = model.fit(known(trace, rows, int(at))).read_at(levels)
-        longest, fits = max(longest, time.perf_counter() - begun), fits + 1
+        fitted = fit_once(model, known(trace, rows, int(at))).read_at(levels)
+        fits += 1
         rest = slice(begin, None)
         seconds[rest] = estimates(fitted, rows[asked[rest]])
         at = _next(schedule, fitted, ends[rest], np.abs(np.log(seconds[rest]) - actual[rest]))
-        end = int(np.searchsorted(trace.submit[asked], at)) if np.isfinite(at) else len(asked)
+        end = int(np.searchsorted(given.moment[asked], at)) if np.isfinite(at) else len(asked)
         found[:, begin:end], levels = _day_by_day(fitted, given, asked[begin:end], seconds[begin:end])
         begin = end
-    return Outcome(model.name, seconds, found, fits, longest, speed(fitted, rows[asked]))
+    return Outcome(model.name, seconds, found, fits, speed(fitted, rows[asked]))
 
 
 def _day_by_day(fitted: Fitted, given: Task, asked: I64, seconds: F64) -> tuple[F64, F64]:
     """The quantiles of these jobs, calibrated daily by what has ended since the fit; and the levels in the end."""
-    trace, submit, found = given.trace, given.trace.submit[asked], np.empty((len(QUANTILES), len(asked)))
+    trace, moment, found = given.trace, given.moment[asked], np.empty((len(QUANTILES), len(asked)))
     ended, begin = f.ended(trace), 0
     at = ended.at[ended.order]
     while begin < len(asked):
         day = fitted.calibrated_at + DAY_MS
-        end = int(np.searchsorted(submit, day))
+        end = int(np.searchsorted(moment, day))
         found[:, begin:end] = quantiles(fitted, seconds[begin:end])
         new = ended.order[np.searchsorted(at, fitted.calibrated_at, "right") : np.searchsorted(at, day, "right")]
         fitted = fitted.recalibrated(estimates(fitted, given.rows[new]), seconds_of(trace)[new], day)
@@ -131,25 +143,45 @@ def speed(fitted: Fitted, rows: F64) -> float:
 
 
 def rules(given: Task) -> list[Outcome]:
-    """What is known without a model: the requested time, the mean of all, the mean of the user's last two."""
+    """What is known without a model: the requested time, the mean of all, the mean of the last two that are alike."""
     trace, asked, rows = given.trace, given.asked, given.rows[given.asked]
     found = []
     if (trace.limit > 0).any():
         limit = trace.limit[asked] / 1000.0
         found.append(Outcome("limit", np.where(limit > 0, limit, np.nan)))
-    found.append(Outcome("mean", _mean_so_far(trace, asked)))
+    found.append(Outcome("mean", _mean_so_far(given)))
     if (trace.user >= 0).any():
-        last_two = rows[:, f.F_LAST_TWO]
-        found.append(Outcome("user2", np.exp(rows[:, f.F_RECENT] + np.where(np.isnan(last_two), 0.0, last_two))))
+        users = trace.user[:, None]
+        of_user = np.where(users[asked, 0] >= 0, last_two(given, users), np.nan)
+        of_user = np.where(np.isnan(of_user), np.exp(rows[:, f.F_RECENT]), of_user)
+        alike = last_two(given, np.column_stack((trace.user, trace.gpus, trace.limit)))
+        found.append(Outcome("user2", of_user))
+        found.append(Outcome("request2", np.where((users[asked, 0] < 0) | np.isnan(alike), of_user, alike)))
     return found
 
 
-def _mean_so_far(trace: Trace, asked: I64) -> F64:
-    """The mean run time of all that had ended when each was submitted."""
-    ended = f.ended(trace)
-    sums = np.concatenate(([0.0], np.cumsum(seconds_of(trace)[ended.order])))
-    count = np.searchsorted(ended.at[ended.order], trace.submit[asked], side="right")
+def _mean_so_far(given: Task) -> F64:
+    """The mean run time of all that had ended when each is estimated."""
+    ended = f.ended(given.trace)
+    sums = np.concatenate(([0.0], np.cumsum(seconds_of(given.trace)[ended.order])))
+    count = np.searchsorted(ended.at[ended.order], given.moment[given.asked], side="right")
     return np.where(count > 0, sums[count] / np.maximum(count, 1), f.FIRST_GUESS_S)
+
+
+def last_two(given: Task, columns: I64) -> F64:
+    """The mean of the last two, or the one, that had ended with equal columns (jobs, columns); NaN: none had."""
+    jobs, asked, ended = len(given.trace), given.asked, f.ended(given.trace)
+    group = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
+    rank = np.empty(jobs, np.int64)
+    rank[ended.order] = np.arange(jobs)
+    order = np.lexsort((rank, group))  # group by group, by their ends
+    keys = group[order] * (jobs + 1) + rank[order]
+    count = np.searchsorted(ended.at[ended.order], given.moment[asked], side="right")
+    after = np.searchsorted(keys, group[asked] * (jobs + 1) + count)
+    first = np.searchsorted(keys, group[asked] * (jobs + 1))
+    seconds = seconds_of(given.trace)[order]
+    last, before = seconds[np.maximum(after - 1, 0)], seconds[np.maximum(after - 2, 0)]
+    return np.where(after == first, np.nan, np.where(after - first == 1, last, (last + before) / 2))
 
 
 # ------------------------------------------------------------------------------------------- scores
@@ -163,11 +195,6 @@ def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
         return {"model": outcome.name, "jobs": 0}
     relative = np.abs(found - truth) / truth
     spread = ((truth - truth.mean()) ** 2).sum()
-    held, inside = None, None
-    if outcome.quantiles is not None:
-        below = (actual <= outcome.quantiles).mean(axis=1)
-        held = dict(zip(QUANTILE_NAMES, below.tolist(), strict=True))
-        inside = float(np.mean((actual >= outcome.quantiles[P10]) & (actual <= outcome.quantiles[P90])))
     return {
         "model": outcome.name,
         "jobs": len(truth),
@@ -176,13 +203,17 @@ def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
         "median_ape": float(np.median(relative)),
         "mean_abs_log_error": float(np.abs(np.log(found / truth)).mean()),
         "rank_correlation": rank_correlation(found, truth),
-        "p10_p90_coverage": inside,
-        "held": held,
+        "held": None if outcome.quantiles is None else held(outcome.quantiles, actual),
         "bias": float(found.sum() / truth.sum() - 1),
         "fits": outcome.fits,
-        "longest_fit_s": outcome.fit_s,
         "estimates_per_s": outcome.per_s,
     }
+
+
+def held(quantiles: F64, actual: F64) -> dict[str, float]:
+    """The share of jobs below each quantile, and of those between P10 and P90."""
+    found = dict(zip(QUANTILE_NAMES, (actual <= quantiles).mean(axis=1).tolist(), strict=True))
+    return found | {"p10_p90": float(np.mean((actual >= quantiles[P10]) & (actual <= quantiles[P90])))}
 
 
 def rank_correlation(a: F64, b: F64) -> float | None:
@@ -201,17 +232,39 @@ def ranks(values: F64) -> F64:
     return found
 
 
+def queue_rank(given: Task, seconds: F64) -> float | None:
+    """Spearman's among jobs that wait at the same time, the mean over some starts; None where nobody waits.
+
+    An order compares jobs that wait together, and no others.  Each is estimated at its submission.
+    """
+    asked, actual = given.asked, given.actual
+    submit, start = given.trace.submit[asked], f.starts(given.trace)[asked]
+    if (given.moment[asked] != submit).any():
+        return None
+    found = []
+    for now in np.sort(start)[:: max(len(start) // MOMENTS, 1)]:
+        waiting = np.flatnonzero((submit <= now) & (start >= now) & (start > submit) & ~np.isnan(seconds))
+        if len(waiting) >= FEWEST_WAITING and np.ptp(actual[waiting]) > 0:
+            found.append(rank_correlation(seconds[waiting], actual[waiting]) or 0.0)
+    return float(np.mean(found)) if found else None
+
+
 def evaluate(
-    trace: Trace, at: int, models: Sequence[Model], schedule: Schedule, tell: Callable[[str], Tell] | None = None
-) -> list[dict[str, Any]]:
-    """The scores of rules and models; ``tell`` is told a model's name and gives who is told how far it is."""
-    first = task(trace, at)
-    found = [scores(outcome, first.actual) for outcome in rules(first)]
+    trace: Trace,
+    at: int,
+    models: Sequence[Model],
+    schedule: Schedule,
+    when: str = "submission",
+    tell: Callable[[str], Tell] | None = None,
+) -> tuple[Task, list[Outcome]]:
+    """What rules and models say; ``tell`` is told a model's name and gives who is told how far it is."""
+    first = task(trace, at, when=when)
+    found = rules(first)
     for model in models:
-        given = first if model.half_life == f.HALF_LIFE_DAYS else task(trace, at, model.half_life)
+        given = first if model.half_life == f.HALF_LIFE_DAYS else task(trace, at, model.half_life, when)
         told = tell(model.name) if tell else lambda done, total: None
-        found.append(scores(live(model, given, schedule, told), given.actual))
-    return found
+        found.append(live(model, given, schedule, told))
+    return first, found
 
 
 def everything(trace: Trace, model: Model, until: int | None = None) -> Known:

@@ -120,6 +120,13 @@ class Ended(Arrays):
     order: I1  # (jobs,) by their end
 
 
+class Asked(Arrays):
+    """When jobs are asked about."""
+
+    at: I1  # (jobs,) ms
+    order: I1  # those asked about, by that time
+
+
 @kernel
 def note_submit(seen: Seen, job: int, now: int) -> None:
     """A job was submitted; to be said after its row has been filled, and harmless if said twice."""
@@ -225,9 +232,9 @@ def fill_request(jobs: I64, seen: Seen, job: int, row: F64) -> None:
 
 
 @kernel
-def fill_row(jobs: I64, seen: Seen, job: int, row: F64) -> None:
-    """Describe a job that is being submitted, from what has ended by now."""
-    now, groups, near = jobs[w.SUBMIT, job], seen.groups, recent(seen, job)
+def fill_row(jobs: I64, seen: Seen, job: int, now: int, row: F64) -> None:
+    """Describe a job from what has ended by now."""
+    groups, near = seen.groups, recent(seen, job)
     row[F_RECENT] = near
     fill_request(jobs, seen, job, row)
     row[F_HISTORY] = rolling(seen, job) - near
@@ -270,21 +277,29 @@ def fill_active(seen: Seen, job: int, now: int, row: F64) -> None:
 
 
 @kernel
-def walk(jobs: I64, seen: Seen, ended: Ended, until: int, rows: F64) -> None:
-    """Submissions and ends up to an instant in the order of time, ends first; fills rows, if there are any."""
-    done, n = 0, jobs.shape[1]
-    for job in range(n + 1):
-        now = until
-        if job < n:
-            now = min(jobs[w.SUBMIT, job], until)
-        while done < n and ended.at[ended.order[done]] <= now:
-            note_end(seen, ended.order[done], ended.took[ended.order[done]], ended.at[ended.order[done]])
-            done += 1
-        if job == n or jobs[w.SUBMIT, job] > until:
+def walk(jobs: I64, seen: Seen, ended: Ended, until: int, asked: Asked, rows: F64) -> None:
+    """Submissions, ends and what is asked up to an instant in the order of time; fills a row for each job asked about.
+
+    At one instant ends come first, and a job is asked about before it is submitted.
+    """
+    done, came, told, n = 0, 0, 0, jobs.shape[1]
+    while True:
+        job = int(asked.order[told]) if told < len(asked.order) else n
+        end = int(ended.at[ended.order[done]]) if done < n else w.NEVER
+        submit = int(jobs[w.SUBMIT, came]) if came < n else w.NEVER
+        ask = int(asked.at[job]) if job < n else w.NEVER
+        next_at = min(end, submit, ask)
+        if next_at > until or next_at == w.NEVER:
             break
-        if rows.shape[0] > 0:
-            fill_row(jobs, seen, job, rows[job])
-        note_submit(seen, job, now)
+        if end == next_at:
+            note_end(seen, ended.order[done], ended.took[ended.order[done]], end)
+            done += 1
+        elif ask == next_at and (submit > ask or job <= came):
+            fill_row(jobs, seen, job, ask, rows[job])
+            told += 1
+        else:
+            note_submit(seen, came, submit)
+            came += 1
 
 
 # ------------------------------------------------------------------------------------------- from traces
@@ -326,8 +341,15 @@ def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE
     return Seen(group_of, groups, np.full(group_of.shape[1], NEW), settings)
 
 
-def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_LIFE_DAYS) -> F64:
-    """The rows (jobs, features) of a trace, each as of its job's submission, from what had ended by then."""
+def starts(trace: Trace) -> I64:
+    """When jobs started; where no wait was recorded, as if there had been none."""
+    found: I64 = trace.submit + np.maximum(trace.recorded_wait, 0)
+    return found
+
+
+def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_LIFE_DAYS, at: I64 | None = None) -> F64:
+    """The rows (jobs, features) of a trace, each as of its job's submission or ``at``, from what had ended by then."""
+    at = trace.submit if at is None else at
     seen, rows = nothing_seen(described(trace), trace.dated, half_life_days), np.empty((len(trace), WIDTH))
-    walk(request_table(trace), seen, ended(trace, ends), w.NEVER, rows)
+    walk(request_table(trace), seen, ended(trace, ends), w.NEVER, Asked(at, np.argsort(at, kind="stable")), rows)
     return rows

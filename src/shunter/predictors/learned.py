@@ -35,7 +35,7 @@ class Learned(Arrays):
 @kernel
 def estimate(jobs: I64, learned: Learned, job: int) -> int:
     """How long a job that arrives should run, from what has ended by now (ms); may be called again later."""
-    f.fill_row(jobs, learned.seen, job, learned.rows[job])
+    f.fill_row(jobs, learned.seen, job, jobs[w.SUBMIT, job], learned.rows[job])
     f.note_submit(learned.seen, job, jobs[w.SUBMIT, job])
     learned.expected[job] = expect(learned.trees, learned.numbers, learned.rows[job])
     if learned.chosen[0] >= 0:
@@ -89,6 +89,7 @@ def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
     both = f.nothing_seen(joined(history, window), window.dated, half_life)
     n, begins = len(history), int(window.submit[0]) if len(window) else w.NEVER
     past = both.replace(group_of=both.group_of[:, :n], submitted=both.submitted[:n])
-    f.walk(f.request_table(history), past, f.ended(history), begins, np.zeros((0, f.WIDTH)))
+    nobody = f.Asked(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    f.walk(f.request_table(history), past, f.ended(history), begins, nobody, np.zeros((0, f.WIDTH)))
     both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window: nobody will say when it ends
     return both.replace(group_of=both.group_of[:, n:], submitted=both.submitted[n:])

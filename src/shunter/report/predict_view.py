@@ -12,6 +12,7 @@ from rich.text import Text
 
 from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.report.blocks import binned, columns
+from shunter.report.gains import gain_text
 from shunter.report.tables import duration, number, share, table
 
 if TYPE_CHECKING:
@@ -21,44 +22,74 @@ if TYPE_CHECKING:
 SPARK = 16  # characters
 MOST_TERMS = 15
 _LEGEND = (
-    "|log error|: mean, 0.69 is a factor of 2; rank: Spearman's; P10-P90: jobs inside, 80 % is right;\n"
-    " bias: of the sum of all run times"
+    "|log error|: mean, 0.69 is a factor of 2; rank: Spearman's, of all jobs, and of those that wait\n"
+    " together; below P10 ...: % of the jobs, 10 / 50 / 75 / 90 is right; bias: of the sum of run times"
 )
+_GAINS = "gain: how much less it errs, 95 % interval over days; below: P10 / ... / P90; inside: P10 to P90"
 
 
 def eval_view(found: dict[str, Any]) -> RenderableType:
-    """Rules and models side by side; the best of each column stands out."""
+    """Rules and models side by side, the best of each column stands out; and what models gain, month by month."""
     rows = found["models"]
     head = Text(
-        f" {found['trace']}: {found['trained_on']:,} jobs before {found['split']}, {found['jobs']:,} estimated after; "
-        f"fitted again: {found['refit']}"
+        f" {found['trace']}: {found['trained_on']:,} jobs before {found['split']}; after it {found['jobs']:,} are\n"
+        f" estimated, each at its {found['at']}; fitted again: {found['refit']}"
     )
     made = table(
-        "model", "|log\nerror|", "R2", "MAPE", "median\nAPE", "rank", "P10-P90", "bias", "fits", "longest\nfit"
-    )
+        "model", "|log\nerror|", "rank", "rank in\nqueue", "below P10 /\nP50 / P75 / P90", "R2", "MAPE", "median\nAPE",
+        "bias",
+    )  # fmt: skip
     best = {key: _best(rows, key, how) for key, how in _BEST.items()}
     for at, row in enumerate(rows):
         cells = [
             _cell(row, key, write, at in best.get(key, ()))
             for key, write in (
                 ("mean_abs_log_error", lambda value: f"{value:.3f}"),
+                ("rank_correlation", lambda value: f"{value:.2f}"),
+                ("queue_rank_correlation", lambda value: f"{value:.2f}"),
+                ("held", _held),
                 ("r2", lambda value: f"{value:.2f}" if value > -100 else "< -100"),
                 ("mape", _percent),
                 ("median_ape", _percent),
-                ("rank_correlation", lambda value: f"{value:.2f}"),
-                ("p10_p90_coverage", share),
                 ("bias", lambda value: f"{100 * value:+,.0f} %"),
             )
         ]
-        fits = [f"{row['fits']}", duration(row["longest_fit_s"])] if row.get("fits") else ["", ""]
-        made.add_row(_name(row, found["jobs"]), *cells, *fits)
+        made.add_row(_name(row, found["jobs"]), *cells)
     speeds = [row["estimates_per_s"] for row in rows if row.get("fits")]
-    ends = Text(f" {_LEGEND}", style="dim")
-    pace = Text(f" at least {min(speeds):,.0f} estimates a second" if speeds else "", style="dim")
-    return Group(head, made, ends, pace)
+    pace = (
+        f"\n {max(row['fits'] for row in rows)} fits, at least {min(speeds):,.0f} estimates a second" if speeds else ""
+    )
+    return Group(head, made, Text(f" {_LEGEND}{pace}", style="dim"), *_months_view(found["months"]))
 
 
-_BEST = {"mean_abs_log_error": min, "r2": max, "mape": min, "median_ape": min, "rank_correlation": max}
+def _held(shares: dict[str, float]) -> str:
+    return " / ".join(f"{100 * shares[name]:.0f}" for name in QUANTILE_NAMES)
+
+
+def _months_view(months: Sequence[dict[str, Any]]) -> list[RenderableType]:
+    """What each model gains on the rules it is held against, and what its quantiles held."""
+    learned = [name for name, model in months[0]["models"].items() if "gain" in model] if months else []
+    if not learned:
+        return []
+    against = list(months[0]["models"][learned[0]]["gain"])
+    made = table("month", "jobs", "model", "|log\nerror|", *(f"gain on {rule}" for rule in against), "below", "inside")
+    made.columns[0].no_wrap = True
+    for month in months:
+        for at, name in enumerate(learned):
+            model = month["models"][name]
+            made.add_row(
+                *((month["month"], f"{month['jobs']:,}") if at == 0 else ("", "")),
+                name,
+                f"{model['mean_abs_log_error']:.3f}",
+                *(gain_text(model["gain"][rule]) for rule in against),
+                _held(model["held"]),
+                f"{100 * model['held']['p10_p90']:.0f} %",
+            )
+    return [Text(""), made, Text(f" {_GAINS}", style="dim")]
+
+
+_BEST = {"mean_abs_log_error": min, "r2": max, "mape": min, "median_ape": min}
+_BEST |= {"rank_correlation": max, "queue_rank_correlation": max}
 
 
 def _best(rows: Sequence[dict[str, Any]], key: str, how: Any) -> list[int]:
