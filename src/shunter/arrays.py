@@ -54,13 +54,21 @@ class Arrays:
                     raise TypeError(f"{type(self).__name__}.{name} must have {kind[1]} dimensions, got {value.ndim}")
                 block[WORDS * index] = value.ctypes.data
                 block[WORDS * index + 1 : WORDS * index + 1 + value.ndim] = value.shape
-            setattr(self, name, value)
-        self._block = block
-        self.address = block.ctypes.data
+            self.__dict__[name] = value
+        self.__dict__.update(_block=block, address=block.ctypes.data)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse: kernels would still see the old array. ``replace`` makes a new struct."""
+        raise AttributeError(f"{type(self).__name__}.{name} can't be set; use replace({name}=...)")
 
     def replace(self, **changed: Any) -> Self:
         """A new struct with some fields exchanged; the others are shared."""
         return type(self)(**{name: changed.get(name, getattr(self, name)) for name in self.fields})
+
+    def read_only(self) -> Self:
+        """The same arrays, which can't be written to through this struct in Python."""
+        fields = {name: getattr(self, name) for name in self.fields}
+        return type(self)(**{name: _read_only(value) for name, value in fields.items()})
 
     def copy(self) -> Self:
         """An independent copy of every array."""
@@ -71,6 +79,14 @@ class Arrays:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), tuple(getattr(self, name) for name in self.fields))
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, Arrays):
+        return value.read_only()
+    window = value.view()
+    window.flags.writeable = False
+    return window
 
 
 # ---------------------------------------------------------------------------------------------- what numba must know

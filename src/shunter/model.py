@@ -259,11 +259,10 @@ NOTHING = Plan()
 
 
 class JobColumns:
-    """The jobs' columns by name, as read-only windows on the world's arrays; index them with job ids."""
+    """The jobs' columns by name; index them with job ids."""
 
     def __init__(self, world: World) -> None:
-        table = world.jobs.view()
-        table.flags.writeable = False
+        table = world.jobs
         self.submit, self.gpus, self.share = table[w.SUBMIT], table[w.GPUS], table[w.SHARE]
         self.user, self.vc, self.gpu_type, self.model = table[w.USER], table[w.VC], table[w.TYPE], table[w.MODEL]
         self.limit, self.deadline, self.after = table[w.LIMIT], table[w.DEADLINE], table[w.AFTER]
@@ -275,26 +274,23 @@ class JobColumns:
 
 
 class NodeColumns:
-    """The nodes' columns by name, as read-only windows."""
+    """The nodes' columns by name."""
 
     def __init__(self, world: World) -> None:
-        table = world.nodes.view()
-        table.flags.writeable = False
+        table = world.nodes
         self.free, self.total, self.first_gpu = table[w.FREE], table[w.TOTAL], table[w.FIRST_GPU]
         self.gpu_type, self.vc = table[w.NODE_TYPE], table[w.NODE_VC]
-        self.domains = world.domains.view()  # racks first, then outwards
-        self.domains.flags.writeable = False
+        self.domains = world.domains  # racks first, then outwards
         self.rack = self.domains[0]
         self.cpu_free, self.mem_free = table[w.CPU_FREE], table[w.MEM_FREE]
         self.state, self.outage = table[w.NODE_STATE], table[w.OUTAGE]
 
 
 class GpuColumns:
-    """The GPUs' columns by name, as read-only windows."""
+    """The GPUs' columns by name."""
 
     def __init__(self, world: World) -> None:
-        table = world.gpus.view()
-        table.flags.writeable = False
+        table = world.gpus
         self.node, self.tenants, self.used = table[w.NODE], table[w.TENANTS], table[w.USED]
 
 
@@ -310,11 +306,13 @@ class View:
     def __init__(
         self, world: World, truth: F64 | None = None, names: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:
-        self.world = world
+        self.world = world = world.read_only()
         self.names = names  # behind the codes of a column: user, vc, model, job_name, account
         self.jobs = JobColumns(world)
         self.nodes = NodeColumns(world)
         self.gpus = GpuColumns(world)
+        if truth is not None:
+            truth.flags.writeable = False
         self.truth = truth  # true durations in ms, for a policy that declares itself an oracle; else None
 
     @property

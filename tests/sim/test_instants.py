@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from worlds import Refusals, Script, cluster, column, ends, jobs, play, story
 
@@ -135,11 +136,31 @@ def test_only_an_oracle_sees_the_truth():
         assert policy.seen[0] == truth
 
 
-def test_a_view_can_not_be_written_to():
-    view = next(iter(Simulator(jobs((0, 70)), cluster(1))))
-    for columns in (view.jobs.gpus, view.nodes.free, view.gpus.tenants):
+def test_nothing_that_a_view_shows_can_be_written_to():
+    simulator = Simulator(jobs((0, 70)), cluster(1))
+    simulator.prepare(frozenset({"duration"}))
+    view, world = next(iter(simulator)), simulator.world
+    before = world.copy()
+    shown = {name: getattr(view.world, name) for name in world.fields} | {"truth": view.truth}
+    shown |= vars(view.jobs) | vars(view.nodes) | vars(view.gpus)
+    assert {"clock", "jobs", "declared", "free", "tenants", "truth"} <= shown.keys()
+    for array in shown.values():
         with pytest.raises(ValueError, match="read-only"):
-            columns[0] = 5
+            array[...] = 5
+    for name in world.fields:
+        with pytest.raises(AttributeError, match="can't be set"):
+            setattr(view.world, name, getattr(before, name))
+    with pytest.raises(TypeError):
+        view.names["user"] = ()
+    for name in world.fields:
+        np.testing.assert_array_equal(getattr(world, name), getattr(before, name))
+
+
+def test_a_view_shows_what_the_engine_changes():
+    simulator = Simulator(jobs((0, 70)), cluster(1))
+    view = simulator.present()
+    simulator.world.clock[w.NOW] = 7
+    assert view.now == 7
 
 
 def test_simulators_do_not_share_anything_that_changes():

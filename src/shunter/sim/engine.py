@@ -6,6 +6,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,8 @@ class Simulator:
     def _view(self) -> View:
         trace = self.trace
         names = {"user": trace.users, "vc": self.cluster.vcs, "model": trace.models}
-        return View(self.world, self._truth, names | {"job_name": trace.job_names, "account": trace.accounts})
+        names |= {"job_name": trace.job_names, "account": trace.accounts}
+        return View(self.world, self._truth, MappingProxyType(names))
 
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
