@@ -284,8 +284,10 @@ def test_a_job_that_may_stop_others_by_its_partition(lab: Lab) -> None:
     urgent = runs(lab, "--partition=urgent", "--gres=gpu:p100:4", "--begin=now+6", seconds=1)
     plain = runs(lab, "--gres=gpu:p100:4", "--begin=now+6", seconds=1)
     said = forecast(urgent, plain)
-    assert "may stop running jobs" in said[0].because[0]
-    assert not said[1].because
+    assert "it may stop running jobs" in said[0].because[0]
+    assert f"job {urgent} may stop running jobs where it may run" in said[1].because[0]
+    others = runs(lab, "--gres=gpu:k80:2", "--begin=now+60", seconds=1)
+    assert not forecast(others)[0].because  # nothing runs there that could be stopped
     lab.wait_job(urgent, "RUNNING", "COMPLETED", timeout=40)  # long before any of those would have ended
 
 
@@ -310,8 +312,13 @@ def test_a_job_that_may_stop_others_by_its_qos(lab_with_database: Lab, monkeypat
             runs(lab, "--gres=gpu:p100:2", f"--qos={qos}", "--begin=now+6", seconds=1) for qos in ("high", "normal")
         )
         said = forecast(high, normal)
-        assert "PreemptType=preempt/qos" in said[0].because[0]
+        assert "it may stop running jobs" in said[0].because[0]
+        assert all("PreemptType=preempt/qos" in each.because[0] for each in said)
         lab.wait_job(high, "RUNNING", "COMPLETED", timeout=40)
+        lab.wait_job(normal, "RUNNING", "COMPLETED", timeout=40)  # on what the job that was stopped left over
+        for job in low:
+            lab.wait_job(job, "RUNNING", "PENDING", "COMPLETING")
+        assert sum(lab.job(job)["JobState"] == "PENDING" for job in low) == 1
     finally:
         lab.cancel_all()
         lab.stop_controller()

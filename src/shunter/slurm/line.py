@@ -88,7 +88,7 @@ class Line:
         own = [*self._hidden(), *self._own(job)]
         others = ((each, next(self._own(each, ahead=True), "")) for each in self.before(job))
         named = [f"job {each.id} is before it, and {why}" for each, why in others if why]
-        return [*own, *named[:NAMED]]
+        return [*own, *(named[:NAMED] or self._unsettled(job))]
 
     def _hidden(self) -> Iterator[str]:
         if "jobs" in self.snapshot.hidden:
@@ -179,12 +179,44 @@ class Line:
 
     def _preempts(self, job: Job) -> Iterator[str]:
         """Whether a job may stop others that run where it may run."""
-        kind, names = self.snapshot.preemption.kind, self.requests.of(job).names
-        weaker = self.snapshot.preemption.qos.get(job.qos, ())
-        for other in self.snapshot.jobs if kind else ():
-            lower = other.qos in weaker if kind == "qos" else self.tier(other) < self.tier(job)
-            if lower and other.runs and not names.isdisjoint(other.nodes):
-                yield f"it may stop running jobs such as {other.id} ({self.snapshot.preemption.words}: not modelled)"
+        if victim := self._victim(job):
+            yield f"it may stop running jobs such as {victim} ({self.snapshot.preemption.words}: not modelled)"
+
+    def _victim(self, job: Job) -> str:
+        """A running job that a job may stop; "": there is none."""
+        if not self.snapshot.preemption.kind:
+            return ""
+        names = self.requests.of(job).names
+        key = (job.qos, self.tier(job), names)
+        if key not in self._victims:
+            weaker = self.snapshot.preemption.qos.get(job.qos, ())
+            by_qos = self.snapshot.preemption.kind == "qos"
+            self._victims[key] = next(
+                (
+                    other.id
+                    for other in self._running
+                    if (other.qos in weaker if by_qos else self.tier(other) < key[1])
+                    and not names.isdisjoint(other.nodes)
+                ),
+                "",
+            )
+        return self._victims[key]
+
+    @cached_property
+    def _victims(self) -> dict[tuple[str, int, frozenset[str]], str]:
+        return {}
+
+    @cached_property
+    def _running(self) -> list[Job]:
+        return [job for job in self.snapshot.jobs if job.runs]
+
+    def _unsettled(self, job: Job) -> Iterator[str]:
+        """Another job that waits and may stop running ones, wherever it stands in line: what it leaves may be taken."""
+        for other in self.snapshot.jobs if self.snapshot.preemption.kind else ():
+            waits = other.state == "PENDING" and not other.held and job.whole != other.whole
+            if waits and self._victim(other) and self.requests.compete(job, other):
+                words = self.snapshot.preemption.words
+                yield f"job {other.id} may stop running jobs where it may run ({words}: not modelled)"
                 return
 
     # -- arrays as rows of a simulation
