@@ -157,6 +157,14 @@ def test_nothing_is_concluded_from_few_repeats_or_without_tiresias():
     assert (headline.compared(alone), headline.conclusions(alone)) == ([], [])
 
 
+def test_how_much_work_lies_beyond_the_queues_of_tiresias():
+    found = replace(study_of(lambda case: 1.0, workloads=("batch",)), work={"batch": np.array([8_000.0, 28_000.0])})
+    assert headline.queues(found) == [
+        "Batch arrivals: a job needs 18,000 GPU s on average. The last queue of 'Tiresias as above' begins at 18,000:"
+        " 27.8 % of the work is done there, first come, first served."
+    ]
+
+
 def test_what_placement_brings_is_told_apart():
     """Marshal takes half as long as Dally, but no less than Dally on few machines."""
     found = study_of(lambda case: 2.0 if case.policy == "dally" else 1.0, workloads=("batch",), racks=(4, 8))

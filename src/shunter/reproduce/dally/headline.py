@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from shunter.policies.tiresias import Tiresias
 from shunter.report.bootstrap import FEWEST, Estimate
 from shunter.report.tables import share
 from shunter.reproduce.dally.design import DALLY, EXPLAINED, OURS, PACKED, TIRESIAS, WORDS, Reading
@@ -62,6 +65,19 @@ def conclusions(study: Study) -> list[str]:
                 f" {len(racks)}."
             )
     return told
+
+
+def queues(study: Study) -> list[str]:
+    """How much of the work lies beyond the queues of Tiresias as above, where submission alone decides."""
+    if not study.design.has(TIRESIAS):
+        return []
+    last = max(float(limit) for limit in Tiresias().limits.split("/"))
+    return [
+        f"{WORDS[workload]}: a job needs {work.mean():,.0f} GPU s on average. The last queue of '{AS_ABOVE}' begins"
+        f" at {last:,.0f}: {share(np.maximum(work - last, 0).sum() / work.sum())} of the work is done there, first"
+        " come, first served."
+        for workload, work in study.work.items()
+    ]
 
 
 # ------------------------------------------------------------------------------------------- why jobs wait
@@ -138,6 +154,11 @@ def gains(study: Study) -> list[str]:
     return [*told, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if told else []
 
 
+def told(study: Study) -> list[str]:
+    """All of it in words."""
+    return [*conclusions(study), *queues(study), *waits(study), *gains(study)]
+
+
 def summary(study: Study) -> dict[str, Any]:
     """All of it for scripts."""
     design = study.design
@@ -155,5 +176,4 @@ def summary(study: Study) -> dict[str, Any]:
         for s in explained(study)
         for racks in design.racks
     ]
-    told = [*conclusions(study), *waits(study), *gains(study)]
-    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": told}
+    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": told(study)}

@@ -62,9 +62,7 @@ def _overview(study: Study) -> list[str]:
         f"{jobs}; clusters of {racks} racks of 64 GPUs; {counted(len(design.schedulers), 'scheduler')};"
         f" {counted(design.repeats, 'repeat')} of each, with arrivals moved by up to 30 s.",
         *_against_tiresias(study),
-        *headline.conclusions(study),
-        *headline.waits(study),
-        *headline.gains(study),
+        *headline.told(study),
         *_luck(study),
         *_verdicts(study),
     ]

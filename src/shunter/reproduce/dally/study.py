@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shunter.folders import versions
+from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.reproduce.dally import headline, paper
 from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, World, workloads
 from shunter.reproduce.numbers import waiting
 from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
 from shunter.reproduce.writing import record
+from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +37,7 @@ class Study:
     trials: Trials
     jobs: dict[str, int]  # by workload
     stands_in: bool
+    work: dict[str, F64] = field(default_factory=dict)  # GPU time of each job at full speed, s; by workload
 
     @property
     def table(self) -> pl.DataFrame:
@@ -102,7 +105,9 @@ def run(design: Design, workers: int | None = None, progress: Progress = lambda 
     traces, stands_in = workloads(design.workloads)
     cases = list(design.cases())
     trials = run_cases(traces, cases, design.repeats, design.seed, design.watch, workers, progress, waiting)
-    return Study(design, trials, {name: len(traces[name]) for name in design.workloads}, stands_in)
+    jobs = {name: len(traces[name]) for name in design.workloads}
+    work = {name: traces[name].duration / 1000 * traces[name].gpus / GPU for name in design.workloads}
+    return Study(design, trials, jobs, stands_in, work)
 
 
 def _row(study: Study, world: World, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def view(study: Study) -> RenderableType:
     ]
     found = study.findings()
     notes = [LEGEND, RULE, paper.verdict(found)] if found else []
-    told = [*headline.conclusions(study), *headline.waits(study), *headline.gains(study)]
-    return Group(*parts, *(Text(f" {text}") for text in told), *(Text(f" {note}", style="dim") for note in notes))
+    told = [Text(f" {text}") for text in headline.told(study)]
+    return Group(*parts, *told, *(Text(f" {note}", style="dim") for note in notes))
 
 
 def _table(study: Study, workload: str) -> RenderableType:
