@@ -1,8 +1,10 @@
 """Caches that nobody else can have written to; here others try."""
 
+import grp
 import io
 import os
 import pickle
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +13,10 @@ import numpy as np
 import pytest
 
 from shunter import caches, compiled
-from shunter.errors import ModelError
+from shunter.errors import ModelError, RunError
+from shunter.folders import new_folder
 from shunter.predictors import storing, trees
+from shunter.predictors.fitted import QUANTILES
 
 STRANGER = 4001
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another account")
@@ -210,9 +214,9 @@ def small_model() -> storing.Fitted:
     growing = trees._Growing()
     root = growing.add(0.0, 0, 1.0)
     growing.roots.append(growing.join(root, growing.add(1.0), growing.add(2.0), growing.add(3.0)))
-    return storing.Fitted(
-        "gbm", {}, growing.grown(0.0), 0.0, 1.0, 10.0, np.zeros(2), np.zeros((3, 3)), 1, (0, 1), 1, 0.1
-    )
+    levels = np.array(QUANTILES)
+    beside = (np.zeros((2, 4)), levels, np.zeros(2), np.zeros((3, len(levels))))
+    return storing.Fitted("gbm", {}, growing.grown(0.0), 0.0, 1.0, 10.0, *beside, 1, (0, 1), 1, 1, 0.1)
 
 
 def changed(model: storing.Fitted, **parts: object) -> storing.Fitted:
@@ -249,3 +253,68 @@ def test_a_model_with_pickled_parts_is_refused(tmp_path):
     (tmp_path / "bad.model").write_bytes(content.getvalue())
     with pytest.raises(ModelError, match="is not a model"):
         storing.load(tmp_path / "bad.model")
+
+
+# ------------------------------------------------------------------------------------------- folders of others
+
+YAML = "def safe_load(file): return dict(line.strip().split(': ') for line in file)"  # stands for PyYAML
+
+
+@pytest.mark.parametrize("first", ["shunter.compiled", "shunter.arrays", "shunter.policies.themis", "shunter.world"])
+def test_numba_takes_no_settings_from_the_present_folder(tmp_path, first):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "yaml.py").write_text(YAML)
+    (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\nopt: 0\n")
+    code = (
+        f"import {first}, numba.core.config as config; config.reload_config();"
+        "import yaml; print(config.DISABLE_JIT, int(config.OPT), yaml.safe_load.__module__)"
+    )
+    path = os.pathsep.join([str(tmp_path / "lib"), *filter(None, sys.path)])
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    command = [sys.executable, "-P", "-c", code]
+    said = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=plain | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["0", "3", "yaml"]
+    assert said.stderr == ""
+
+
+def test_a_group_is_shared_if_it_is_the_first_of_another_account(monkeypatch):
+    own = pwd.getpwuid(os.geteuid())
+    group = grp.struct_group((own.pw_name, "x", own.pw_gid, []))
+    other = pwd.struct_passwd(("guest", "x", own.pw_uid + 1, own.pw_gid, "", "/", "/bin/sh"))
+    monkeypatch.setattr(grp, "getgrgid", lambda _: group)
+    for accounts, alone in (([own], True), ([own, other], False)):
+        monkeypatch.setattr(pwd, "getpwall", lambda accounts=accounts: accounts)
+        caches._own_group.cache_clear()
+        assert caches._own_group(own.pw_gid) is alone
+    caches._own_group.cache_clear()
+
+
+def test_a_folder_that_others_replace_while_it_is_written_leads_nowhere_else(tmp_path):
+    """Everybody may rename what is there; what we write must not follow a link to a folder of ours."""
+    shared, home = tmp_path / "shared", tmp_path / "home"
+    for folder in (shared, home):
+        folder.mkdir()
+    shared.chmod(0o777)
+    (home / "summary.json").write_text("mine")
+
+    def written() -> None:
+        with new_folder(shared / "run") as made:
+            (there,) = shared.iterdir()
+            there.rename(shared / "away")
+            there.symlink_to(home)
+            (made / "summary.json").write_text("new")
+
+    with pytest.raises(RunError, match="somebody has replaced"):
+        written()
+    assert (home / "summary.json").read_text() == "mine"
+    assert not (shared / "run").exists()
+    with new_folder(shared / "run") as made:
+        (made / "summary.json").write_text("new")
+    assert (shared / "run" / "summary.json").read_text() == "new"

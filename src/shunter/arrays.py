@@ -12,6 +12,9 @@ from __future__ import annotations
 import sys
 from typing import Any, ClassVar, Self, TypeAlias
 
+from shunter import sealed  # noqa: F401 before numba
+
+# isort: split
 import numba
 import numpy as np
 from llvmlite import ir

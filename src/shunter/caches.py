@@ -75,6 +75,12 @@ def trusted(folder: Path, owners: frozenset[int]) -> bool:
         return False
 
 
+def replaceable(folder: Path) -> bool:
+    """Whether others can rename or remove what this account makes in a folder."""
+    found = folder.stat()
+    return _others_write(found) and not found.st_mode & stat.S_ISVTX
+
+
 def _make(folder: Path) -> None:
     """Like ``mkdir --parents``, with every new folder open to this account alone."""
     if not folder.exists():
@@ -133,4 +139,6 @@ def _own_group(gid: int) -> bool:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:
         return False
-    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+    if user.pw_gid != gid or group.gr_name != user.pw_name or set(group.gr_mem) - {user.pw_name}:
+        return False
+    return all(other.pw_uid == user.pw_uid for other in pwd.getpwall() if other.pw_gid == gid)

@@ -19,6 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
+from shunter import sealed  # noqa: F401 before numba
+
+# isort: split
 import numba
 from numba.core import event
 

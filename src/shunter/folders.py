@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shunter import __version__, experiment
+from shunter import __version__, caches, experiment
 from shunter.cluster import Cluster
 from shunter.errors import RunError
 from shunter.experiment import Experiment
@@ -115,13 +115,29 @@ def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
     except OSError as error:
         raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
     try:
-        yield made
-        made.chmod(0o777 & ~_umask())
-        put_in_place(made, folder)
+        with _held(made) as (fixed, number):
+            yield fixed
+            os.chmod(number, 0o777 & ~_umask())
+            if not os.path.samestat(made.lstat(), os.fstat(number)):
+                raise RunError(f"{folder}: somebody has replaced {made}; choose a folder that others can't write to")
+            put_in_place(made, folder)
     except OSError as error:
         raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _held(made: Path) -> Iterator[tuple[Path, int]]:
+    """A new folder under a name that leads to it whatever others do to its entry; and its number for this process."""
+    number = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(number).st_uid != os.geteuid():
+            raise RunError(f"{made}: somebody has replaced it; choose a folder that others can't write to")
+        by_number = Path(f"/proc/{os.getpid()}/fd/{number}")
+        yield (by_number if caches.replaceable(made.parent) and by_number.is_dir() else made), number
+    finally:
+        os.close(number)
 
 
 def put_in_place(made: Path, folder: Path) -> None:

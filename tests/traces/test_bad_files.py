@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 from samples import AAIC, DALLY, HELIOS, OPENB, PHILLY, SACCT, SAMPLES, SEREN, SUPERCLOUD, SWF, sample
 
 from growth import growth
-from shunter.errors import TraceError
+from shunter import files
+from shunter.energy import series
+from shunter.errors import EnergyError, TraceError
 from shunter.model import Trace
 from shunter.traces import formats, read
 
@@ -25,6 +29,23 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def test_a_small_file_that_unpacks_to_more_than_there_is_memory(tmp_path, monkeypatch) -> None:
+    """Half of the memory is the bound; here it is a megabyte."""
+    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    monkeypatch.setattr(files, "MEMORY_SHARE", 2**20 / most)
+    monkeypatch.setattr(files, "PIECE", 2**16)
+    for packed in (gzip.compress, bz2.compress, lzma.compress):
+        bomb = file(tmp_path, packed(HELIOS.encode() + b"7" * 2**22), "bomb.csv.gz")
+        with pytest.raises(TraceError, match=r"bomb.csv.gz: it unpacks to more than 0.0 GiB, half of .* name a part"):
+            read(bomb)
+    assert len(read(file(tmp_path, gzip.compress(HELIOS.encode()), "small.csv.gz"))) > 0
+    nodes = "time,active,total\n" + "".join(f"{60 * at},1,2\n" for at in range(200_000))
+    with pytest.raises(EnergyError, match="it unpacks to more than"):
+        series.read(file(tmp_path, gzip.compress(nodes.encode()), "nodes.csv.gz"))
+    few = "".join(nodes.splitlines(keepends=True)[:9])
+    assert len(series.read(file(tmp_path, gzip.compress(few.encode()), "nodes.csv.gz"))) == 8
 
 
 BAD = {

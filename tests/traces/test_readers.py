@@ -212,6 +212,22 @@ def test_sacct(tmp_path: Path) -> None:
     }
 
 
+def test_submissions_that_slurm_refused_are_no_jobs(tmp_path: Path) -> None:
+    """FAILED in the second of their submission, with nothing allocated."""
+    header = "JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|ReqTRES|AllocTRES"
+    time = "2026-05-01T10:00:00"
+    ran = f"1|ann|main|FAILED|{time}|{time}|{time}|0|cpu=1,gres/gpu=1|cpu=1,gres/gpu=1"  # at once, but it ran
+    refused = f"2|ann|main|FAILED|{time}|{time}|{time}|0|cpu=1,gres/gpu=1|"
+    late = f"3|ann|main|DEADLINE|{time}|{time}|{time}|0|cpu=1,gres/gpu=1|"
+    path = tmp_path / "sacct.txt"
+    path.write_text("\n".join([header, ran, refused, late]) + "\n")
+    trace = read(path)
+    assert [str(job) for job in trace.job_id] == ["1"]
+    assert any(
+        "left out 2 jobs that Slurm ended before they started, such as submissions" in each for each in trace.remarks
+    )
+
+
 def test_sacct_without_gpus_says_what_to_set(tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_text(SACCT.replace("gres/gpu", "gres/nic"))
     with pytest.raises(TraceError, match="AccountingStorageTRES=gres/gpu"):

@@ -10,12 +10,14 @@ import numpy as np
 
 from shunter import world as w
 from shunter.errors import EnergyError
+from shunter.files import TooLargeError, unpacked
 from shunter.world import I64
 
 if TYPE_CHECKING:
     import polars as pl
 
 COLUMNS = ("time", "active", "total")
+LONGEST_HEADER = 1000  # bytes
 STEP_MS = 600_000  # of what is forecast and controlled
 DAY_MS = 86_400_000
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
@@ -60,7 +62,7 @@ def recognises(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             packed = path.suffix == ".gz"
-            first = gzip.GzipFile(fileobj=file).readline() if packed else file.readline()
+            first = (gzip.GzipFile(fileobj=file) if packed else file).readline(LONGEST_HEADER)
         return tuple(first.decode().strip().split(",")) == COLUMNS
     except (OSError, EOFError, UnicodeDecodeError):
         return False
@@ -73,7 +75,7 @@ def read(path: Path) -> NodeSeries:
     if not path.is_file():
         raise EnergyError(f"{path}: there is no such file; name a CSV with the columns {', '.join(COLUMNS)}")
     try:
-        frame = pl.read_csv(path, infer_schema=False, truncate_ragged_lines=False)
+        frame = pl.read_csv(_plain(path), infer_schema=False, truncate_ragged_lines=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise EnergyError(f"{path}: can't be read as CSV ({reason}); correct it") from None
@@ -91,6 +93,22 @@ def read(path: Path) -> NodeSeries:
     _require(path, frame, "total", total >= 1, "1 or more; correct it")
     _require(path, frame, "active", (used >= 0) & (used <= total), "from 0 to total; correct it")
     return NodeSeries(path.name, time, used, total)
+
+
+def _plain(path: Path) -> Path | bytes:
+    """A packed file's text: unpacked here, where its size is bounded."""
+    import gzip
+
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return path
+    try:
+        with gzip.open(path) as stream:
+            return unpacked(stream.read)
+    except TooLargeError as error:
+        raise EnergyError(f"{path}: {error}; unpack it and name a part of it") from None
+    except EOFError as error:
+        raise EnergyError(f"{path}: the gzip data is cut off ({error}); fetch or pack the file again") from None
 
 
 def _times(texts: pl.Series) -> pl.Series:

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from shunter import sealed  # noqa: F401 before numba
+
+# isort: split
 import numpy as np
 from numba import typeof, types
 

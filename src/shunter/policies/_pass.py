@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from shunter import sealed  # noqa: F401 before numba
+
+# isort: split
 import numpy as np
 from numba import typeof, types
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import TraceError
+from shunter.files import TooLargeError, unpacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -154,8 +155,9 @@ class Source:
                     return start + stream.read(size)
             kind, opened = found
             with opened(self.path) as stream:
-                unpacked: bytes = stream.read(size) if size >= 0 else stream.read()
-                return unpacked
+                return bytes(stream.read(size)) if size >= 0 else unpacked(stream.read)
+        except TooLargeError as error:
+            raise TraceError(f"{self.path}: {error}; unpack it and name a part of it") from None
         except FileNotFoundError:
             raise TraceError(f"{self.path}: there is no such file; check the path") from None
         except IsADirectoryError:

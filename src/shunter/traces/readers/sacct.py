@@ -46,6 +46,9 @@ def read(source: Source, running: bool = False) -> Trace:
     table.leave_out(state.is_in(WAITING).fill_null(False).to_numpy() & np.isnan(end), "jobs that still waited")
     asked, got = (_resources(table, name) for name in ("Req", "Alloc"))
     table.never_started(np.isnan(start) | ((duration == 0) & got.is_null().to_numpy()), state)
+    if got.is_not_null().any():  # else the file does not say what jobs got
+        refused = (duration == 0) & got.is_null().to_numpy() & ~np.isnan(end)
+        table.leave_out(refused, "jobs that Slurm ended before they started, such as submissions that it refused")
     tres = got.zip_with(got.is_not_null(), asked)
     count, kind = _gpus(table, asked, tres)
     if not (count > 0).any():
