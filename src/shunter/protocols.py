@@ -108,6 +108,10 @@ class Learns(ABC):
     def start_with(self, cluster: Cluster, lessons: Any) -> Memory:
         """A fresh memory that begins with ``predictors.lessons.Lessons``."""
 
+    def lessons_of(self, history: Trace) -> NDArray[np.bool_] | None:
+        """Which of the jobs before the run its model learns run times from; None: all."""
+        return None
+
     def due(self, memory: Memory) -> int:
         """When ``refresh`` must be called next (ms)."""
         return w.NEVER

@@ -11,6 +11,7 @@ OF_JOB, OF_CLASS, OF_POOL, OF_ALL = range(4)
 SCOPES = ("job", "class", "pool", "all")
 
 NONE, FULL, SCATTERED, STARVED, AWAY, BEHIND, QUEUED, RESERVATION, PLANNED, UNPLANNED, OFFER, ASLEEP = range(12)
+PROFILE, ORDER = range(12, 14)
 # with the numbers that go with each code, at most three
 CODES = {
     "none": "nothing holds it back",

@@ -120,7 +120,8 @@ def lessons_before(policy: Any, scene: Scene, trace: Trace) -> Lessons | None:
     from shunter.predictors.lessons import lessons_for
 
     at = int(min(scene.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
-    return lessons_for(learner.model, trace, scene.history, learner.forecasts, at)
+    which = None if scene.history is None else learner.lessons_of(scene.history)
+    return lessons_for(learner.model, trace, scene.history, learner.forecasts, at, which)
 
 
 def _start_with(policy: Policy, cluster: Cluster, lessons: Lessons | None) -> Memory:

@@ -15,14 +15,20 @@ from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
+from shunter.policies.lucid import BLOCKING
+from shunter.sharing.drawing import workloads_of
 from shunter.sim import Scenario, Simulator
 from shunter.sim.scenario import Workloads
 from shunter.testing.invariants import check
+from shunter.testing.lucid import PlainLucid
 
 LIGHT, HEAVY, FULL = 0, 1, 2  # workloads: FULL is light but takes most of the GPU's memory
 USES = np.array([[10.0, 95.0, 10.0, np.nan], [1000.0, 1000.0, 20_000.0, np.nan], [2.0, 50.0, 2.0, np.nan]])
 SPEED = np.array([[0.8, 0.9, 0.8, 0], [0.6, 0.5, 0.6, 0], [0.8, 0.9, 0.8, 0], [0, 0, 0, 0]])
-ALWAYS = "dynamic=false,scores=thresholds,estimate=oracle"  # pack whenever jobs may be packed
+PUBLISHED = (
+    "profile_when=always,profile_growth=1,profile_queue=10,profile_gpus=8,pack_when=always,capacity=2,blocking=skip"
+)
+ALWAYS = f"{PUBLISHED},scores=thresholds,estimate=oracle"  # pack whenever jobs may be packed
 PLAIN = f"lucid:profiling=false,{ALWAYS}"
 
 
@@ -84,7 +90,7 @@ def test_the_least_gpus_are_profiled_first_and_nobody_passes():
 
 
 def test_who_wants_many_gpus_is_not_profiled():
-    simulator, _, _ = play(f"lucid:profile_gpus=2,profile_nodes=1,{ALWAYS}", [(0, 10, 4, LIGHT)], FOUR)
+    simulator, _, _ = play(f"lucid:profile_nodes=1,{ALWAYS}".replace("gpus=8", "gpus=2"), [(0, 10, 4, LIGHT)], FOUR)
     assert simulator.events[simulator.events[:, 1] == w.START][0, 3] != 3
 
 
@@ -124,7 +130,7 @@ def share(rows, policy=PACKS, *gpus):
     """Jobs of virtual cluster "a", which has one node with one GPU or these nodes; their times, and who joined whom."""
     cluster = Cluster("two", (*(NodeGroup(1, count, vc="a") for count in gpus or (1,)), NodeGroup(6, 4, vc="b")))
     _, times, memory = play(policy, [(*row, 0) for row in rows], cluster, ("a", "b"))
-    return times, registry.policy(policy).pairs(memory)
+    return times, [tuple(row) for row in registry.policy(policy).pairs(memory).tolist()]
 
 
 def test_light_jobs_share_and_who_stays_runs_at_full_speed_again():
@@ -184,7 +190,7 @@ def test_a_job_on_two_nodes_is_never_packed():
 
 def test_while_nothing_is_packed_nobody_passes_the_first():
     rows = [(0, 50, 1, HEAVY), (1, 30, 2, HEAVY), (2, 100, 1, HEAVY)]
-    _, strict, _ = play("lucid:profiling=false,packing=false,estimate=oracle", rows, machines(2))
+    _, strict, _ = play("lucid:profiling=false,packing=false,blocking=skip,estimate=oracle", rows, machines(2))
     assert strict[2][0] > strict[1][0]
 
 
@@ -258,10 +264,177 @@ def test_runs_draw_workloads_and_learn_from_the_past():
     assert (result.table[w.STATE] == w.DONE).all()
 
 
-def test_what_ends_in_the_profiler_is_learned_from():
-    """Most jobs end there, and the model is fitted to them all the same."""
-    rows = [(200 * job, 20 + job % 7, 1, LIGHT) for job in range(900)]
-    simulator, _, memory = play("lucid:estimate=gbm,refit=1,profile_time=100,profile_nodes=1", rows, FOUR)
+def test_the_model_learns_from_what_outlasts_the_profiler():
+    """Nine jobs in ten end in the profiler; only the others are ever estimated."""
+    rows = [(200 * job, 400 if job % 10 == 0 else 20, 1, LIGHT) for job in range(1500)]
+    policy = f"lucid:estimate=gbm,refit=1,profile_time=100,profile_nodes=1,{PUBLISHED}"
+    simulator, _, memory = play(policy, rows, FOUR)
     assert simulator.over
-    assert memory.lessons.fitted.rows > 400
-    assert memory.lessons.fitted.error < 0.5
+    assert 100 <= memory.lessons.fitted.rows <= 150
+    assert memory.state.expected[memory.state.expected > 0].size == 150
+    assert np.median(memory.state.expected[-300:][memory.state.expected[-300:] > 0]) > 300_000
+
+
+def test_what_ended_in_the_profiler_before_the_window_is_not_learned_from():
+    trace = trace_of([(10 * job, 500 if job % 4 == 0 else 50, 1 if job % 8 else 16, LIGHT) for job in range(400)])
+    which = registry.policy("lucid:profile_time=100,profile_gpus=8").lessons_of(trace)
+    assert (which == ((trace.duration > 100_000) | (trace.gpus > 8 * GPU))).all()
+    assert registry.policy("lucid:profiling=false").lessons_of(trace).all()
+    scene = scenes.scene(dataclasses.replace(trace, name="t"), "4x4", since="3000")
+    memory = runs.taught(registry.policy("lucid:estimate=rolling,profile_time=100,profile_gpus=8"), scene, scene.trace)
+    assert len(scene.history) == 300
+    assert len(memory.lessons.history) == which[:300].sum()
+
+
+# -- jobs that find no room
+
+
+OURS = "lucid:profiling=false,estimate=oracle,packing=false"
+UNPROFILED = "lucid:profiling=false,estimate=oracle"
+
+
+def test_nodes_are_kept_for_the_first_job_that_finds_no_room():
+    """Two nodes of two GPUs, busy until 100 and 110; the job with four gets both, whoever comes until then."""
+    rows = [(0, 100, 2, HEAVY), (0, 110, 2, HEAVY), (1, 500, 4, HEAVY), *((90, 3000, 1, HEAVY),) * 2]
+    cluster = machines(2, 2)
+    starts = {b: play(f"{OURS},blocking={b}", rows, cluster)[1][2][0] for b in ("skip", "reserve")}
+    assert starts["reserve"] == 110 < starts["skip"]
+    rows[3:] = [(90, 3, 1, HEAVY), (90, 15, 1, HEAVY)]  # one ends before 110, the other does not
+    times = play(f"{OURS},blocking=reserve", rows, cluster)[1]
+    assert times[3][0] == 100
+    assert times[4][0] >= 110
+
+
+def test_who_passes_a_blocked_job_and_who_waits():
+    """Half of the GPUs are free, and the first in the order needs all; the others would run longer than it waits."""
+    rows = [(0, 100, 2, HEAVY), (1, 50, 4, HEAVY), (2, 900, 1, HEAVY)]
+    passed = {b: play(f"{UNPROFILED},blocking={b}", rows, machines(2, 2))[1][2][0] for b in BLOCKING}
+    assert passed["skip"] == 2
+    assert passed["strict"] == passed["reserve"] == 150
+
+
+def test_overdue_jobs_are_expected_to_run_as_long_again():
+    """By its limit the resident should have ended long ago: the reservation moves on and still keeps others away."""
+    rows = [(0, 1000, 2, HEAVY), (1, 100, 4, HEAVY), (600, 900, 1, HEAVY), (700, 30, 1, HEAVY)]
+    trace = dataclasses.replace(trace_of(rows), limit=np.array([100, 100, 900, 30]) * 1000)
+    workloads = Workloads(np.ones(4, np.int64), USES, SPEED)
+    simulator = Simulator(trace, machines(2, 2), scenario=Scenario(workloads=workloads))
+    simulator.run(registry.policy("lucid:profiling=false,packing=false,estimate=limit,certainty=0.5"))
+    started = simulator.world.jobs[w.STARTED] / 1000
+    assert started[1] == 1000
+    assert started[2] > 1000
+    assert started[3] == 700
+
+
+# -- not as published: only while the cluster is full
+
+
+def test_a_job_that_finds_free_gpus_is_not_profiled():
+    for when, end in (("always", 150), ("full", 100)):
+        policy = f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}".replace(
+            "profile_when=always", f"profile_when={when}"
+        )
+        assert play(policy, [(0, 100, 1, LIGHT)], FOUR)[1] == [(0, end)]
+
+
+def test_a_job_that_finds_none_is_profiled_first():
+    policy = f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}".replace("profile_when=always", "profile_when=full")
+    _, times, memory = play(policy, [(0, 500, 12, HEAVY), (1, 20, 1, LIGHT), (1, 90, 1, LIGHT)], FOUR)
+    assert times[1] == (1, 21)
+    assert registry.policy(policy).profiled(memory, 3)[0].tolist() == [False, True, True]
+
+
+def test_jobs_share_only_where_no_gpus_are_free():
+    rows = [(0, 200, 1, LIGHT), (10, 40, 1, LIGHT)]
+    assert share(rows, PACKS, 2)[1] == [(11_000, 1, 0)]
+    full = PACKS.replace("pack_when=always", "pack_when=full")
+    assert share(rows, full, 2)[1] == []
+    assert share(rows, full, 1)[1] == [(11_000, 1, 0)]
+
+
+def test_large_jobs_are_profiled_on_several_nodes():
+    policy = f"lucid:profile_time=50,profile_nodes=2,{ALWAYS}"
+    eight = machines(*[4] * 8)
+    assert play(policy, [(0, 20, 8, HEAVY)], eight)[2].state.ended_there[0] == 1
+    assert (
+        play(policy.replace("profile_gpus=8", "profile_gpus=4"), [(0, 20, 8, HEAVY)], eight)[2].state.profiled[0] == 0
+    )
+
+
+# -- beside plain Python
+
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "profile_when": st.sampled_from(["always", "full"]),
+        "profile_time": st.sampled_from(["5", "30", "90"]),
+        "profile_nodes": st.sampled_from(["1", "2"]),
+        "profile_gpus": st.sampled_from(["2", "8"]),
+        "profile_growth": st.sampled_from(["0", "1", "2"]),
+        "profile_queue": st.sampled_from(["0", "3"]),
+        "profiling": st.sampled_from(["true", "true", "false"]),
+        "pack_when": st.sampled_from(["always", "full"]),
+        "packing": st.sampled_from(["true", "true", "false"]),
+        "dynamic": st.sampled_from(["true", "false"]),
+        "capacity": st.sampled_from(["2", "4"]),
+        "blocking": st.sampled_from(BLOCKING),
+        "certainty": st.sampled_from(["0.1", "0.5", "0.9"]),
+        "estimate": st.sampled_from(["oracle", "rolling", "limit", "none"]),
+    }
+)
+WORLDS = {
+    "eight": (machines(*[4] * 8), ()),
+    "uneven": (machines(4, 2, 4, 1, 8, 4), ()),
+    "virtual clusters": (
+        Cluster("two", (NodeGroup(5, 4, vc="a"), NodeGroup(3, 4, vc="b"), NodeGroup(1, 4))),
+        ("a", "b"),
+    ),
+    "types": (Cluster("types", (NodeGroup(4, 4, gpu_type="x"), NodeGroup(4, 4, gpu_type="y"))), ()),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), chosen=SETTINGS, world=st.sampled_from(sorted(WORLDS)))
+def test_plain_python_decides_the_same(data, chosen, world):
+    cluster, vcs = WORLDS[world]
+    jobs = st.tuples(
+        st.integers(0, 400),
+        st.integers(1, 300),
+        st.sampled_from([1, 1, 2, 4, 8]),
+        st.sampled_from([LIGHT, HEAVY, FULL, -1]),
+        st.sampled_from([0, 1] if vcs else [-1]),
+    )
+    rows = sorted(data.draw(st.lists(jobs, min_size=1, max_size=40)))
+    trace = dataclasses.replace(trace_of(rows, vcs), limit=np.array([1000 * (3 * row[1] + 7) for row in rows]))
+    if world == "types":
+        drawn = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(rows), max_size=len(rows)))
+        trace = dataclasses.replace(trace, gpu_type=np.array(drawn), gpu_types=("x", "y"))
+    policy = registry.policy("lucid:scores=thresholds," + ",".join(f"{k}={v}" for k, v in chosen.items()))
+    scenario = Scenario(workloads=Workloads(np.array([row[3] for row in rows], np.int64), USES, SPEED))
+    compiled, plain = (Simulator(trace, cluster, scenario=scenario, reasons=True) for _ in range(2))
+    compiled.run(policy)
+    plain.run(PlainLucid(policy))
+    assert compiled.events.tolist() == plain.events.tolist()
+    check(compiled.events, trace, cluster, tenants=2)
+
+
+def test_plain_python_decides_the_same_with_what_was_learned_before():
+    trace = dataclasses.replace(scenes.read_trace("synthetic:jobs=900,gpus=32,load=1.3,seed=4"), name="t")
+    scene = scenes.scene(trace, "8x4", since="+3")
+    for more in ("", f",{PUBLISHED},dynamic=true"):
+        policy = registry.policy(f"lucid:estimate=rolling,refit=1,profile_time=200{more}")
+        lessons = runs.lessons_before(policy, scene, scene.trace)
+        scenario = Scenario(workloads=Workloads(*workloads_of(scene.trace, 0)))
+        compiled, plain = (Simulator(scene.trace, scene.cluster, scenario=scenario) for _ in range(2))
+        compiled.run(policy, memory=policy.start_with(scene.cluster, lessons))
+        plain.run(PlainLucid(policy), memory=PlainLucid(policy).start(scene.cluster, lessons))
+        assert compiled.digest == plain.digest
+
+
+def test_a_node_that_goes_back_is_not_taken_at_the_same_moment():
+    """The profiler shrinks and grows: jobs of the other virtual cluster must still be admitted to its nodes."""
+    cluster = Cluster("two", (NodeGroup(5, 4, vc="a"), NodeGroup(3, 4, vc="b")))
+    rows = [(0, 30, 4, HEAVY, 0)] * 6 + [(31, 40, 4, HEAVY, 1)] * 5 + [(65, 9, 2, HEAVY, 1)] * 9
+    policy = f"lucid:profile_time=20,profile_nodes=1,{ALWAYS}".replace("profile_queue=10", "profile_queue=2")
+    for growth in (1, 2, 3):
+        play(policy.replace("profile_growth=1", f"profile_growth={growth}"), rows, cluster, ("a", "b"))

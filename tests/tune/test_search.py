@@ -32,7 +32,7 @@ def test_a_later_parameter_is_tried_with_the_best_of_those_before():
 
 
 def test_a_policy_may_say_what_is_worth_trying():
-    assert set(grid_of("lucid", ())) == {"profile_time", "profile_nodes", "profile_gpus", "capacity", "quiet"}
+    assert set(grid_of("lucid", ())) == {"profile_time", "profile_nodes", "profile_gpus", "capacity", "certainty"}
     assert grid_of("lucid", ["ratio=1/2"]) == {"ratio": ["1", "2"]}
 
 

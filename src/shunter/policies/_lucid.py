@@ -1,154 +1,134 @@
-"""What Lucid remembers, and what becomes of jobs that come and go."""
+"""What Lucid remembers, as arrays, and the small operations on it that all of its parts need."""
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
-
 from shunter import world as w
-from shunter.cluster import Cluster
-from shunter.model import Reason, View
-from shunter.policies._estimates import took
-from shunter.policies._lucid_outlook import Outlook
-from shunter.policies._lucid_packing import Packing
-from shunter.policies._lucid_places import Places
-from shunter.policies._lucid_profiler import Partition
-from shunter.predictors import learned as model
+from shunter.arrays import F1, F2, I1, I2, Arrays
+from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
-from shunter.predictors.lessons import Lessons
-from shunter.world import F64, I64
-
-Mask: TypeAlias = NDArray[np.bool_]
+from shunter.predictors.throughput import Arrivals
+from shunter.world import I64, World
 
 NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
 
+# -- entries of `settings`: how it works ...
+PROFILE_TIME, PROFILE_GPUS, PROFILE_ALL, SCALED, GROWTH, LONG_QUEUE, PACKS, PACK_FIRST, DYNAMIC = range(9)
+CAPACITY, BLOCKING, SOURCE = range(9, 12)
+# ... and what it has to remember (BASE: the profiler's nodes while it has not grown; ON: jobs are packed now; UP_NODES:
+# how many nodes were up; BIN: of the last look ahead; PASS: counts passes through a queue)
+BEGUN, BASE, PROFILER_NODES, WAITING, BEING_PROFILED, FRESH, SHRUNK, ON, UP_NODES = range(12, 21)
+BIN, TIMER, PASS, JOINED = range(21, 25)
+SETTINGS = 25
+SKIP, STRICT, RESERVE = range(3)  # BLOCKING
+NONE, ORACLE, LIMIT, LEARNED = range(4)  # SOURCE of run times
+# -- entries of `numbers`: bounds, and what is to come in the next ten minutes
+QUIET, RATIO, MEMORY, CERTAINTY, COMING_JOBS, COMING_GPUS = range(6)
+NUMBERS = 6
 
-@dataclass(eq=False)
-class LucidMemory:
-    """All that Lucid remembers."""
-
-    cluster: Cluster
-    lessons: Lessons | None = None
-    learned: Learned | None = None
-    due: int = w.NEVER  # when its model is fitted anew
-    stage: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    priority: F64 = field(default_factory=lambda: np.zeros(0))
-    expected: I64 = field(default_factory=lambda: np.zeros(0, np.int64))  # first estimate of the run time (ms), 0: none
-    profiled: Mask = field(default_factory=lambda: np.zeros(0, bool))
-    ended_there: Mask = field(default_factory=lambda: np.zeros(0, bool))  # in the profiler
-    partition: Partition | None = None
-    packing: Packing | None = None
-    outlook: Outlook = field(default_factory=lambda: Outlook(None))
-    queues: dict[int, list[tuple[float, int]]] = field(default_factory=dict)  # by virtual cluster, in order
-    nodes: dict[int, I64] = field(default_factory=dict)  # of each virtual cluster, but those set apart
-    dirty: set[int] = field(default_factory=set)  # virtual clusters in which something changed
-    fresh: list[int] = field(default_factory=list)  # jobs that were just put on GPUs of their own
-    up: int = -1  # nodes that were up
-    told: list[Reason] = field(default_factory=list)  # why jobs wait, not yet said
-    bin: int = -1  # of the present time, of the last look at what is to come
-    timer: int = -1
-    places: Places = field(default_factory=lambda: Places(0))
-
-    @property
-    def profiler(self) -> Partition:
-        """The profiler, once the first view is there."""
-        assert self.partition is not None
-        return self.partition
-
-    @property
-    def binder(self) -> Packing:
-        """What pairs jobs, once the first view is there."""
-        assert self.packing is not None
-        return self.packing
-
-    def forget_nodes(self) -> None:
-        """Nodes went from one virtual cluster to another, or were set apart."""
-        self.nodes.clear()
-        self.dirty.update(self.queues)
-
-    def own_nodes(self, view: View, vc: int) -> I64:
-        """The nodes on which the main queue may put jobs of a virtual cluster."""
-        if vc not in self.nodes:
-            mine = np.flatnonzero((view.nodes.vc == vc) | (view.nodes.vc == w.OPEN) | (vc == -1))
-            self.nodes[vc] = mine[[not self.profiler.apart(int(node)) for node in mine]]
-        return self.nodes[vc]
+UNKNOWN = -1  # the score of a job that was never seen running
+HEAVIEST = 2
+SCORES = HEAVIEST + 1
+NOT_APART = -2  # the home of a node that is not set apart
+LAST_HOUR = 6  # bins
+RING = 8  # bins that are remembered, more than an hour's
+RING_BIN, RING_JOBS, RING_GPUS = range(3)  # rows of `recent`
+LEVELS = 50  # quantiles of run time over estimate
+FEATURE, BELOW, ABOVE, SCORE = range(4)  # columns of `tree`
 
 
-Prioritise: TypeAlias = Callable[[View, LucidMemory, int], float]  # the place of a job in the order
+class Scratch(Arrays):
+    """Room to work in, so that no decision allocates."""
+
+    usable: I1  # (nodes,)
+    total: I1  # (nodes,)
+    nodes: I1  # (gpus,) chosen nodes ...
+    counts: I1  # (gpus,) ... and how many GPUs on each
+    gpu_ids: I1  # (gpus,)
+    jobs: I1  # (jobs,)
+    ends: I1  # (gpus,) when a GPU should be free ...
+    end_nodes: I1  # (gpus,) ... and its node
 
 
-def find_way(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
-    """Take over a cluster in which jobs wait and run already: those that wait are not profiled any more."""
-    for job in view.running.tolist():
-        memory.stage[job] = RUNS
-        memory.priority[job] = prioritise(view, memory, job)
-        others = {other for gpu in view.placement(job) for other in view.tenants(gpu)} - {job}
-        if others:
-            memory.binder.partner[job] = min(others)
-        else:
-            memory.fresh.append(job)
-    new = set(view.arrived.tolist())
-    for job in view.pending.tolist():
-        if job not in new:
-            _enqueue(view, memory, job, prioritise)
+class LucidState(Arrays):
+    """All that Lucid remembers; virtual clusters begin with that of jobs that are in none."""
+
+    settings: I1
+    numbers: F1
+    odds: F1  # (LEVELS,) log of how many times its estimate a job takes, by quantile
+    truth: F1  # (jobs,) true run times, ms; of no size where they are not told
+    stage: I1  # (jobs,)
+    priority: F1  # (jobs,) smaller first
+    run_time: F1  # (jobs,) expected, ms; 0: not known
+    expected: I1  # (jobs,) the first estimate of a model, ms; 0: none
+    profiled: I1  # (jobs,) 1: it ran in the profiler ...
+    ended_there: I1  # (jobs,) ... and ended there
+    score: I1  # (jobs,) its sharing score, UNKNOWN
+    partner: I1  # (jobs,) with whom it shares its GPUs, -1: nobody
+    members: I1  # (jobs,) the queues of all virtual clusters, one after another, each in its order
+    first: I1  # (vcs,) where a queue begins
+    size: I1  # (vcs,)
+    dirty: I1  # (vcs,) 1: something changed there
+    oldest: I1  # (groups,) who runs alone, by virtual cluster, GPUs and score: the first in the order of starts ...
+    newest: I1  # (groups,) ... and the last
+    before: I1  # (jobs,) its neighbours in that order, -1: none
+    after: I1  # (jobs,)
+    group: I1  # (jobs,) -1: it does not run alone
+    to_profile: I1  # (jobs,) who waits for the profiler, the least GPUs first
+    being_profiled: I1  # (gpus * slots,) in the order of their starts
+    nodes: I1  # (nodes,) the profiler's nodes in the order in which they were set apart
+    home: I1  # (nodes,) the virtual cluster of a node that is set apart, NOT_APART
+    leaving: I1  # (nodes,) 1: it goes back once it is idle
+    kept: I2  # (vcs, nodes) 1: the node is kept for a job of the virtual cluster ...
+    kept_for: I1  # (vcs,) ... which one, -1: none ...
+    kept_until: I1  # (vcs,) ... and when it should have room there
+    class_of: I1  # (jobs,) jobs that find room alike
+    no_room: I2  # (2, classes) the pass in which there was none; 1: beside what is kept
+    no_partner: I2  # (2, classes * SCORES)
+    fresh: I1  # (jobs,) who was just put on GPUs of its own
+    joined: I2  # (pairs, 3) time, newcomer, resident
+    recent: F2  # (3, RING) what came in each of the last bins, where no model says what is to come
+    tree: I2  # (nodes, 4) how sharing scores follow from use ...
+    bounds: F1  # (nodes,) ... by its bounds
+    scratch: Scratch
+    learned: Learned
+    arrivals: Arrivals
 
 
-def take_in(view: View, memory: LucidMemory, prioritise: Prioritise) -> None:
-    """Learn from what ended; put what arrived into the profiler's queue or the main one; note who lives alone."""
-    for job in memory.fresh:
-        memory.binder.lives_alone(view, job, float(memory.priority[job]))
-    memory.fresh = []
-    up = int((view.nodes.state == w.UP).sum())
-    if up != memory.up:
-        memory.up = up
-        memory.dirty.update(memory.queues)
-    for job in view.ended.tolist():
-        if memory.stage[job] != OVER:
-            memory.ended_there[job] = memory.stage[job] == PROFILING
-            _left(view, memory, job)
-            memory.stage[job] = OVER
-            if memory.learned is not None:
-                model.learn(view.world.jobs, memory.learned, job, took(view.world, job), view.now)
-    for job in memory.profiler.turned_away(view):
-        _enqueue(view, memory, job, prioritise)
-    for job in view.arrived.tolist():
-        if view.jobs.state[job] != w.PENDING or memory.stage[job] in (TO_PROFILE, QUEUED):
-            continue
-        first = memory.stage[job] == NEW
-        if not first:
-            _left(view, memory, job)
-        else:
-            memory.outlook.note(view.now, int(view.jobs.gpus[job]))
-            if memory.learned is not None:  # who ends in the profiler is learned from, too
-                model.estimate(view.world.jobs, memory.learned, job)
-        if first and memory.profiler.takes(view, job):
-            memory.stage[job] = TO_PROFILE
-            memory.told.append(Reason(job, "profile", (len(memory.profiler.queue),)))
-            memory.profiler.join(view, job)
-        else:
-            _enqueue(view, memory, job, prioritise)
+@kernel
+def is_own(world: World, state: LucidState, vc: int, node: int) -> bool:
+    """Whether the main queue may put jobs of a virtual cluster on a node."""
+    home = world.nodes[w.NODE_VC, node]
+    return bool((vc == -1 or home in (vc, w.OPEN)) and state.home[node] == NOT_APART)
 
 
-def _left(view: View, memory: LucidMemory, job: int) -> None:
-    """A job gave up its GPUs."""
-    memory.profiler.running.pop(job, None)
-    memory.binder.left(view, job, lambda other: float(memory.priority[other]))
-    memory.dirty.add(int(view.jobs.vc[job]))
+@kernel
+def soil_all(state: LucidState) -> None:
+    """Something changed that may matter to every queue."""
+    state.dirty[:] = 1
 
 
-def _enqueue(view: View, memory: LucidMemory, job: int, prioritise: Prioritise) -> None:
-    """A job enters the main queue."""
-    vc = int(view.jobs.vc[job])
-    if not memory.places.could_hold(view, job, memory.own_nodes(view, vc)):
-        memory.profiler.yield_to(vc)
-    memory.stage[job] = QUEUED
-    memory.priority[job] = prioritise(view, memory, job)
-    queue, entry = memory.queues.setdefault(vc, []), (float(memory.priority[job]), job)
-    memory.told.append(Reason(job, "order", (bisect.bisect_left(queue, entry),)))
-    bisect.insort(queue, entry)
-    memory.dirty.add(vc)
+@kernel
+def shift_out(values: I64, at: int, count: int) -> None:
+    """Take one of the first ``count`` values out; the later ones move up."""
+    for i in range(at, count - 1):
+        values[i] = values[i + 1]
+
+
+@kernel
+def sort_jobs(values: I64, count: int) -> None:
+    """Sort in place, by insertion: there are few, or they are nearly in order."""
+    for i in range(1, count):
+        value, at = values[i], i
+        while at > 0 and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
+
+
+@kernel
+def in_order(world: World, row: int, count: int, into: I64) -> int:
+    """Copy one of the lists of jobs, sorted; returns how many."""
+    for i in range(count):
+        into[i] = world.lists[row, i]
+    sort_jobs(into, count)
+    return count

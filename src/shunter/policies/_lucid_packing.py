@@ -2,89 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
-import numpy as np
+import math
 
 from shunter import world as w
-from shunter.model import View
+from shunter.compiled import kernel
+from shunter.policies._lucid import (
+    ABOVE,
+    BELOW,
+    CAPACITY,
+    FEATURE,
+    HEAVIEST,
+    JOINED,
+    MEMORY,
+    RATIO,
+    SCORE,
+    SCORES,
+    UNKNOWN,
+    LucidState,
+)
+from shunter.policies._lucid_places import suits
+from shunter.world import World
 
-UNKNOWN = -1  # the score of a job that was never seen running
-HEAVIEST = 2
+
+@kernel
+def rate(world: World, state: LucidState, job: int) -> int:
+    """The sharing score of a job, from what was seen of it; UNKNOWN if that is nothing."""
+    if state.score[job] == UNKNOWN and not math.isnan(world.use[w.GPU_USE, job]):
+        node = 0
+        while state.tree[node, FEATURE] >= 0:
+            light = world.use[state.tree[node, FEATURE], job] <= state.bounds[node]
+            node = state.tree[node, BELOW] if light else state.tree[node, ABOVE]
+        state.score[job] = state.tree[node, SCORE]
+    return int(state.score[job])
 
 
-@dataclass
-class Packing:
-    """Who may share, who does, and with whom."""
+@kernel
+def largest_node(world: World) -> int:
+    """The most GPUs of a node."""
+    return int(world.nodes[w.TOTAL, world.nodes[w.RANK, 0]])
 
-    capacity: int  # the sum of the scores on a GPU
-    ratio: float  # the newcomer's priority over the resident's, at most
-    memory: float  # of a GPU, MiB
-    score_of: Callable[[float, float, float], int]  # from GPU utilisation, memory utilisation and memory
-    on: bool = True
-    score: dict[int, int] = field(default_factory=dict)
-    partner: dict[int, int] = field(default_factory=dict)
-    alone: dict[tuple[int, int, int], dict[int, float]] = field(default_factory=dict)
-    # by virtual cluster, GPUs and score: those that run without a neighbour in the order of their starts, with priority
-    joined: list[tuple[int, int, int]] = field(default_factory=list)  # time, newcomer, resident
 
-    def rate(self, view: View, job: int) -> int:
-        """The sharing score of a job, from what was seen of it."""
-        if job not in self.score:
-            use, memory, bandwidth = (float(value) for value in view.world.use[:, job])
-            if np.isnan(use):
-                return UNKNOWN
-            self.score[job] = self.score_of(use, bandwidth, memory)
-        return self.score[job]
+@kernel
+def may_share(world: World, state: LucidState, job: int) -> bool:
+    """Whether a job is of a kind that is ever packed: whole GPUs of one node, and seen before."""
+    if world.jobs[w.SHARE, job] != 1000 or world.jobs[w.GPUS, job] > largest_node(world):
+        return False
+    return rate(world, state, job) != UNKNOWN
 
-    def may_share(self, view: View, job: int) -> bool:
-        """Whether a job is of a kind that is ever packed: whole GPUs of one node, and seen before."""
-        whole, gpus = view.jobs.share[job] == 1000, int(view.jobs.gpus[job])
-        return bool(whole) and gpus <= int(view.nodes.total.max()) and self.rate(view, job) != UNKNOWN
 
-    def lives_alone(self, view: View, job: int, priority: float) -> None:
-        """A job runs on GPUs of its own: others may join it, if all of them are on one node."""
-        if not self.may_share(view, job):
+@kernel
+def group_of(world: World, state: LucidState, job: int, score: int) -> int:
+    """The group of jobs that run alone, of a job's virtual cluster and size, with a score."""
+    return int(((world.jobs[w.VC, job] + 1) * (largest_node(world) + 1) + world.jobs[w.GPUS, job]) * SCORES + score)
+
+
+@kernel
+def lives_alone(world: World, state: LucidState, job: int) -> None:
+    """A job runs on GPUs of its own: others may join it, if all of them are on one node."""
+    if state.group[job] >= 0 or not may_share(world, state, job):
+        return
+    slot = world.jobs[w.HEAD, job]
+    node = world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]
+    while slot >= 0:
+        if world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]] != node:
             return
-        nodes = {int(view.gpus.node[gpu]) for gpu in view.placement(job)}
-        if len(nodes) == 1:
-            self.alone.setdefault(self._key(view, job), {})[job] = priority
+        slot = world.slots[w.SLOT_NEXT, slot]
+    group = group_of(world, state, job, rate(world, state, job))
+    last = state.newest[group]
+    state.before[job], state.after[job], state.group[job] = last, -1, group
+    if last >= 0:
+        state.after[last] = job
+    else:
+        state.oldest[group] = job
+    state.newest[group] = job
 
-    def _key(self, view: View, job: int) -> tuple[int, int, int]:
-        return int(view.jobs.vc[job]), int(view.jobs.gpus[job]), self.rate(view, job)
 
-    def left(self, view: View, job: int, priority_of: Callable[[int], float]) -> None:
-        """A job is off its GPUs: a partner that stays runs alone again."""
-        self.alone.get(self._key(view, job), {}).pop(job, None)
-        other = self.partner.pop(job, None)
-        if other is not None and self.partner.pop(other, None) is not None and view.jobs.state[other] == w.RUNNING:
-            self.lives_alone(view, other, priority_of(other))
+@kernel
+def no_longer_alone(state: LucidState, job: int) -> None:
+    """A job has a partner or is off its GPUs."""
+    group = state.group[job]
+    if group < 0:
+        return
+    before, after = state.before[job], state.after[job]
+    if before >= 0:
+        state.after[before] = after
+    else:
+        state.oldest[group] = after
+    if after >= 0:
+        state.before[after] = before
+    else:
+        state.newest[group] = before
+    state.group[job] = -1
 
-    def find(self, view: View, job: int, priority: float) -> tuple[int, bool]:
-        """The first resident that a job may join, -1 if there is none; and whether only memory was in the way."""
-        vc, gpus, score = self._key(view, job)
-        short_of_memory = False
-        for other_score in range(min(self.capacity - score, HEAVIEST) + 1):
-            for other, theirs in self.alone.get((vc, gpus, other_score), {}).items():
-                if priority > self.ratio * theirs or not self._suits(view, job, other):
-                    continue
-                if view.world.use[w.GPU_MEMORY, [job, other]].sum() < self.memory:
-                    return other, False
-                short_of_memory = True
-        return -1, short_of_memory
 
-    @staticmethod
-    def _suits(view: View, job: int, other: int) -> bool:
-        """Whether the nodes of a running job do for another: type, CPU and memory."""
-        node = int(view.gpus.node[view.placement(other)[0]])
-        gpus = int(view.jobs.gpus[job])
-        kind = view.jobs.gpu_type[job] in (-1, view.nodes.gpu_type[node])
-        cpu = view.nodes.cpu_free[node] >= view.jobs.cpu[job] * gpus
-        return bool(kind and cpu and view.nodes.mem_free[node] >= view.jobs.mem[job] * gpus)
+@kernel
+def part(world: World, state: LucidState, job: int) -> None:
+    """A job is off its GPUs: a partner that stays runs alone again."""
+    no_longer_alone(state, job)
+    other = state.partner[job]
+    state.partner[job] = -1
+    if other >= 0 and state.partner[other] >= 0:
+        state.partner[other] = -1
+        if world.jobs[w.STATE, other] == w.RUNNING:
+            lives_alone(world, state, other)
 
-    def join(self, view: View, job: int, other: int) -> None:
-        """A job joins another."""
-        self.alone[self._key(view, other)].pop(other)
-        self.partner[job], self.partner[other] = other, job
-        self.joined.append((view.now, job, other))
+
+@kernel
+def has_room_beside(world: World, state: LucidState, job: int, other: int, beside: int) -> bool:
+    """Whether the node of a running job does for another: type, CPU and memory, and it is not kept."""
+    node = world.gpus[w.NODE, world.jobs[w.HEAD, other] // world.clock[w.SLOTS_PER_GPU]]
+    if beside == 1 and state.kept[world.jobs[w.VC, job] + 1, node] == 1:
+        return False
+    gpus = world.jobs[w.GPUS, job]
+    cpu = world.nodes[w.CPU_FREE, node] >= world.jobs[w.CPU, job] * gpus
+    return bool(suits(world, job, node) and cpu and world.nodes[w.MEM_FREE, node] >= world.jobs[w.MEM, job] * gpus)
+
+
+@kernel
+def find_partner(world: World, state: LucidState, job: int, beside: int) -> int:
+    """The first resident that a job may join; -1: there is none, -2: only memory was in the way."""
+    score, found = rate(world, state, job), -1
+    for other_score in range(min(state.settings[CAPACITY] - score, HEAVIEST) + 1):
+        other = state.oldest[group_of(world, state, job, other_score)]
+        while other >= 0:
+            near = state.priority[job] <= state.numbers[RATIO] * state.priority[other]
+            if near and has_room_beside(world, state, job, other, beside):
+                if world.use[w.GPU_MEMORY, job] + world.use[w.GPU_MEMORY, other] < state.numbers[MEMORY]:
+                    return int(other)
+                found = -2
+            other = state.after[other]
+    return found
+
+
+@kernel
+def join(world: World, state: LucidState, job: int, other: int) -> None:
+    """A job joins another."""
+    no_longer_alone(state, other)
+    state.partner[job], state.partner[other] = other, job
+    at = state.settings[JOINED]
+    if at < len(state.joined):
+        state.joined[at, 0], state.joined[at, 1], state.joined[at, 2] = world.clock[w.NOW], job, other
+        state.settings[JOINED] += 1

@@ -2,136 +2,235 @@
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass, field
-
-import numpy as np
-
 from shunter import world as w
-from shunter.model import Action, Assign, Preempt, Start, View
-from shunter.policies._lucid_places import Places
+from shunter.compiled import kernel
+from shunter.policies._lucid import (
+    BASE,
+    BEING_PROFILED,
+    COMING_GPUS,
+    GROWTH,
+    LONG_QUEUE,
+    NOT_APART,
+    PROFILE_GPUS,
+    PROFILE_TIME,
+    PROFILER_NODES,
+    PROFILING,
+    SCALED,
+    SHRUNK,
+    TO_PROFILE,
+    WAITING,
+    LucidState,
+    shift_out,
+    soil_all,
+    sort_jobs,
+)
+from shunter.policies._lucid_places import chosen, collected, suits, usable
+from shunter.policies._placing import add_other, add_start
+from shunter.world import Decision, World
 
-LARGEST_PART = 4  # at most one node in so many is set apart
-LONG_QUEUE, SHORT_QUEUE = 10, 5  # jobs to be profiled: above the one a node is added, below the other it is given back
+# ------------------------------------------------------------------------------------------- who is profiled
 
 
-@dataclass
-class Partition:
-    """The nodes set apart for profiling, and who is to be profiled, the least GPUs first."""
+@kernel
+def profiles(world: World, state: LucidState, job: int) -> bool:
+    """Whether a job is to be profiled at all: it has whole GPUs, not too many, and the profiler's nodes can hold it."""
+    scratch = state.scratch
+    if world.jobs[w.GPUS, job] > state.settings[PROFILE_GPUS] or world.jobs[w.SHARE, job] < 1000:
+        return False
+    scratch.usable[:] = 0
+    scratch.total[:] = 0
+    for at in range(state.settings[PROFILER_NODES]):
+        node = state.nodes[at]
+        if suits(world, job, node):
+            scratch.total[node] = scratch.usable[node] = world.nodes[w.TOTAL, node]
+    return bool(chosen(world, scratch, job) > 0)
 
-    time: int  # that a job gets at most, ms
-    most_gpus: int  # a job with more is not profiled
-    base: int  # nodes, while nothing is scaled
-    scaled: bool
-    nodes: list[int] = field(default_factory=list)
-    home: dict[int, int] = field(default_factory=dict)  # the virtual cluster of a node set apart
-    queue: list[tuple[int, int]] = field(default_factory=list)  # a heap of (GPUs, job)
-    running: dict[int, None] = field(default_factory=dict)
-    leaving: set[int] = field(default_factory=set)  # nodes that go back once they are idle
-    changed: bool = False  # nodes were set apart or given back
-    shrunk: bool = False  # nodes profile nobody any more, for whom some may have waited
 
-    def takes(self, view: View, job: int) -> bool:
-        """Whether a job is to be profiled at all: it has a whole GPU or more, not too many, and a node can hold it."""
-        gpus, kind = int(view.jobs.gpus[job]), int(view.jobs.gpu_type[job])
-        if not self.nodes or gpus > self.most_gpus or view.jobs.share[job] < 1000:
-            return False
-        fits = (kind in (-1, int(view.nodes.gpu_type[node])) for node in self.nodes if view.nodes.total[node] >= gpus)
-        return any(fits)
+@kernel
+def line_up(world: World, state: LucidState, job: int) -> None:
+    """A job waits to be profiled: the least GPUs first, then who came first."""
+    at, line, gpus = state.settings[WAITING], state.to_profile, world.jobs[w.GPUS, job]
+    while at > 0:
+        other = line[at - 1]
+        theirs = world.jobs[w.GPUS, other]
+        if theirs < gpus or (theirs == gpus and other < job):
+            break
+        line[at] = other
+        at -= 1
+    line[at] = job
+    state.settings[WAITING] += 1
+    state.stage[job] = TO_PROFILE
 
-    def join(self, view: View, job: int) -> None:
-        """A job waits to be profiled."""
-        heapq.heappush(self.queue, (int(view.jobs.gpus[job]), job))
 
-    def turned_away(self, view: View) -> list[int]:
-        """Those that waited for nodes that are no longer set apart: they are not profiled."""
-        if not self.shrunk:
-            return []
-        self.shrunk = False
-        kept = [entry for entry in self.queue if self.takes(view, entry[1])]
-        away = sorted({job for _, job in self.queue} - {job for _, job in kept})
-        heapq.heapify(kept)
-        self.queue = kept
-        return [job for job in away if view.jobs.state[job] == w.PENDING]
+@kernel
+def turn_away(world: World, state: LucidState) -> int:
+    """Fill ``scratch.jobs`` with those that waited for nodes that are no longer set apart; returns how many."""
+    if state.settings[SHRUNK] == 0:
+        return 0
+    state.settings[SHRUNK] = 0
+    kept, away = 0, 0
+    for at in range(state.settings[WAITING]):
+        job = state.to_profile[at]
+        if profiles(world, state, job):
+            state.to_profile[kept] = job
+            kept += 1
+        elif world.jobs[w.STATE, job] == w.PENDING:
+            state.scratch.jobs[away] = job
+            away += 1
+    state.settings[WAITING] = kept
+    sort_jobs(state.scratch.jobs, away)
+    return away
 
-    # -- nodes
 
-    def set_up(self, view: View) -> list[Action]:
-        """Set the base nodes apart, one from each of the largest virtual clusters in turn."""
-        nodes = view.nodes
-        left = {int(vc): [int(n) for n in np.flatnonzero(nodes.vc == vc)] for vc in np.unique(nodes.vc)}
-        actions: list[Action] = []
-        for _ in range(min(self.base, len(nodes.vc) // LARGEST_PART)):
-            vc = max(left, key=lambda vc: (len(left[vc]), -vc))
-            actions += self.take(left[vc].pop(), vc)
-        self.base = len(self.nodes)
-        return actions
+@kernel
+def off_profiler(state: LucidState, job: int) -> None:
+    """A job is no longer being profiled."""
+    for at in range(state.settings[BEING_PROFILED]):
+        if state.being_profiled[at] == job:
+            shift_out(state.being_profiled, at, state.settings[BEING_PROFILED])
+            state.settings[BEING_PROFILED] -= 1
+            return
 
-    def take(self, node: int, vc: int) -> list[Action]:
-        """Set a node apart; jobs of every virtual cluster are profiled there."""
-        self.nodes.append(node)
-        self.home[node] = vc
-        self.changed = True
-        return [Assign(node, w.OPEN)] if vc != w.OPEN else []
 
-    def give_back(self, view: View) -> list[Action]:
-        """Let go of nodes that are no longer wanted and idle."""
-        actions: list[Action] = []
-        for node in [n for n in self.leaving if view.nodes.free[n] == view.nodes.total[n]]:
-            self.leaving.discard(node)
-            self.changed = True
-            vc = self.home.pop(node)
-            actions += [Assign(node, vc)] if vc != w.OPEN else []
-        return actions
+@kernel
+def stop_profiling(world: World, state: LucidState, plan: Decision) -> bool:
+    """Those whose time is up leave; what they did is lost, as the profiler runs jobs as they are."""
+    for at in range(state.settings[BEING_PROFILED]):
+        job = state.being_profiled[at]
+        if world.jobs[w.UNTIL, job] <= world.clock[w.NOW] and world.jobs[w.STATE, job] == w.RUNNING:
+            add_other(plan, w.A_PREEMPT, job, 0)
+    return bool(plan.counts[0] > 0)
 
-    def release(self, node: int) -> None:
-        """Profile nobody on a node any more."""
-        self.nodes.remove(node)
-        self.leaving.add(node)
-        self.shrunk = True
 
-    def yield_to(self, vc: int) -> None:
-        """A job came that its virtual cluster can't hold without the nodes that were taken from it."""
-        for node in [n for n in self.nodes if vc in (w.OPEN, self.home[n])]:
-            self.release(node)
-        self.base = min(self.base, len(self.nodes))
+@kernel
+def start_profiling(world: World, state: LucidState, plan: Decision) -> bool:
+    """Start the next job in the queue; false if it finds no room: nobody passes it."""
+    line, scratch = state.to_profile, state.scratch
+    while state.settings[WAITING] > 0 and world.jobs[w.STATE, line[0]] != w.PENDING:
+        shift_out(line, 0, state.settings[WAITING])
+        state.settings[WAITING] -= 1
+    if state.settings[WAITING] == 0:
+        return False
+    job = line[0]
+    scratch.usable[:] = 0
+    scratch.total[:] = 0
+    for at in range(state.settings[PROFILER_NODES]):
+        node = state.nodes[at]
+        scratch.usable[node], scratch.total[node] = usable(world, job, node), world.nodes[w.TOTAL, node]
+    gpus = collected(world, scratch, chosen(world, scratch, job))
+    if gpus == 0:
+        return False
+    shift_out(line, 0, state.settings[WAITING])
+    state.settings[WAITING] -= 1
+    state.being_profiled[state.settings[BEING_PROFILED]] = job
+    state.settings[BEING_PROFILED] += 1
+    state.stage[job], state.profiled[job] = PROFILING, 1
+    add_start(plan, job, scratch.gpu_ids[:gpus], world.clock[w.NOW] + state.settings[PROFILE_TIME])
+    return True
 
-    def apart(self, node: int) -> bool:
-        """Whether a node is not for the main queue."""
-        return node in self.home
 
-    def rescale(self, view: View, coming_gpus: float) -> list[Action]:
-        """One node more while the queue is long; back to the base once it is short and few GPUs are asked for soon."""
-        if not self.scaled or not self.base:
-            return []
-        if len(self.queue) > LONG_QUEUE and len(self.nodes) == self.base and not self.leaving:
-            idle = np.flatnonzero((view.nodes.free == view.nodes.total) & (view.nodes.total > 0))
-            free = [int(node) for node in idle if not self.apart(int(node))]
-            if free:
-                sizes = np.bincount(view.nodes.vc + 1)
-                node = max(free, key=lambda n: (sizes[view.nodes.vc[n] + 1], n))
-                return self.take(node, int(view.nodes.vc[node]))
-        if len(self.queue) < SHORT_QUEUE and len(self.nodes) > self.base and coming_gpus <= 5 * self.most_gpus:
-            self.release(self.nodes[-1])
-        return []
+# ------------------------------------------------------------------------------------------- its nodes
 
-    # -- jobs
 
-    def stop(self, view: View) -> list[Action]:
-        """Those whose time is up leave; what they did is lost, as the profiler runs jobs as they are."""
-        over = [job for job in self.running if view.jobs.until[job] <= view.now and view.jobs.state[job] == w.RUNNING]
-        return [Preempt(job, keep=False) for job in over]
+@kernel
+def set_apart(world: World, state: LucidState, node: int, plan: Decision) -> None:
+    """Set a node apart; jobs of every virtual cluster are profiled there."""
+    state.nodes[state.settings[PROFILER_NODES]] = node
+    state.settings[PROFILER_NODES] += 1
+    state.home[node] = world.nodes[w.NODE_VC, node]
+    soil_all(state)
+    if state.home[node] != w.OPEN:
+        add_other(plan, w.A_ASSIGN, node, w.OPEN)
 
-    def start(self, view: View, places: Places) -> Start | None:
-        """Start the next job in the queue; None if it finds no room: nobody passes it."""
-        while self.queue and view.jobs.state[self.queue[0][1]] != w.PENDING:
-            heapq.heappop(self.queue)
-        if not self.queue:
-            return None
-        job = self.queue[0][1]
-        gpus = places.find(view, job, self.nodes)
-        if gpus is None:
-            return None
-        heapq.heappop(self.queue)
-        self.running[job] = None
-        return Start(job, gpus, until=view.now + self.time)
+
+@kernel
+def let_go(state: LucidState, at: int) -> None:
+    """Profile nobody on one of the profiler's nodes any more; it goes back once it is idle."""
+    state.leaving[state.nodes[at]] = 1
+    shift_out(state.nodes, at, state.settings[PROFILER_NODES])
+    state.settings[PROFILER_NODES] -= 1
+    state.settings[SHRUNK] = 1
+
+
+@kernel
+def yield_to(state: LucidState, vc: int) -> None:
+    """A job came that its virtual cluster can't hold without the nodes that were taken from it."""
+    for at in range(state.settings[PROFILER_NODES] - 1, -1, -1):
+        if vc in (w.OPEN, state.home[state.nodes[at]]):
+            let_go(state, at)
+    state.settings[BASE] = min(state.settings[BASE], state.settings[PROFILER_NODES])
+
+
+@kernel
+def is_idle(world: World, node: int) -> bool:
+    """Whether nothing runs on a node that is up."""
+    return bool(world.nodes[w.FREE, node] == world.nodes[w.TOTAL, node] and world.nodes[w.TOTAL, node] > 0)
+
+
+@kernel
+def give_back(world: World, state: LucidState, plan: Decision) -> None:
+    """Give nodes back that are no longer wanted and idle."""
+    for node in range(world.nodes.shape[1]):
+        if state.leaving[node] == 1 and is_idle(world, node):
+            state.leaving[node] = 0
+            if state.home[node] != w.OPEN:
+                add_other(plan, w.A_ASSIGN, node, state.home[node])
+            state.home[node] = NOT_APART
+            soil_all(state)
+
+
+@kernel
+def any_leaves(state: LucidState) -> bool:
+    """Whether a node is still to go back."""
+    leaving = 0
+    for node in range(len(state.leaving)):
+        leaving += state.leaving[node]
+    return leaving > 0
+
+
+@kernel
+def is_kept(state: LucidState, node: int) -> bool:
+    """Whether a node is kept for a job."""
+    times = 0
+    for vc in range(len(state.kept_for)):
+        times += state.kept[vc, node]
+    return times > 0
+
+
+@kernel
+def nodes_of(world: World, vc: int) -> int:
+    """How many nodes a virtual cluster has now."""
+    count = 0
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.NODE_VC, node] == vc:
+            count += 1
+    return count
+
+
+@kernel
+def spare_node(world: World, state: LucidState) -> int:
+    """An idle node of the largest virtual cluster, the last of those; -1: there is none."""
+    best, most = -1, 0
+    for node in range(world.nodes.shape[1]):
+        if is_idle(world, node) and state.home[node] == NOT_APART and not is_kept(state, node):
+            count = nodes_of(world, world.nodes[w.NODE_VC, node])
+            if count >= most:
+                best, most = node, count
+    return best
+
+
+@kernel
+def rescale(world: World, state: LucidState, plan: Decision) -> None:
+    """One node more while many wait; back to the base once few wait and few GPUs are asked for soon."""
+    settings = state.settings
+    if settings[SCALED] == 0 or settings[BASE] == 0:
+        return
+    more = settings[PROFILER_NODES] < settings[BASE] + settings[GROWTH]
+    if settings[WAITING] > settings[LONG_QUEUE] and more and not any_leaves(state):
+        node = spare_node(world, state)
+        if node >= 0:
+            set_apart(world, state, node, plan)
+            return
+    few = 2 * settings[WAITING] <= settings[LONG_QUEUE]
+    if few and settings[PROFILER_NODES] > settings[BASE] and state.numbers[COMING_GPUS] <= 5 * settings[PROFILE_GPUS]:
+        let_go(state, settings[PROFILER_NODES] - 1)

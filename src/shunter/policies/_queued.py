@@ -16,7 +16,7 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import PolicyError
-from shunter.model import Action, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
+from shunter.model import Action, Assign, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.params import param
 from shunter.policies._queue import key_at
 from shunter.policies._tiers import BEST, EVEN
@@ -330,6 +330,8 @@ def decode(decision: Decision) -> Plan:
             actions.append(Migrate(target, gpus))
         elif kind == w.A_RESIZE:
             actions.append(Resize(target, gpus))
+        elif kind == w.A_ASSIGN:
+            actions.append(Assign(target, arg))
         else:
             actions.append(Timer(arg))
         used += size

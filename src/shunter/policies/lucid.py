@@ -3,64 +3,96 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
 
+from shunter import world as w
+from shunter.arrays import type_of
 from shunter.cluster import Cluster
-from shunter.model import Action, Plan, Start, Timer, Trace, View
+from shunter.compiled import pointer
+from shunter.model import GPU, Plan, Trace, View
 from shunter.params import param
-from shunter.policies._lucid import PROFILING, RUNS, LucidMemory, Mask, find_way, take_in
-from shunter.policies._lucid_outlook import Outlook
-from shunter.policies._lucid_packing import UNKNOWN, Packing
-from shunter.policies._lucid_places import Places
-from shunter.policies._lucid_profiler import Partition
-from shunter.policies._queued import LEARNED
-from shunter.predictors import learned as model
+from shunter.policies import _lucid as s
+from shunter.policies._lucid_building import LucidMemory, state_of
+from shunter.policies._lucid_deciding import decide
+from shunter.policies._queued import LEARNED, Mask, ask, decode
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.predictors.throughput import BIN_MS
-from shunter.protocols import Describes, Explains, Learns, Shares
+from shunter.protocols import Compilable, Compiled, Describes, Explains, Learns, Shares
 from shunter.sharing.score import THRESHOLDS, shipped_tree
-from shunter.world import I64
+from shunter.world import F64, I64, Decision, World
+
+BLOCKING = ("skip", "strict", "reserve")
+SOURCES = {"none": s.NONE, "oracle": s.ORACLE, "limit": s.LIMIT, **dict.fromkeys(LEARNED, s.LEARNED)}
+SCATTER = 1.5  # of the log of run time over estimate, where nothing has ended that would say
 
 
 @dataclass(frozen=True)
-class Lucid(Learns, Shares, Describes, Explains):
-    """Profiles jobs on a few nodes first, runs the least GPU time first, and packs light jobs in pairs."""
+class Lucid(Compilable, Learns, Shares, Describes, Explains):
+    """Profiles jobs on a few nodes, runs the least GPU time first, packs jobs in pairs, and never stops a job."""
 
-    profiling: bool = param(True, "run jobs on a few nodes first, to see what they do to a GPU; else nothing is packed")
-    profile_time: float = param(200.0, "seconds that a job is profiled at most", low=1, high=86_400, scale="log")
-    profile_nodes: int = param(2, "nodes set apart for profiling, at most a quarter of all", low=1, high=1000)
-    profile_gpus: int = param(8, "jobs with more GPUs are not profiled", low=1, high=1000)
-    scaling: bool = param(True, "one node more for the profiler while its queue is long, until few jobs are to come")
+    profiling: bool = param(True, "run jobs on a few nodes first, to measure their GPU use; else nothing is packed")
+    profile_when: str = param(
+        "full",
+        "which jobs are profiled: all, as published, or only those that find no free GPUs (full)",
+        choices=("always", "full"),
+    )
+    profile_time: float = param(
+        600.0, "seconds that a job is profiled at most; it then starts again", low=1, high=86_400, scale="log"
+    )
+    profile_nodes: int = param(4, "nodes set apart for profiling, at most a quarter of all", low=1, high=1000)
+    profile_gpus: int = param(32, "jobs with more GPUs are not profiled", low=1, high=1000)
+    scaling: bool = param(True, "the profiler gets more nodes while its queue is long, until few jobs are to come")
+    profile_growth: int = param(1, "nodes that scaling adds at most", low=0, high=1000)
+    profile_queue: int = param(2, "jobs waiting to be profiled above which scaling adds a node", low=0, high=100_000)
     packing: bool = param(True, "two jobs may share GPUs")
-    dynamic: bool = param(True, "pack only while more than a few jobs are to come soon")
-    quiet: float = param(2.0, "jobs in ten minutes to come, up to which nothing is packed", low=0, high=1e6)
+    pack_when: str = param(
+        "full",
+        "when a job shares: before it looks for free GPUs, as published (always), or only if none are free (full)",
+        choices=("always", "full"),
+    )
+    dynamic: bool = param(False, "pack only while more than a few jobs are to come soon, as published")
+    quiet: float = param(2.0, "jobs expected in ten minutes, up to which dynamic packs nothing", low=0, high=1e6)
     scores: str = param(
         "learned",
         "how light a job is: by a tree learned from measured pairs, or by GPU utilisation below 25 % and 53 %, as the "
         "paper reads its own (thresholds)",
         choices=("learned", "thresholds"),
     )
-    capacity: int = param(2, "the sum of sharing scores (0, 1, 2) on a GPU at most", low=0, high=4)
-    ratio: float = param(2.0, "a newcomer has at most so many times the expected GPU time of whom it joins", low=0.1)
+    capacity: int = param(4, "the sum of sharing scores (0, 1, 2) on a GPU at most; 4: any two jobs", low=0, high=4)
+    ratio: float = param(2.0, "largest expected GPU time of a job over that of the job that it joins", low=0.1)
     gpu_memory: float = param(24.0, "GiB of a GPU that two jobs may fill", low=1, high=1000)
+    blocking: str = param(
+        "reserve",
+        "what jobs may do behind one that finds no room: pass it (skip; no job while packing is off, as published), "
+        "wait (strict), or pass it but for the nodes that are kept for it (reserve)",
+        choices=BLOCKING,
+    )
+    certainty: float = param(
+        0.5, "share of jobs with its estimate that end in time, for a job to use nodes kept for another", low=0, high=1
+    )
     estimate: str = param(
         "ebm",
-        "what orders jobs and pairs: GPU time by a model learned from ended jobs or by the truth (oracle), or nothing "
-        "but the submission (none)",
-        choices=(*LEARNED, "oracle", "none"),
+        "what orders jobs and pairs: GPU time by a model learned from ended jobs, by the user's limit (else the "
+        "model) or by the truth (oracle), or nothing but the submission (none)",
+        choices=(*LEARNED, "limit", "oracle", "none"),
     )
-    refit: float = param(7.0, "days after which the model is fitted anew to what has ended; 0: never", low=0, high=3650)
+    refit: float = param(
+        7.0, "days after which the model is fitted again to the jobs that have ended; 0: never", low=0, high=3650
+    )
 
     tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # what is worth trying on a cluster of one's own
-        "profile_time": ("60", "100", "200", "300", "500"),
+        "profile_time": ("60", "200", "600", "1200"),
         "profile_nodes": ("1", "2", "4"),
-        "profile_gpus": ("4", "8"),
-        "capacity": ("1", "2"),
-        "quiet": ("0", "2", "5"),
+        "profile_gpus": ("4", "8", "32"),
+        "capacity": ("2", "3", "4"),
+        "certainty": ("0.5", "0.8"),
     }
     forecasts: ClassVar[bool] = True  # packs by the submissions that it expects
+
+    # -- what it needs
 
     @property
     def needs(self) -> frozenset[str]:
@@ -72,9 +104,17 @@ class Lucid(Learns, Shares, Describes, Explains):
         """The model that makes its estimates, by its name in ``predictors``; without one, it forecasts submissions."""
         return LEARNED.get(self.estimate, "ebm")
 
+    def lessons_of(self, history: Trace) -> Mask:
+        """The jobs that outlast the profiler, or are too large for it: no others are ever estimated."""
+        large = history.gpus > self.profile_gpus * GPU
+        outlasts: Mask = large | (history.duration > self.profile_time * 1000) | (not self.profiling)
+        return outlasts
+
     def estimate_source(self, trace: Trace) -> str:
         """Where estimates come from."""
         return self.estimate
+
+    # -- deciding
 
     def start(self, cluster: Cluster, previous: Any = None) -> LucidMemory:
         """A fresh memory, or one with the lessons of another configuration."""
@@ -84,161 +124,108 @@ class Lucid(Learns, Shares, Describes, Explains):
         """A fresh memory that begins with lessons from the past."""
         return LucidMemory(cluster, lessons)
 
-    def decide(self, view: View, memory: LucidMemory) -> Plan:
-        """Plan one step: who leaves the profiler, who enters it, or who of the main queue starts."""
-        actions = [] if memory.partition else self._begin(view, memory)
-        while view.now >= memory.due:
-            self._refit(view, memory)
-        take_in(view, memory, self.prioritise)
-        actions = actions or self._next(view, memory)
-        told, memory.told = memory.told, []
-        return Plan(actions, told if view.reasons_wanted else ())
+    def compiled(self, view: View, memory: LucidMemory) -> Compiled:
+        """The compiled form, made once."""
+        if memory.form is None:
+            learned = None
+            if self.estimate in (*LEARNED, "limit"):
+                memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
+                learned = memory.lessons.prepared()
+            if self.estimate in LEARNED:
+                assert memory.lessons is not None
+                memory.due = memory.lessons.next_look(view.now, self.refit)
+            arrivals = memory.lessons.arrivals if memory.lessons else None
+            tree = shipped_tree() if self.scores == "learned" else THRESHOLDS
+            base = self.profile_nodes if self.profiling else 0
+            state = state_of(view, self._settings(), self._numbers(), tree, base)
+            state = state.replace(odds=self.odds(memory.lessons))
+            if learned is not None:
+                state = state.replace(learned=learned)
+            if arrivals is not None:
+                state = state.replace(arrivals=arrivals.copy())  # every run notes its own submissions
+            memory.form = Compiled(decide_pointer(), state, 0)
+            memory.plan = w.new_decision(view.world)
+        return memory.form
 
-    def _next(self, view: View, memory: LucidMemory) -> list[Action]:
-        profiler = memory.profiler
-        if actions := profiler.stop(view):
-            return actions
-        self._look_ahead(view, memory)
-        actions = [*profiler.give_back(view), *profiler.rescale(view, memory.outlook.gpus)]
-        if profiler.shrunk:
-            take_in(view, memory, self.prioritise)
-        if profiler.changed:
-            profiler.changed = False
-            memory.forget_nodes()
-        if actions:
-            return actions
-        if started := profiler.start(view, memory.places):
-            memory.stage[started.job] = PROFILING
-            memory.profiled[started.job] = True
-            return [started]
-        for vc in sorted(memory.dirty):
-            if started := self._start(view, memory, vc):
-                return [started]
-            memory.dirty.discard(vc)
-        return self._set_timer(view, memory)
+    def _settings(self) -> I64:
+        settings = np.zeros(s.SETTINGS, np.int64)
+        settings[s.PROFILE_TIME] = round(self.profile_time * 1000) if self.profiling else 0
+        settings[s.PROFILE_GPUS], settings[s.PROFILE_ALL] = self.profile_gpus, self.profile_when == "always"
+        settings[s.SCALED], settings[s.GROWTH] = self.scaling, self.profile_growth
+        settings[s.LONG_QUEUE] = self.profile_queue
+        settings[s.PACKS], settings[s.PACK_FIRST] = self.packing, self.pack_when == "always"
+        settings[s.DYNAMIC], settings[s.CAPACITY] = self.dynamic, self.capacity
+        settings[s.BLOCKING], settings[s.SOURCE] = BLOCKING.index(self.blocking), SOURCES[self.estimate]
+        settings[s.ON] = 1
+        return settings
 
-    # -- the beginning, and what is learned on the way
+    def _numbers(self) -> F64:
+        numbers = np.zeros(s.NUMBERS)
+        numbers[s.QUIET], numbers[s.RATIO] = self.quiet, self.ratio
+        numbers[s.MEMORY], numbers[s.CERTAINTY] = self.gpu_memory * 1024, self.certainty
+        return numbers
 
-    def _begin(self, view: View, memory: LucidMemory) -> list[Action]:
-        jobs = view.world.jobs.shape[1]
-        memory.stage, memory.priority, memory.expected = (
-            np.zeros(jobs, np.int64),
-            np.zeros(jobs),
-            np.zeros(jobs, np.int64),
-        )
-        memory.profiled, memory.ended_there = np.zeros(jobs, bool), np.zeros(jobs, bool)
-        memory.places = Places(view.world.gpus.shape[1])
-        tree = shipped_tree() if self.scores == "learned" else THRESHOLDS
-        memory.packing = Packing(self.capacity, self.ratio, self.gpu_memory * 1024, tree.score)
-        base = self.profile_nodes if self.profiling else 0
-        memory.partition = Partition(round(self.profile_time * 1000), self.profile_gpus, base, self.scaling)
-        memory.outlook = Outlook(memory.lessons.arrivals if memory.lessons else None)
-        if self.estimate in LEARNED:
-            memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
-            memory.learned = memory.lessons.prepared()
-            memory.due = memory.lessons.next_look(view.now, self.refit)
-        actions = memory.partition.set_up(view)
-        find_way(view, memory, self.prioritise)
-        return actions
+    def odds(self, lessons: Lessons | None) -> F64:
+        """Quantiles of the log of run time over estimate: 0 for the truth, else as the model has erred."""
+        levels = (np.arange(s.LEVELS) + 0.5) / s.LEVELS
+        if self.estimate == "oracle":
+            return np.zeros(s.LEVELS)
+        if lessons is not None and lessons.fitted is not None and lessons.fitted.errors.shape[1]:
+            quantiles: F64 = np.quantile(lessons.fitted.errors[1], levels)
+            return quantiles
+        return np.array([SCATTER * NormalDist().inv_cdf(level) for level in levels])
 
-    def _refit(self, view: View, memory: LucidMemory) -> None:
+    def due(self, memory: LucidMemory) -> int:
+        """When its model is fitted again (ms)."""
+        return memory.due
+
+    def refresh(self, view: View, memory: LucidMemory) -> None:
+        """Fit the model again to all that had ended when that was due."""
         assert memory.lessons is not None
-        assert memory.learned is not None
-        memory.lessons = memory.lessons.refitted(view.world, memory.learned, memory.due, self.refit)
-        memory.learned = memory.lessons.taught(memory.learned)
+        assert memory.form is not None
+        learned = memory.state.learned
+        memory.lessons = memory.lessons.refitted(view.world, learned, memory.due, self.refit)
+        state = memory.state.replace(learned=memory.lessons.taught(learned), odds=self.odds(memory.lessons))
+        memory.form = memory.form._replace(memory=state)
         memory.due = memory.lessons.next_look(memory.due, self.refit)
 
-    def prioritise(self, view: View, memory: LucidMemory, job: int) -> float:
-        """The place of a job in the order: GPU time by its estimate, in GPU-ms."""
-        if self.estimate == "none":
-            return float(view.jobs.submit[job])
-        if view.truth is not None:
-            expected = float(view.truth[job])
-        else:
-            assert memory.learned is not None
-            expected = float(model.estimate(view.world.jobs, memory.learned, job))
-            memory.expected[job] = memory.expected[job] or max(round(expected), 1)
-        return expected * int(view.jobs.gpus[job]) * int(view.jobs.share[job]) / 1000
+    def decide(self, view: View, memory: LucidMemory) -> Plan:
+        """The same decision as the compiled loop takes, as a plan."""
+        self.compiled(view, memory)
+        while view.now >= memory.due:
+            self.refresh(view, memory)
+        form = self.compiled(view, memory)
+        assert memory.plan is not None
+        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+        return decode(memory.plan)
 
-    # -- what is to come
+    # -- what it reports
 
-    def _look_ahead(self, view: View, memory: LucidMemory) -> None:
-        """Once in a bin: whether jobs are packed."""
-        if memory.bin == view.now // BIN_MS:
-            return
-        memory.bin = view.now // BIN_MS
-        memory.outlook.look(view.now)
-        on = self.packing and (not self.dynamic or memory.outlook.jobs > self.quiet)
-        if on != memory.binder.on:
-            memory.binder.on = on
-            memory.dirty.update(memory.queues)
-
-    def _set_timer(self, view: View, memory: LucidMemory) -> list[Action]:
-        """Look again in the next bin, if that may let somebody start who waits."""
-        at = (view.now // BIN_MS + 1) * BIN_MS
-        waits = self.packing and not memory.binder.on and any(memory.queues.values())
-        if memory.timer == at or not waits:
-            return []
-        memory.timer = at
-        return [Timer(at)]
-
-    # -- the main queue
-
-    def _start(self, view: View, memory: LucidMemory, vc: int) -> Start | None:
-        """The first job of a queue that finds a partner or a place; while nothing is packed, the first or nobody."""
-        queue, nodes, failed = memory.queues.get(vc, []), memory.own_nodes(view, vc), set[tuple[int, ...]]()
-        for at, (priority, job) in enumerate(queue):
-            found = self._place(view, memory, job, priority, nodes, failed)
-            if found is not None:
-                del queue[at]
-                memory.stage[job] = RUNS
-                if not found.shared:
-                    memory.fresh.append(job)
-                return found
-            if not memory.binder.on:
-                return None
-        return None
-
-    def _place(
-        self, view: View, memory: LucidMemory, job: int, priority: float, nodes: I64, failed: set[tuple[int, ...]]
-    ) -> Start | None:
-        """A partner's GPUs, else GPUs of its own; ``failed`` are demands for which there was neither before."""
-        jobs, binder = view.jobs, memory.binder
-        if binder.on and binder.may_share(view, job):
-            kind = (int(jobs.gpus[job]), binder.rate(view, job))
-            if kind not in failed:
-                other, short_of_memory = binder.find(view, job, priority)
-                if other >= 0:
-                    binder.join(view, job, other)
-                    return Start(job, view.placement(other), shared=True)
-                if not short_of_memory:  # who comes later in the order fares no better
-                    failed.add(kind)
-        demand = tuple(int(column[job]) for column in (jobs.gpus, jobs.gpu_type, jobs.cpu, jobs.mem, jobs.share))
-        if demand in failed:
-            return None
-        gpus = memory.places.find(view, job, nodes)
-        if gpus is None:
-            failed.add(demand)
-            return None
-        return Start(job, gpus)
-
-    # -- what it tells
-
-    def pairs(self, memory: LucidMemory) -> list[tuple[int, int, int]]:
+    def pairs(self, memory: LucidMemory) -> I64:
         """Who joined whom on their GPUs: time (ms), newcomer, resident."""
-        return memory.packing.joined if memory.packing else []
+        if memory.form is None:
+            return np.zeros((0, 3), np.int64)
+        joined: I64 = memory.state.joined[: memory.state.settings[s.JOINED]]
+        return joined
 
     def sharing_scores(self, memory: LucidMemory, jobs: int) -> I64:
-        """The sharing score of each job, -1 where none was asked for."""
-        found = np.full(jobs, UNKNOWN, np.int64)
-        if memory.packing:
-            found[list(memory.packing.score)] = list(memory.packing.score.values())
-        return found
+        """The sharing score of each job, -1 where none was needed."""
+        return np.full(jobs, s.UNKNOWN, np.int64) if memory.form is None else memory.state.score
 
     def predictions(self, memory: LucidMemory) -> I64 | None:
         """The run time behind each job's first place in the order (ms), 0: it had none; None: learned by no model."""
-        return memory.expected if self.estimate in LEARNED else None
+        return memory.state.expected if self.estimate in LEARNED and memory.form is not None else None
 
     def profiled(self, memory: LucidMemory, jobs: int) -> tuple[Mask, Mask]:
         """Which jobs ran in the profiler, and which ended there."""
-        return memory.profiled, memory.ended_there
+        if memory.form is None:
+            return np.zeros(jobs, bool), np.zeros(jobs, bool)
+        return memory.state.profiled.astype(bool), memory.state.ended_there.astype(bool)
+
+
+@cache
+def decide_pointer() -> Any:
+    """``decide``, compiled."""
+    from numba import types
+
+    return pointer(decide, types.void(type_of(World), type_of(s.LucidState), types.int64, type_of(Decision)))

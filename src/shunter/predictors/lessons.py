@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter import extras
 from shunter import world as w
 from shunter.model import GPU, Trace, View
-from shunter.predictors.features import stream
+from shunter.predictors.features import OVER, stream
 from shunter.predictors.fitted import Fitted, estimates
 from shunter.predictors.fitting import FEWEST, Known, Model, known
 from shunter.predictors.learned import Learned, calibration, prepare
@@ -92,7 +93,8 @@ class Lessons:
         Else the same model, with quantiles that have seen what ended.
         """
         jobs, progress = world.jobs, world.progress
-        over = np.flatnonzero((jobs[w.STATE] >= w.DONE) & (jobs[w.ENDED_AT] < at))
+        known_of = learned.seen.submitted == OVER  # it was learned from
+        over = np.flatnonzero((jobs[w.STATE] >= w.DONE) & (jobs[w.ENDED_AT] < at) & known_of)
         over = over[np.argsort(jobs[w.ENDED_AT, over], kind="stable")]
         took = np.where(jobs[w.STATE, over] == w.DONE, progress[w.WORK, over], jobs[w.EXECUTED, over])
         new = Known(learned.rows[over], np.maximum(took / 1000.0, 1.0), jobs[w.SUBMIT, over], at)
@@ -131,17 +133,26 @@ def past_of(history: Trace, at: int, half_life: float) -> Known:
 
 
 def lessons_for(
-    name: str, window: Trace, history: Trace | None, forecasts: bool = False, at: int | None = None
+    name: str,
+    window: Trace,
+    history: Trace | None,
+    forecasts: bool = False,
+    at: int | None = None,
+    which: NDArray[np.bool_] | None = None,
 ) -> Lessons:
-    """Fit models to what was before a window, or before an instant; not at all, where that is too little."""
+    """Fit models to what was before a window, or before an instant; not at all, where that is too little.
+
+    ``which``: the jobs of the history that run times are learned from; None: all.
+    """
     kind, fitted, arrivals = model(name), None, None
     if kind.module:  # it may be needed only after days of simulated time, but is asked for now
         extras.require(kind.module, f"an estimate by model '{name}'")
     if history is not None and len(history):
         at = int(window.submit[0]) if at is None else at
+        arrivals = arrivals_after(kind, window, history, at) if forecasts else None
+        history = history if which is None else history.select(which)
         past = past_of(history, at, kind.half_life)
         fitted = fit_once(kind, past) if len(past) >= FEWEST else None
-        arrivals = arrivals_after(kind, window, history, at) if forecasts else None
     return Lessons(kind, fitted, without_truth(window), history, arrivals)
 
 
