@@ -297,7 +297,7 @@ def test_nodes_are_kept_for_the_first_job_that_finds_no_room():
     """Two nodes of two GPUs, busy until 100 and 110; the job with four gets both, whoever comes until then."""
     rows = [(0, 100, 2, HEAVY), (0, 110, 2, HEAVY), (1, 500, 4, HEAVY), *((90, 3000, 1, HEAVY),) * 2]
     cluster = machines(2, 2)
-    starts = {b: play(f"{OURS},blocking={b}", rows, cluster)[1][2][0] for b in ("skip", "reserve")}
+    starts = {b: play(f"{UNPROFILED},blocking={b}", rows, cluster)[1][2][0] for b in ("skip", "reserve")}
     assert starts["reserve"] == 110 < starts["skip"]
     rows[3:] = [(90, 3, 1, HEAVY), (90, 15, 1, HEAVY)]  # one ends before 110, the other does not
     times = play(f"{OURS},blocking=reserve", rows, cluster)[1]

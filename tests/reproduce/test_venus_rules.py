@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
 from shunter.reproduce import venus
-from shunter.reproduce.venus import NODE_GPUS, assigned, divided
+from shunter.reproduce.venus import APART, NODE_GPUS, assigned, divided
 
 
 def jobs_of(sizes):
@@ -47,7 +47,7 @@ def test_of_jobs_that_only_some_can_hold_those_get_them_in_proportion():
 
 def test_sizes_apart_share_no_virtual_cluster_and_large_ones_get_their_part_of_the_nodes():
     sizes = np.where(np.arange(4000) % 10 == 0, 32, 2)  # two in three GPU hours are in large jobs
-    found = assigned(jobs_of(sizes * GPU), {"a": 2, "b": 5, "c": 4, "d": 1}, 0, apart=True)
+    found = assigned(jobs_of(sizes * GPU), {"a": 2, "b": 5, "c": 4, "d": 1}, 0, APART)
     of_large, of_small = set(found.vc[sizes > NODE_GPUS]), set(found.vc[sizes <= NODE_GPUS])
     assert (of_large, of_small) == ({1, 2}, {0, 3})
 

@@ -1,7 +1,7 @@
 """Venus, a cluster of Helios: its public jobs, put into its virtual clusters by a rule, because the file names none.
 
-A job goes to one of the virtual clusters that can hold it, by chance, in proportion to their nodes, each on its own:
-there is neither user nor name that would keep jobs together. The draw depends on the seed alone.
+A job goes to one of the virtual clusters that can hold it, by chance, each on its own: there is neither user nor name
+that would keep jobs together. The rule says how likely each is. The draw depends on the seed alone.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,13 +20,19 @@ from shunter import traces
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
+from shunter.scenes import Scene
 from shunter.seeding import rng
-from shunter.world import I64
+from shunter.world import F64, I64
 
 JOBS = "helios/venus_gpu_jobs.csv.gz"
 NODES = "helios/venus_vc_config.csv"
 SINCE, UNTIL = "2020-09-01", "2020-09-15"
 NODE_GPUS = 8
+# how likely each virtual cluster that can hold a job is: by its nodes; the same, but jobs with more than 8 GPUs only in
+# the largest virtual clusters and the others only in the rest; by the jobs that Lucid's artifact counts in September
+RULES = ANY, APART, COUNTED = "any", "apart", "counted"
+PUBLISHED_JOBS = {"vcEwI": 7603, "vcWoR": 2826, "vcHvQ": 2654, "vcvGl": 1452, "vc8Gr": 710}
+ALL_JOBS = 23_859  # in all virtual clusters
 Mask: TypeAlias = NDArray[np.bool_]
 
 
@@ -40,22 +47,45 @@ def nodes_in(path: Path) -> dict[str, int]:
         return {name: int(nodes) for name, nodes in list(csv.reader(file))[1:]}
 
 
-def assigned(trace: Trace, nodes: Mapping[str, int], seed: int, apart: bool = False) -> Trace:
-    """The same jobs, each in one of the virtual clusters that can hold it, drawn in proportion to their nodes.
-
-    ``apart``: jobs larger than a node are only in the largest virtual clusters, the others only in the rest.
-    """
+def assigned(trace: Trace, nodes: Mapping[str, int], seed: int, rule: str = ANY) -> Trace:
+    """The same jobs, each in one of the virtual clusters that can hold it, drawn by a rule (see ``RULES``)."""
     sizes = np.array(list(nodes.values()))
     able = trace.gpus[:, None] <= sizes * NODE_GPUS * GPU
-    if apart:
+    if rule == APART:
         large = trace.gpus > NODE_GPUS * GPU
         able &= large[:, None] == _for_large(trace, large, sizes)
     if not able.any(axis=1).all():
         most = int(trace.gpus.max()) / GPU
         raise TraceError(f"trace '{trace.name}': no virtual cluster holds a job of {most:g} GPUs; leave such jobs out")
-    upto = np.cumsum(able * sizes, axis=1)
+    upto = np.cumsum(able * (_counts(nodes) if rule == COUNTED else sizes), axis=1)
     drawn = rng(seed, "virtual clusters").random(len(trace)) * upto[:, -1]
     return dataclasses.replace(trace, vc=(upto <= drawn[:, None]).sum(axis=1), vcs=tuple(nodes))
+
+
+def _counts(nodes: Mapping[str, int]) -> F64:
+    """How many jobs each virtual cluster had: as published, the others the rest in proportion to their nodes."""
+    others = {vc: count for vc, count in nodes.items() if vc not in PUBLISHED_JOBS}
+    known = [PUBLISHED_JOBS[vc] for vc in nodes if vc in PUBLISHED_JOBS]
+    each = (ALL_JOBS - sum(known)) / max(sum(others.values()), 1)
+    return np.array([PUBLISHED_JOBS.get(vc, each * count) for vc, count in nodes.items()], np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn(Scene):
+    """A scene whose repeats differ by the draw of virtual clusters, instead of by seconds."""
+
+    rule: str = ANY
+    nodes: Mapping[str, int] = field(default_factory=dict)
+
+    def repeat(self, seed: int, repeat: int) -> Trace:
+        """The jobs of the window, drawn again."""
+        return self.trace if repeat == 0 else assigned(self.trace, self.nodes, seed + repeat, self.rule)
+
+
+def drawn(found: Scene, rule: str, nodes: Mapping[str, int]) -> Drawn:
+    """The same scene, whose repeats are draws by a rule."""
+    same = {each.name: getattr(found, each.name) for each in dataclasses.fields(Scene)}
+    return Drawn(**same, rule=rule, nodes=nodes)
 
 
 def _for_large(trace: Trace, large: Mask, sizes: I64) -> Mask:

@@ -3,34 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from shunter import traces
 from shunter.files import data_folder
 from shunter.model import Trace
 from shunter.reproduce import venus
-from shunter.reproduce.lucid.design import DATA, RESTART, STOPS
-from shunter.reproduce.standin import NODES, begin_of, stand_in
-from shunter.reproduce.venus import assigned, divided, nodes_in
+from shunter.reproduce.lucid.design import AUTHORS, COSTS, DATA, RULES
+from shunter.reproduce.qssf.data import AAIC, AAIC_NODES, with_lucids_predictions
+from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
+from shunter.reproduce.venus import assigned, divided, drawn, nodes_in
 from shunter.scenes import Scene, scene
 
 
 def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
     """What is simulated, by workload; or, where files are missing, made-up stand-ins, and True."""
-    folder = data_folder(venus.JOBS, venus.NODES)
-    if folder is None:
-        jobs, nodes = stand_in(seed), NODES
-    else:
-        jobs, nodes = traces.read(folder / venus.JOBS, "helios"), nodes_in(folder / venus.NODES)
+    files = {file for name in names for file in ((AAIC,) if name == "aaic" else (venus.JOBS, venus.NODES))}
+    folder = data_folder(*sorted(files))
     found: dict[str, Scene] = {}
     for name in names:
-        since, until = (begin_of(jobs), "") if folder is None else (DATA[name].since, DATA[name].until)
-        found |= _scenes(name, assigned(jobs, nodes, seed, apart=name == "venus-apart"), nodes, since, until)
+        if name == "aaic":
+            found |= _aaic(folder, seed)
+        else:
+            found |= _venus(folder, name, seed)
     return found, folder is None
 
 
-def _scenes(name: str, trace: Trace, nodes: dict[str, int], since: str, until: str) -> dict[str, Scene]:
+def _aaic(folder: Path | None, seed: int) -> dict[str, Scene]:
+    jobs = stand_in(seed, users=True) if folder is None else traces.read(folder / AAIC, "aaic")
+    nodes = NODES if folder is None else {"": AAIC_NODES}
+    return _on_machines("aaic", jobs, nodes, folder is None)
+
+
+def _venus(folder: Path | None, name: str, seed: int) -> dict[str, Scene]:
+    """Repeats are draws of the virtual clusters."""
+    nodes = NODES if folder is None else nodes_in(folder / venus.NODES)
+    jobs = stand_in(seed) if folder is None else traces.read(folder / venus.JOBS, "helios")
+    jobs = assigned(jobs, nodes, seed, RULES[name])
+    predicted = with_loose_limits(jobs, seed) if folder is None else with_lucids_predictions(jobs, folder)
+    found = _on_machines(name, jobs, nodes, folder is None)
+    found[name + AUTHORS] = scene(predicted, found[name].cluster, since=found[name].since, until=found[name].until)
+    return {key: drawn(each, RULES[name], nodes) for key, each in found.items()}
+
+
+def _on_machines(name: str, jobs: Trace, nodes: dict[str, int], made_up: bool) -> dict[str, Scene]:
     """The same jobs where stopping is free, and where it is not."""
+    since, until = (begin_of(jobs), "") if made_up else (DATA[name].since, DATA[name].until)
     return {
-        key: scene(trace, divided(key, nodes, restart), since=since, until=until)
-        for key, restart in ((name, ()), (name + STOPS, RESTART))
+        name + more: scene(jobs, divided(name + more, nodes, restart), since=since, until=until)
+        for more, restart in COSTS.items()
     }

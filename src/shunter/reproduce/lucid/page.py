@@ -9,7 +9,7 @@ from shunter.report.tables import duration, share
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import paper
-from shunter.reproduce.lucid.design import FIFO, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, TOLD
+from shunter.reproduce.lucid.design import DEAR_TIRESIAS, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, OURS, TRUTH
 from shunter.reproduce.study import Study
 from shunter.sharing import published
 from shunter.sharing.profiles import measured
@@ -90,7 +90,7 @@ def _scores() -> list[Section]:
 OWN = sheets.Own(
     "Lucid",
     "its evaluation on Venus, run again, beside what is printed.",
-    (FIFO, LUCID, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TOLD),
+    (DEAR_TIRESIAS, LUCID, OURS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH),
     _data,
     DEPARTURES,
     _scores,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shunter.reproduce.claims import Claim
-from shunter.reproduce.lucid.design import DATA, EASY, LUCID, NO_PACKING, TIRESIAS
+from shunter.reproduce.lucid.design import DATA, EASY, LUCID, TIRESIAS
 from shunter.reproduce.trials import Scheduler
 from shunter.sharing.published import ACCURACY
 
@@ -23,7 +23,6 @@ def printed(scheduler: Scheduler, measure: str) -> float | None:
 def _claims() -> Iterator[Claim]:
     for data in DATA:
         yield Claim(data, "jct_mean_s", TIRESIAS, LUCID, MOST, upto=True, source="abstract")
-        yield Claim(data, "jct_mean_s", TIRESIAS, NO_PACKING, source="text")
         yield Claim(data, "jct_mean_s", EASY, LUCID, source="text")
 
 
