@@ -265,8 +265,15 @@ def test_a_restart_that_outlasts_a_turn_is_not_in_vain():
     assert done.over
 
 
+def test_turns_are_longer_where_stopping_costs_more():
+    """Ten times 8 s of work before a stop, and 3 s for the restart: at 60 it is too early, at 120 not."""
+    done = run("gandiva:slicing=true", jobs((0, 300, 1), (0, 300, 1)), machines(1, checkpoint=5, restart=3))
+    assert [event[0] for event in story(done, 0)][:2] == [0, 125]
+    assert [event[0] for event in story(done, 1)][:2] == [125, 245]
+
+
 def test_where_stopping_takes_time_the_next_one_starts_after_it():
-    done = run("gandiva:slicing=true", jobs((0, 100, 1), (0, 20, 1)), machines(1, checkpoint=5, restart=3))
+    done = run("gandiva:slicing=true,min_run=0", jobs((0, 100, 1), (0, 20, 1)), machines(1, checkpoint=5, restart=3))
     assert story(done, 1) == [(65, "start", {0: 1}), (85, "end")]
     assert ends(done)[0] == 85 + 3 + 40
 

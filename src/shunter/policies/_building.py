@@ -66,7 +66,16 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         tiers=tiers_for(policy, view, cluster, first_member),
         forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
         learned=unlearned(),
+        min_run=min_runs(policy, world, cluster),
     )
+
+
+def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
+    """How long each job works at least before it is stopped for another (ms); nothing where stops are free."""
+    cost = world.jobs[w.RESTART] + cluster.overheads.of(cluster.overheads.checkpoint, world.jobs[w.GPUS])
+    if policy.min_run == 0 or not cost.any():
+        return np.zeros(0, np.int64)
+    return np.asarray(np.ceil(cost * policy.min_run), np.int64)
 
 
 def queue_for(policy: Queued, view: View, cluster: Cluster, previous: Compiled | None) -> q.Queue:
@@ -97,6 +106,9 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.FRESH] = 1
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
     settings[q.QUANTUM] = round(policy.quantum() * 1000)
+    runs = min_runs(policy, world, cluster)
+    if policy.preemptive and not settings[q.QUANTUM] and len(runs):
+        settings[q.QUANTUM] = max(int(runs[runs > 0].min()), 1000)  # a job that was spared may be stopped by then
     settings[q.DEPTH] = policy.depth
     times, after = policy.promotion()
     settings[q.PROMOTE_TIMES], settings[q.PROMOTE_AFTER] = round(times * 1000), round(after * 1000)

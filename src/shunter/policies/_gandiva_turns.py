@@ -23,7 +23,7 @@ from shunter.policies._placing import (
     sort,
     within_limits,
 )
-from shunter.policies._preempting import lift
+from shunter.policies._preempting import lift, ran_enough
 from shunter.policies._queue import SLOW_STOPS, Paper, Queue, insert, remove, top
 from shunter.policies._tiers import tier_of
 from shunter.world import Decision, World
@@ -191,12 +191,14 @@ def began_before(world: World, a: int, b: int) -> bool:
 def line_up_runners(world: World, queue: Queue) -> int:
     """Fill ``scratch.jobs`` with who has got anything done in the present run, the longest run first; returns how many.
 
-    Who has not, because it is still being restarted, is not stopped: else nobody would ever finish.
+    Who has not, because it is still being restarted, is not stopped: else nobody would ever finish.  Nor is one that
+    has worked for less than stopping it costs.
     """
     jobs, count, now = queue.scratch.jobs, 0, world.clock[w.NOW]
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        if world.jobs[w.STATE, job] == w.RUNNING and max(world.jobs[w.BEGUN, job], world.jobs[w.SINCE, job]) < now:
+        began = max(world.jobs[w.BEGUN, job], world.jobs[w.SINCE, job])
+        if world.jobs[w.STATE, job] == w.RUNNING and began < now and ran_enough(world, queue, job):
             jobs[count] = job
             count += 1
     gap = count // 2

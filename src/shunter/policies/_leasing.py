@@ -108,6 +108,7 @@ class Leasing(Queued):
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form."""
+        self.check_lease(view)
         queue = queue_for(self, view, cluster, previous)
         queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, nobody is stopped; who finds no room stops nobody
         parts = parts_for(
@@ -120,6 +121,18 @@ class Leasing(Queued):
         if previous is not None and isinstance(previous.memory, o.Offers):
             self.inherit(offers, previous.memory)
         return Compiled(decide_pointer(self.decision(), tools), offers, tools)
+
+    def check_lease(self, view: View) -> None:
+        """Refuse a lease that some job would spend on nothing but its restart."""
+        jobs = view.world.jobs
+        longest = int(jobs[w.RESTART].max(initial=0))
+        if view.leases and 0 < self.lease * 1000 <= longest:
+            size = int(jobs[w.GPUS, jobs[w.RESTART] == longest].min())
+            raise PolicyError(
+                f"policy '{type(self).__name__.lower()}': lease={self.lease:g} is too short: restarting a job with "
+                f"{size} GPUs takes {longest / 1000:g} s, so that it would never get any work done; set a longer "
+                "lease, lease=0 for none, or a shorter restart in [overheads] of the cluster"
+            )
 
     def memory(self, view: View, queue: q.Queue) -> o.Offers:
         """The arrays that it remembers."""

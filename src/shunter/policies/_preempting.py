@@ -14,18 +14,35 @@ from shunter.policies._placing import (
     on_paper,
     put_on_paper,
 )
-from shunter.policies._queue import SLOW_STOPS, Parts, Queue, ahead
+from shunter.policies._queue import SLOW_STOPS, SPARED, Parts, Queue, ahead
 from shunter.world import Decision, World
 
 
 @kernel
+def ran_enough(world: World, queue: Queue, job: int) -> bool:
+    """Whether a running job has worked long enough since it started or came back to be stopped again."""
+    if len(queue.min_run) == 0:
+        return True
+    jobs, restart = world.jobs, 0
+    if jobs[w.STARTED, job] < jobs[w.BEGUN, job]:
+        restart = jobs[w.RESTART, job]
+    return bool(jobs[w.BEGUN, job] + restart + queue.min_run[job] <= world.clock[w.NOW])
+
+
+@kernel
 def candidates(world: World, queue: Queue, job: int) -> int:
-    """Fill ``scratch.jobs`` with the running jobs of a larger key on nodes that ``job`` may use; returns how many."""
+    """Fill ``scratch.jobs`` with the running jobs of a larger key on nodes that ``job`` may use; returns how many.
+
+    A job that has just come back is spared: if jobs were stopped before they get anything done, none would ever end.
+    """
     count = 0
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
         later = world.jobs[w.STATE, other] == w.RUNNING and queue.exact[other] > queue.exact[job]
         if later and in_the_way(world, job, other):
+            if not ran_enough(world, queue, other):
+                queue.settings[SPARED] = 1
+                continue
             queue.scratch.jobs[count] = other
             count += 1
     return count

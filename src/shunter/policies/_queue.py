@@ -25,9 +25,10 @@ KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_R
 # (STALE: a policy changed `params`, so that all keys are to be made anew)
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
 # PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
-# TOGETHER: 1: a job that fits on one node is never put on several
-PERIOD, RANKS, COUNTED_AT, TOGETHER = range(29, 33)
-SETTINGS_SIZE = 33
+# TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
+# present run is too short
+PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED = range(29, 34)
+SETTINGS_SIZE = 34
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
 
@@ -143,6 +144,7 @@ class Queue(Arrays):
     tiers: Tiers
     forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
     learned: Learned  # the model behind learned estimates; or nothing
+    min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
 
 
 class Parts(NamedTuple):
@@ -570,7 +572,8 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
     if settings[KEYED_AT] != now and settings[VARYING] == 1:
         queue.head[:] = -1
     to_compare = settings[PREEMPTIVE] == 1 and world.clock[w.N_PENDING] > 0
-    if to_compare and settings[RANKED_AT] != now and rank_running(world, queue, parts):
+    if to_compare and settings[RANKED_AT] != now and (rank_running(world, queue, parts) or settings[SPARED] == 1):
+        settings[SPARED] = 0
         queue.head[:] = -1
         queue.blocked[:] = 0
 

@@ -34,6 +34,11 @@ ESTIMATES_DOC = (
     "the user declared, the user's limit, the user's last two jobs (history), limit where the trace has one, else "
     "history (auto); or learned from ended jobs: rolling means of similar ones, gbm, ebm, or blend of rolling and gbm"
 )
+MIN_RUN = 10.0  # at most a tenth of the GPU time goes into stops then
+MIN_RUN_DOC = (
+    "a job is stopped only after it has worked this many times as long as its checkpoint and its restart take; nothing "
+    "changes where stopping is free; 0: at once"
+)
 BACKFILLS = ("none", "easy", "conservative")
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)
@@ -77,6 +82,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
     depth: int = 0
     refit: float = 7.0
     ties: str = "submission"
+    min_run: float = MIN_RUN  # see MIN_RUN_DOC
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...

@@ -16,7 +16,7 @@ from shunter.policies._gandiva_turns import MOST_MODELS
 from shunter.policies._leasing import Leasing
 from shunter.policies._offers import LEASE, Offers
 from shunter.policies._queue import Queue
-from shunter.policies._queued import Mask, Placing
+from shunter.policies._queued import MIN_RUN, MIN_RUN_DOC, Mask, Placing
 from shunter.policies._tiers import AFFINE, LIST, SCATTER
 from shunter.protocols import Shares
 from shunter.world import F64, I64, Job, World
@@ -55,6 +55,8 @@ class Gandiva(Leasing, Shares):
     look_again: float = param(
         60.0, "seconds from look to look, which is how long a turn lasts", low=1, high=86_400, scale="log"
     )
+
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shunter.params import param
 from shunter.policies._ordering import Ordering
+from shunter.policies._queued import MIN_RUN, MIN_RUN_DOC
 from shunter.world import F64, Job
 
 
 @dataclass(frozen=True)
 class Srtf(Ordering):
     """Shortest remaining time first, by estimate: stops running jobs for shorter ones."""
+
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
 
     uses_estimate = True
     preemptive = True

@@ -136,6 +136,7 @@ class Themis(Leasing):
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """A queue without an order of its own, and auctions."""
+        self.check_lease(view)
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)

@@ -18,7 +18,7 @@ from shunter.policies._estimates import bin_of
 from shunter.policies._leasing import Backfilled, first_only, skew_of
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
 from shunter.policies._queue import BINS
-from shunter.policies._queued import Mask, Placing, key_pointer
+from shunter.policies._queued import MIN_RUN, MIN_RUN_DOC, Mask, Placing, key_pointer
 from shunter.policies._tiers import FITS, SPREADS
 from shunter.protocols import Compiled
 from shunter.world import F64, I64, Job
@@ -76,6 +76,7 @@ class Tiresias(Backfilled):
         low=0,
         high=1e7,
     )
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
 
     preemptive = True
 

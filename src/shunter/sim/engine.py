@@ -6,6 +6,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +36,7 @@ from shunter.protocols import Compilable, Compiled, Learns, Memory, Observer, Po
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, state, transitions
 from shunter.sim.scenario import Scenario
+from shunter.sim.stalling import Watch
 from shunter.world import I64, Decision, World
 
 WHY = {
@@ -87,6 +89,8 @@ class Simulator:
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
         self._refused = ""
+        self._watch = Watch()
+        self._decider = "the policy"  # as messages name it
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
 
@@ -155,6 +159,7 @@ class Simulator:
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.DECIDE:
+                self._look_for_stalls(1)
                 yield view
             else:
                 return
@@ -185,6 +190,7 @@ class Simulator:
             if rows > len(self._state.log):
                 raise InvariantError(f"a plan of {len(plan.actions)} actions is too long; divide it")
         loop.perform(self._state, decision)
+        self._look_for_stalls(1)
         return ()
 
     def _encode(self, actions: Sequence[Action]) -> Decision:
@@ -211,9 +217,21 @@ class Simulator:
 
     def _empty_log(self) -> None:
         counts = self._state.counts
+        self._watch = replace(self._watch, rows=self._watch.rows + int(counts[state.LOG_ROWS]))
         self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
         self._told = (*self._told, self._state.told[: counts[state.TOLD_ROWS]].copy())
         counts[state.LOG_ROWS] = counts[state.TOLD_ROWS] = 0
+
+    def _look_for_stalls(self, decisions: int) -> None:
+        """Stop a simulation that got nowhere in this many decisions and those before."""
+        self._watch, why = self._watch.after(self._state, decisions)
+        if why:
+            raise PolicyError(
+                f"{self._decider} gets nowhere: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, with "
+                f"{int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs run "
+                "longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of the "
+                "cluster"
+            )
 
     # -- running
 
@@ -236,7 +254,7 @@ class Simulator:
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
-        self._awaited = awaited
+        self._awaited, self._decider = awaited, f"policy '{type(policy).__name__.lower()}'"
         if compiled and not observers and isinstance(policy, Compilable):
             memory = self._run_compiled(policy, memory, progress)
         else:
@@ -262,6 +280,7 @@ class Simulator:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Learns) else self._until
             limits = (until, STEP, self._awaited)
             status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+            self._look_for_stalls(STEP if status == loop.DECIDE else 0)
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.PAUSED and until < self._until and not loop.have_started(self.world, self._awaited):
