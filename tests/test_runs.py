@@ -293,5 +293,5 @@ def test_networks_that_cannot_be_are_told():
         scenes.scene(a_trace(), "dally-2rack", network="daly")
     with pytest.raises(RunError, match="there is none; give --network"):
         scenes.scene(a_trace(), "dally-2rack", contention=True)
-    with pytest.raises(NetworkError, match=r"three tiers.*got 0"):
+    with pytest.raises(NetworkError, match=r"three tiers.*got 2"):
         scenes.scene(a_trace(), "4x8", network="dally")

@@ -45,6 +45,7 @@ class Experiment:
     drop_unfit: bool = False  # leave out jobs that can never fit
     network: str = ""  # how the network model is calibrated; "": where a job is put does not change its speed
     contention: bool = False  # jobs share the links of that network
+    models: str = ""  # a file with models of the user's own for that network
     since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
     until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it

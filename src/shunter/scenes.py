@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
 
+MOST_NAMED = 5  # unknown models that a remark names
+
 NETWORKS = {  # what --network takes: in words
     "profiled": "calibration profiled",
     "paper": "calibration paper",
@@ -52,6 +54,7 @@ class Scene:
     dropped: int = 0  # how many those were
     network: str = ""  # one of NETWORKS; "": placements cost nothing
     contention: bool = False  # jobs share the links of that network
+    models: str = ""  # a file with models of the user's own; "": none
     history: Trace | None = None  # the jobs submitted before the window, from which policies may learn; None: no window
     since: str = ""  # the window as it was given
     until: str = ""
@@ -63,11 +66,38 @@ class Scene:
         """What is not as in the trace, in words."""
         jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
+        window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
+        return tuple(filter(None, (dropped, window, *self.network_remarks)))
+
+    @property
+    def network_remarks(self) -> tuple[str, ...]:
+        """What the network is, and what is assumed of it, in words; nothing if it does not matter."""
+        if not self.network:
+            return ()
         slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
+        slowed += f", on {tiers_text(self.cluster)}" if self.network in ("profiled", "paper") else ""
         shared = "; jobs share its links" if self.contention else ""
         bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
-        window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
-        return tuple(filter(None, (dropped, window, slowed + shared + bare if self.network else "")))
+        return tuple(filter(None, (slowed + shared + bare, self._unknown_models())))
+
+    def _unknown_models(self) -> str:
+        """Which models the network model does not know, and what stands in for them, in words; "": it knows all."""
+        costs = self.costs()
+        if costs is None:
+            return ""
+        named = np.unique(self.trace.model[(self.trace.model >= 0) & (self.trace.gpus > GPU)])
+        unknown = [self.trace.models[model] for model in named if not costs.knows(self.trace.models[model])]
+        if not unknown:
+            return ""
+        from shunter.network.models import STAND_IN
+
+        more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+        names = ", ".join(f"'{name}'" for name in unknown[:MOST_NAMED]) + more
+        jobs = int(np.isin(self.trace.model, [self.trace.models.index(name) for name in unknown]).sum())
+        return (
+            f"models that are not known communicate as {STAND_IN} does: {names} ({jobs:,} jobs); "
+            "describe them in a file for --models"
+        )
 
     def _lacks_layers(self) -> bool:
         """Whether the paper's compute times are wanted and the files with them are not there."""
@@ -101,6 +131,7 @@ class Scene:
             drop_unfit=bool(self.must_fit),
             network=self.network,
             contention=self.contention,
+            models=self.models,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -120,8 +151,9 @@ class Scene:
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
         if self.network.startswith("dally"):
-            return _costs(TableFabric.of(self.cluster), "paper", "even" if self.network == "dally-even" else "ring")
-        return _costs(Tiers.of(self.cluster), self.network)
+            uneven = "even" if self.network == "dally-even" else "ring"
+            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
+        return _costs(Tiers.of(self.cluster), self.network, models=self.models)
 
 
 def scene(  # noqa: PLR0913, PLR0917  one argument per choice
@@ -134,20 +166,24 @@ def scene(  # noqa: PLR0913, PLR0917  one argument per choice
     contention: bool = False,
     since: str = "",
     until: str = "",
+    models: str = "",
 ) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
-    Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated.
+    Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
+    describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
+    machines = clusters.with_tiers(machines) if network else machines
     text = machines.name if isinstance(cluster, Cluster) else str(cluster)
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
-    found = Scene(jobs, machines, *sources, network, contention, history, since, until)
+    named = str(Path(models).resolve()) if models else ""
+    found = Scene(jobs, machines, *sources, network, contention, named, history, since, until)
     _check_models(found)  # refused before anything is run
     return found
 
@@ -178,9 +214,13 @@ def _window_text(since: str, until: str) -> str:
 
 
 def _check_models(scene: Scene) -> None:
-    """Refuse a network that can't be, and models that it does not know, of jobs for which it matters."""
+    """Refuse a network that can't be, and models that can't be calibrated so, of jobs for which it matters."""
     costs, trace = scene.costs(), scene.trace
     if costs is None:
+        if scene.models:
+            raise RunError(
+                "--models describes what communicates on a network, and there is none; add --network profiled"
+            )
         return
     named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
     for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
@@ -192,13 +232,22 @@ def _check_models(scene: Scene) -> None:
             raise NetworkError(f"{where}{error}; correct it, or leave it empty: one is drawn then") from None
 
 
+def tiers_text(cluster: Cluster) -> str:
+    """A cluster's network in words, and whether it is only assumed."""
+    tiers = ", ".join(f"{tier.name} {tier.bandwidth_gbps:g} GB/s" for tier in cluster.tiers)
+    assumed = cluster.tiers == clusters.assumed_tiers(cluster)
+    return f"{tiers} per GPU" + (f" (assumed: '{cluster.name}' describes no network)" if assumed else "")
+
+
 @cache
-def _costs(fabric: Fabric, calibration: str, uneven: str = "ring") -> Costs:
+def _costs(fabric: Fabric, calibration: str, uneven: str = "ring", models: str = "") -> Costs:
     from shunter.files import data_folder
+    from shunter.network.models import STAND_IN, catalogue
     from shunter.network.placing import Costs
 
+    known = catalogue(Path(models)) if models else None
     # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, data=data_folder() if calibration == "paper" else None, uneven=uneven)
+    return Costs(fabric, calibration, known, data_folder() if calibration == "paper" else None, uneven, STAND_IN)
 
 
 def check(scene: Scene, policy: Any) -> None:
@@ -225,7 +274,7 @@ def recorded_scene(record: Experiment) -> Scene:
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
     source = record.trace
-    choices = (record.network, record.contention, record.since, record.until)
+    choices = (record.network, record.contention, record.since, record.until, record.models)
     found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, *choices)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(

@@ -53,7 +53,7 @@ def test_algorithms_one_for_each_or_one_for_all():
         (("slowdown", "resnet50"), "say where"),
         (("slowdown", "resnet50", "--gpus", "9", "--placement", "4+4"), "has 8 GPUs, but --gpus says 9"),
         (("slowdown", "resnet50", "--gpus", "1000"), "at most 512, the GPUs of"),
-        (("slowdown", "resnet50", "--gpus", "8", "-c", "philly"), "cluster 'philly' has no tiers"),
+        (("slowdown", "resnet51", "--gpus", "8"), "did you mean 'resnet50'"),
         (("slowdown", "resnet152", "--gpus", "8", "--calibration", "paper"), "use the profiled calibration"),
     ],
 )

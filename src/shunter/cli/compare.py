@@ -15,6 +15,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    ModelsOption,
     NetworkOption,
     OnBadRowOption,
     SeedOption,
@@ -65,6 +66,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
     contention: ContentionOption = False,
+    models: ModelsOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -85,7 +87,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter import comparison, folders, scenes
     from shunter.report.tables import comparison_view
 
-    must_fit, choices = policy if drop_unfit else (), (network or "", contention, since or "", until or "")
+    must_fit = policy if drop_unfit else ()
+    choices = (network or "", contention, since or "", until or "", str(models or ""))
     scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(scene, cluster, policy)
     learn(scene, policy)

@@ -147,6 +147,9 @@ NetworkOption: TypeAlias = Annotated[
         help="Let placements cost time: profiled or paper, on the cluster's tiers; dally, on those of Dally's paper.",
     ),
 ]  # fmt: skip
+ModelsOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with your own models, for the network.")
+]
 ContentionOption: TypeAlias = Annotated[
     bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
 ]
@@ -217,6 +220,8 @@ def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
         note(remark)
     if scene.dropped:
         note(f"{scene.remarks[0]}; {len(scene.trace):,} are left")
+    for remark in scene.network_remarks:
+        note(remark)
     for text in policies:
         describing = capability(Describes, registry.policy(text))
         for remark in describing.remarks(scene.trace) if describing else ():

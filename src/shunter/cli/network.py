@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import JsonOption, cluster_names, print_json, show
+from shunter.cli.console import JsonOption, ModelsOption, cluster_names, print_json, show
 from shunter.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -62,9 +62,6 @@ def _calibrations(incomplete: str) -> list[str]:
     return [name for name in ("paper", "profiled") if name.startswith(incomplete)]
 
 
-ModelsOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--models", metavar="FILE", help="A TOML file with your own models.")
-]
 CalibrationOption: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -202,7 +199,7 @@ def slowdown(
     from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
     from shunter.report import network_view as view
 
-    found = clusters.load(cluster)
+    found = clusters.with_tiers(clusters.load(cluster))
     costs = Costs(Tiers.of(found), calibration, catalogue(file), _folder(data))
     if placement is not None:
         shapes = [placed(placement, found)]

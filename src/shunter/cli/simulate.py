@@ -17,6 +17,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    ModelsOption,
     NetworkOption,
     OnBadRowOption,
     SinceOption,
@@ -77,6 +78,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     drop_unfit: DropOption = False,
     network: NetworkOption = None,
     contention: ContentionOption = False,
+    models: ModelsOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -89,7 +91,12 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     """Run one policy on one trace and show the results."""
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
-    given |= {"contention": contention or None, "since": since, "until": until}
+    given |= {
+        "contention": contention or None,
+        "models": str(models) if models else None,
+        "since": since,
+        "until": until,
+    }
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")

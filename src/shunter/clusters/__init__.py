@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from importlib import resources
 from pathlib import Path
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
+from shunter.cluster import ANY_TYPE, USUAL_TIERS, Cluster, NodeGroup, Tier
 from shunter.clusters.sizing import sized_for
 from shunter.clusters.writing import to_toml
 from shunter.errors import ClusterError, did_you_mean
 from shunter.model import Trace
 
-__all__ = ["MOST_GPUS_PER_NODE", "MOST_NODES", "load", "names", "to_toml"]
+__all__ = ["MOST_GPUS_PER_NODE", "MOST_NODES", "assumed_tiers", "load", "names", "to_toml", "with_tiers"]
 
 MOST_NODES, MOST_GPUS_PER_NODE = 100_000, 1000  # of one group; more is a slip of the pen
+# the network of a cluster that describes none: that of the ready-made dally clusters, decimal GB/s per GPU and us
+ASSUMED_TIERS = tuple(map(Tier, USUAL_TIERS, (112.5, 50.0, 100.0), (0.25, 1.0, 25.0)))
 FORMS = "NODESxGPUS[:TYPE], joined by +, as in 64x8 or 16x8:v100+16x2:p100"
 GROUP = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?::([A-Za-z0-9._-]+))?")
 
@@ -34,6 +37,16 @@ def load(text: str, trace: Trace | None = None) -> Cluster:
     raise ClusterError(
         f"there is no cluster '{text}'; {did_you_mean(text, names())}; or give {FORMS}, a path to a .toml file, or auto"
     )
+
+
+def assumed_tiers(cluster: Cluster) -> tuple[Tier, ...]:
+    """The network that is assumed for a cluster that describes none: one tier for each that a placement can span."""
+    return ASSUMED_TIERS[: 3 if cluster.node_rack[-1] else 2]
+
+
+def with_tiers(cluster: Cluster) -> Cluster:
+    """The cluster with a network, the assumed one if it describes none."""
+    return cluster if cluster.tiers else dataclasses.replace(cluster, tiers=assumed_tiers(cluster))
 
 
 def names() -> list[str]:

@@ -19,6 +19,7 @@ from shunter.network.iteration import Layer
 
 CALIBRATIONS = ("paper", "profiled")
 LAYER_FILES = Path("dally", "layers")  # in the data folder
+STAND_IN = "resnet50"  # in place of a model that the catalogue does not have
 FIELDS = 12  # of a line in a layer file
 
 
@@ -91,12 +92,22 @@ def catalogue(path: Path | None = None) -> Mapping[str, Model]:
 def find(name: str, models: Mapping[str, Model] | None = None) -> Model:
     """The model of this name; capitals, hyphens and the like don't matter."""
     models = catalogue() if models is None else models
-    known = {_plain(alias): model for model in models.values() for alias in model.aliases}
-    known |= {_plain(key): model for key, model in models.items()}
+    known = _by_plain_name(models)
     if _plain(name) not in known:
         names = {*models, *(alias for model in models.values() for alias in model.aliases)}
         raise NetworkError(f"there is no model '{name}'; {did_you_mean(name, names)}")
     return known[_plain(name)]
+
+
+def is_known(name: str, models: Mapping[str, Model] | None = None) -> bool:
+    """Whether there is a model of this name."""
+    return _plain(name) in _by_plain_name(catalogue() if models is None else models)
+
+
+def _by_plain_name(models: Mapping[str, Model]) -> dict[str, Model]:
+    """The models by what their names and aliases are without capitals, hyphens and the like; names win."""
+    known = {_plain(alias): model for model in models.values() for alias in model.aliases}
+    return known | {_plain(key): model for key, model in models.items()}
 
 
 def profile(model: Model, calibration: str, data: Path | None = None) -> Profile:

@@ -22,7 +22,7 @@ from shunter.cluster import Cluster, Tier
 from shunter.errors import NetworkError
 from shunter.network.collectives import Dimension
 from shunter.network.iteration import Iteration, iteration
-from shunter.network.models import Model, Profile, compute_ns, find, profile
+from shunter.network.models import Model, Profile, compute_ns, find, is_known, profile
 from shunter.world import I64
 
 Shape = tuple[int, ...]
@@ -180,10 +180,12 @@ class Costs:
         models: Mapping[str, Model] | None = None,
         data: Path | None = None,
         uneven: str = "ring",
+        stand_in: str = "",
     ) -> None:
         self.fabric = fabric
         self.uneven = uneven  # what an uneven placement costs: a flat ring, or as much as the tightest even one
         self.calibration = calibration
+        self._stand_in = stand_in  # for models that the catalogue does not have; "": they are refused
         self._models = models
         self._data = data
         self._profiles: dict[str, Profile] = {}
@@ -192,8 +194,13 @@ class Costs:
     def profile(self, model: str) -> Profile:
         """A model's layers as they are used here."""
         if model not in self._profiles:
-            self._profiles[model] = profile(find(model, self._models), self.calibration, self._data)
+            known = self._stand_in if self._stand_in and not self.knows(model) else model
+            self._profiles[model] = profile(find(known, self._models), self.calibration, self._data)
         return self._profiles[model]
+
+    def knows(self, model: str) -> bool:
+        """Whether the catalogue has a model."""
+        return is_known(model, self._models)
 
     def iteration(self, model: str, shape: Shape, share: float = 1.0) -> Iteration:
         """How long an iteration takes; ``share`` is how much of its bandwidth between machines the job gets."""
