@@ -14,6 +14,7 @@ import pytest
 
 from shunter.errors import SlurmError
 from shunter.registry import policy
+from shunter.slurm import releasing
 from shunter.slurm.backend import Rhythm, Scope
 from shunter.slurm.client import Client, DeclinedError, UnreachableError
 from shunter.slurm.controller import Bounds, Mode, Outcome
@@ -143,7 +144,8 @@ def test_an_array_is_moved_as_one(full: Lab, tmp_path: Path) -> None:
     assert wait(
         lambda: all(job.waits or job.runs for job in Watcher(Client(full.conf)).snapshot().jobs if not job.over), 9
     )
-    controlled(full, tmp_path)
+    outcomes = controlled(full, tmp_path)
+    assert outcomes[0].round.waiting == 41
     assert order_of(full)[0] == array
     assert order_of(full)[-1] == long
     states = full.run("squeue", "-h", "-t", "PD", "-o", "%i").split()
@@ -170,6 +172,25 @@ def test_an_array_of_which_a_task_has_ended_and_one_was_queued_again_is_given_ba
     found = [job for job in Watcher(client).snapshot().jobs if job.id.startswith(f"{array}_") and not job.over]
     assert len(found) == 3
     assert {job.nice for job in found} == {0}
+
+
+def test_an_array_that_is_too_scattered_for_one_command_is_given_back(full: Lab, tmp_path: Path, monkeypatch) -> None:
+    long = waiting(full, 9)[0]
+    array = full.submit("--gpus=1", "--time=2", "--array=1,4,7,10,13-15,20", script="sleep 600")
+    client = Client(full.conf)
+    assert wait(lambda: all(job.waits or job.runs for job in Watcher(client).snapshot().jobs if not job.over), 9)
+    controlled(full, tmp_path)
+    assert order_of(full) == [array, long]
+    monkeypatch.setattr(releasing, "LONGEST_NAME", 10)
+    said = []
+    monkeypatch.setattr(client, "run", lambda *words: said.append(words) or Client.run(client, *words))
+    with closing(Journal(tmp_path / "journal.db")) as book:
+        assert release(client, book, Watcher(client).snapshot())[1] == []
+        assert not book.in_force()
+    assert len([words for words in said if words[:2] == ("scontrol", "update")]) == 2
+    found = [job for job in Watcher(Client(full.conf)).snapshot().jobs if job.state == "PENDING"]
+    assert sum(job.count for job in found) == 9
+    assert {(job.nice, job.admin_comment) for job in found} == {(0, "")}
 
 
 def test_hostile_names(full: Lab, tmp_path: Path) -> None:

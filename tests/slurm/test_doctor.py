@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
 import time
 from pathlib import Path
 
@@ -188,3 +189,23 @@ def test_who_else_can_reach_the_journal_is_checked(spoil, verdict, folder):
 def test_a_folder_that_is_missing_matters_only_for_acting():
     assert finding(machine(Path("/no/such/folder/j.db")), "journal").verdict is Verdict.FAIL
     assert "journal" not in verdicts(machine(Path("/no/such/folder/j.db"), acts=False))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
+@pytest.mark.parametrize(
+    ("user", "verdict", "words"),
+    [(0, Verdict.OK, "served by root"), (65534, Verdict.WARN, "served by nobody, not by root")],
+)
+def test_a_stranger_on_the_metrics_port_is_not_taken_for_the_controller(tmp_path, user, verdict, words):
+    (tmp_path / "j.db").touch()
+    os.seteuid(user)
+    try:
+        listening = socket.create_server(("127.0.0.1", 0))
+    finally:
+        os.seteuid(0)
+    with listening:
+        patient = Patient(Client(), tmp_path / "j.db", True, "root", metrics_port=listening.getsockname()[1])
+        (found,) = doctor._metrics(patient)
+        assert (found.verdict, words in found.text) == (verdict, True), found
+    (found,) = doctor._metrics(patient)
+    assert "nothing answers" in found.text

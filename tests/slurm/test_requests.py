@@ -248,6 +248,14 @@ def test_what_keeps_a_job_back_is_named_with_what_fits_around_it():
     assert why(cluster(long, nodes=one), long).kept is None
 
 
+def test_gpus_that_no_job_has_are_hidden_only_where_slurm_hides_jobs():
+    """Slurm is asked for jobs first and for nodes then: one may have started in between."""
+    node = replace(NODES[0], used=(0, 1))
+    for private, words in (((), "took or left while Slurm was polled (2)"), (("jobs",), "does not show you (2)")):
+        outlook = Outlook(Snapshot(NOW, (job(1),), (node,), hidden=private), samples=2)
+        assert any(words in text for text in outlook.assumptions(outlook.replica(job(1)))), private
+
+
 def test_a_reservation_that_has_begun_ends():
     outlook = cluster(nodes=(replace(NODES[0], state="idle+reserved"),), reservations=(reserved(-1, 2, "n1"),))
     assert hours(outlook, job(2)) == 2

@@ -26,6 +26,9 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 def doctor(
     mode: Annotated[str, typer.Option(metavar="watch|dry-run|act", help="The mode to check for.")] = "watch",
     journal: JournalOption = JOURNAL,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Check who serves /metrics and /healthz there.")
+    ] = 0,
     json: JsonOption = False,
 ) -> None:
     """Check this account, this machine and Slurm before a controller runs; nothing is changed.
@@ -37,7 +40,7 @@ def doctor(
     from shunter.slurm.controller import Mode
     from shunter.slurm.doctor import Verdict, examine
 
-    found = examine(Client(), journal, mode_named(mode) is Mode.ACT)
+    found = examine(Client(), journal, mode_named(mode) is Mode.ACT, metrics_port)
     if json:
         print_json([vars(finding) for finding in found])
     else:

@@ -168,7 +168,7 @@ def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
 def _summary(outcome: Outcome, mode: str) -> str:
     """A round in one line."""
     current = outcome.round
-    said = f"{len(current.view.pending)} wait, {len(current.view.running)} run; "
+    said = f"{current.waiting} wait, {len(current.view.running)} run; "
     said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
     later = f", {outcome.postponed} put off" if outcome.postponed else ""
     return f"{said}{later} ({current.took_s:.2f} s)"
@@ -217,7 +217,7 @@ def _tell_json(outcome: Outcome) -> None:
         {
             "round": current.number,
             "now": current.snapshot.now,
-            "pending": len(current.view.pending),
+            "pending": current.waiting,
             "running": len(current.view.running),
             "orders": [vars(order) | {"commands": order.commands()} for order in outcome.orders],
             "postponed": outcome.postponed,

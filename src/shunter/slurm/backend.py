@@ -18,6 +18,7 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError, ShunterError, SlurmError
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
+from shunter.slurm import arrays
 from shunter.slurm.client import UnreachableError
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.nodes import Node
@@ -75,6 +76,12 @@ class Round:
     refusals: list[Refusal] = field(default_factory=list)
     took_s: float = 0.0  # for looking, deciding and planning, not for acting
     looked: float = field(default_factory=time.monotonic)  # when the look began
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs the policy orders; every task of an array counts, though the view has only the first ones."""
+        records = {self.jobs[row].target: self.jobs[row] for row in self.view.pending}
+        return sum(arrays.count(arrays.numbers(job.tasks)) if job.tasks else 1 for job in records.values())
 
 
 class LiveView(View):

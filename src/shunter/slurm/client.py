@@ -30,6 +30,12 @@ AWAY = re.compile(
 )
 
 
+REMEDIES = {  # Slurm's words: what to do
+    r"unable to contact slurm controller|connection refused": "is slurmctld up? See 'shunter slurm doctor'",
+    r"accounting storage is disabled": "this site keeps no accounting (AccountingStorageType), so it has no history",
+}
+
+
 class UnreachableError(SlurmError):
     """Slurm did not answer: its daemon is away, or a command hung."""
 
@@ -86,9 +92,10 @@ class Client:
             raise UnreachableError(f"{program} was killed by signal {-done.returncode}")
         said = " ".join(done.stderr.decode(errors="replace").split())
         if done.returncode and not PARTLY.search(said):
-            said = said[:LONGEST_ERROR]
+            said = said[:LONGEST_ERROR] or f"exit code {done.returncode}"
             kind = UnreachableError if AWAY.search(said) else DeclinedError
-            raise kind(f"{program} {arguments[0] if arguments else ''}: {said or f'exit code {done.returncode}'}")
+            remedies = (f"; {what}" for words, what in REMEDIES.items() if re.search(words, said, re.IGNORECASE))
+            raise kind(f"{program} {arguments[0] if arguments else ''}: {said}{next(remedies, '')}")
         return done.stdout.decode(errors="replace")
 
     @contextmanager

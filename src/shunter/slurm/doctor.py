@@ -36,6 +36,7 @@ SLOW_SDIAG_S, SLOW_LOOK_S = 1.0, 10.0
 NEEDED, USEFUL = ("squeue", "sinfo", "sdiag", "scontrol", "sprio"), ("sacct", "sacctmgr")
 SDIAG_TIME = re.compile(r"^sdiag output at .*\((\d+)\)$", re.MULTILINE)
 OTHERS_READ = stat.S_IROTH
+LISTENS = "0A"  # in /proc/net/tcp
 DEPTHS = {"bf_max_job_test": 500, "default_queue_depth": 100}  # Slurm's defaults
 
 
@@ -66,6 +67,7 @@ class Patient:
     acts: bool  # whether it is to change jobs: then more is required
     user: str
     config: Mapping[str, str] = field(default_factory=dict)
+    metrics_port: int = 0  # 0: not to be checked
 
     @property
     def accounting(self) -> bool:
@@ -102,10 +104,10 @@ class Patient:
 Check = Callable[[Patient], Iterator[Finding]]
 
 
-def examine(client: Client, journal: Path, acts: bool) -> list[Finding]:
+def examine(client: Client, journal: Path, acts: bool, metrics_port: int = 0) -> list[Finding]:
     """All findings; where Slurm does not answer, those about this machine."""
-    patient = Patient(client, journal, acts, user_name())
-    found = [*_commands(patient), *_caches(), *_files(patient), *_processes(patient)]
+    patient = Patient(client, journal, acts, user_name(), metrics_port=metrics_port)
+    found = [*_commands(patient), *_caches(), *_files(patient), *_processes(patient), *_metrics(patient)]
     try:
         patient.config = settings(client.run("scontrol", "show", "config"))
     except SlurmError as problem:
@@ -209,6 +211,42 @@ def _processes(of: Patient) -> Iterator[Finding]:
         return
     if why:
         yield Finding("handed back", Verdict.WARN, why, "shunter slurm resume, once the cause is known")
+
+
+def _metrics(of: Patient) -> Iterator[Finding]:
+    """Whether /healthz is answered by the controller: any account can take a port and answer what it likes."""
+    if not of.metrics_port:
+        return
+    port, listeners = of.metrics_port, _listeners(of.metrics_port)
+    expected = of.journal.stat().st_uid if os.path.exists(of.journal) else os.geteuid()
+    if not listeners:
+        yield Finding("metrics", Verdict.WARN, f"nothing answers on port {port}", "see --metrics-port of slurm run")
+    elif listeners == {expected}:
+        yield Finding("metrics", Verdict.OK, f"port {port} is served by {_account(expected)}")
+    else:
+        others = ", ".join(sorted(map(_account, listeners - {expected})))
+        yield Finding(
+            "metrics", Verdict.WARN, f"port {port} is served by {others}, not by {_account(expected)}: its /healthz and"
+            " /metrics are not the controller's", "end that process (ss -ltnp), or choose another --metrics-port",
+        )  # fmt: skip
+
+
+def _listeners(port: int) -> set[int]:
+    """The accounts that listen on a port, from the kernel's own list."""
+    found = set()
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for line in table.read_text().splitlines()[1:] if table.exists() else ():
+            row = line.split()
+            if row[3] == LISTENS and int(row[1].rpartition(":")[2], 16) == port:
+                found.add(int(row[7]))
+    return found
+
+
+def _account(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _is_locked(file: Path) -> bool:

@@ -151,7 +151,7 @@ class Outlook:
 
     @cached_property
     def unseen(self) -> list[Job]:
-        """Jobs in whose place GPUs are in use that no job has which we may see (PrivateData): one for each node."""
+        """Jobs in whose place GPUs are in use that no job has which we see: one for each node."""
         held = Counter(
             self.machines.node_of(gpu) for gpus in placements(self.snapshot, self.machines).values() for gpu in gpus
         )
@@ -245,7 +245,7 @@ class Outlook:
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
-            (bool(hidden), f"GPUs in use by jobs that Slurm does not show you ({hidden}) come free as if begun now"),
+            (bool(hidden), f"{self._whose} ({hidden}) come free as if begun now"),
             (not self.site.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
@@ -254,6 +254,13 @@ class Outlook:
             *((count > 0, f"jobs {words} ({count}) stay out of the way") for words, count in left),
         ]
         return tuple(text for holds, text in found if holds)
+
+    @property
+    def _whose(self) -> str:
+        """What is in use that no job has: squeue and sinfo are asked one after the other."""
+        if "jobs" in self.snapshot.hidden:
+            return "GPUs in use by jobs that Slurm does not show you"
+        return "GPUs that jobs took or left while Slurm was polled"
 
     def _about(self, job: Job) -> list[str]:
         """What is assumed of the job itself."""

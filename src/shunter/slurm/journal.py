@@ -41,6 +41,7 @@ create table if not exists place (only integer primary key check (only = 1), hos
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
 MEMORY = Path(":memory:")
+NO_JOURNAL = "00000000"  # in marks that are only shown: stands for the id of a journal that is not made yet
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,8 @@ class Journal:
     def in_memory(cls, name: str = "") -> Self:
         """An empty one that is gone with its process; with an id, in the place of one that is lost."""
         file = sqlite3.connect(MEMORY, isolation_level=None)
-        if name:
-            file.execute(IDENTITY)
-            file.execute("insert into identity values (1, ?)", (name,))
+        file.execute(IDENTITY)
+        file.execute("insert into identity values (1, ?)", (name or NO_JOURNAL,))
         return cls(MEMORY, file)
 
     def _version(self) -> int:

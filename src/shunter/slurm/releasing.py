@@ -17,6 +17,7 @@ from shunter.slurm.marks import marks_in
 from shunter.slurm.snapshot import Job, Snapshot
 
 GONE = re.compile(r"invalid job id|already (?:finished|compl)", re.IGNORECASE)
+LONGEST_NAME = 100_000  # characters; the kernel takes 131,071 in one argument
 FIXED = {"pin": "the nodes that it must have", "shard": "the shards that it asks for"}
 
 
@@ -60,11 +61,19 @@ def together(jobs: Iterable[Job]) -> list[list[Job]]:
     return list(found.values())
 
 
-def _target(jobs: Sequence[Job]) -> str:
-    """What scontrol changes all of these by."""
-    if len(jobs) == 1:
-        return jobs[0].target
-    return f"{jobs[0].whole}_[{','.join(job.tasks or job.id.partition('_')[2] for job in jobs)}]"
+def _targets(jobs: Sequence[Job]) -> list[str]:
+    """What scontrol changes all of these by: one name, or several where one would be too long for a command."""
+    if len(jobs) == 1 and len(jobs[0].target) <= LONGEST_NAME:
+        return [jobs[0].target]
+    found: list[list[str]] = [[]]
+    length = 0
+    for piece in (piece for job in jobs for piece in (job.tasks or job.id.partition("_")[2]).split(",")):
+        if length + len(piece) > LONGEST_NAME:
+            found.append([])
+            length = 0
+        found[-1].append(piece)
+        length += len(piece) + 1
+    return [f"{jobs[0].whole}_[{','.join(pieces)}]" for pieces in found]
 
 
 class _Undoing:
@@ -95,30 +104,31 @@ class _Undoing:
 
     def undo(self, jobs: Sequence[Job]) -> None:
         """Give jobs that are alike for us what they had, in one request."""
-        job, name = jobs[0], _target(jobs)
+        job, names = jobs[0], _targets(jobs)
+        name = names[0] if len(names) == 1 else f"{job.whole} ({len(jobs)} records of its tasks)"
         ours, others = self._ours(job)
         fixed = {lever for lever in ours if lever in FIXED and job.state != "PENDING"}
         self.problems += [f"job {name}: Slurm changes {FIXED[lever]} only while it waits" for lever in sorted(fixed)]
         now = {lever: before for lever, before in ours.items() if lever not in fixed}
         left, note = fixed, "released"
         try:
-            if others:
-                pull(self.client, unmarking(job, others, name))
+            for each in names if others else ():
+                pull(self.client, unmarking(job, others, each))
             if "priority" in now and not job.held and held_now(self.client, job.target):
                 raise DeclinedError("it has just been held; run this again")
-            if now:
-                pull(self.client, undoing(job, now, name, without=others))
-                self.undone += len(now) * len(jobs)
+            for each in names if now else ():
+                pull(self.client, undoing(job, now, each, without=others))
+            self.undone += len(now) * len(jobs)
         except DeclinedError as error:
             note = f"released; {error}"
             if not GONE.search(str(error)):
                 self.problems.append(f"job {name}, {', '.join([*now, *others])}: {error}")
                 left = left | now.keys() | others
-        for each in jobs:
+        for record in jobs:
             for lever in set(self.levers) - left:
-                self._settle((each.handle, lever), note)
+                self._settle((record.handle, lever), note)
             for lever in left:
-                self.acts.pop((each.handle, lever), None)  # it must be tried again
+                self.acts.pop((record.handle, lever), None)  # it must be tried again
 
     def _ours(self, job: Job) -> tuple[dict[str, str], set[str]]:
         """The job's own values of what it has of us, by lever; and the levers that others have changed since."""
