@@ -82,18 +82,53 @@ def test_settings_change_the_outcome(nodes):
 
 def test_a_trace_is_simulated_with_and_without(tmp_path):
     found = json.loads(run(*JOBS, "--json").stdout)
-    before, after = found["before"], found["after"]
+    before, after = found["before"], found["after"]["last"]
     assert (before["asleep_nodes"], before["delayed_jobs"]) == (0, 0)
     assert after["asleep_nodes"] > 0
     assert after["wait_s"]["mean"] >= before["wait_s"]["mean"]
     assert after["kwh"] < before["kwh"]
     assert "series" not in found
-    at_once = json.loads(run(*JOBS, "--set", "wake=0", "--json").stdout)["after"]
+    at_once = json.loads(run(*JOBS, "--set", "wake=0", "--json").stdout)["after"]["last"]
     assert at_once["delayed_jobs"] == 0
     page = tmp_path / "page.html"
     told = run(*JOBS, "--test-from", "+1", "--report", str(page))
     assert "on its series" in told.stdout
     assert 'id="energy"' in page.read_text()
+
+
+def test_a_trace_with_two_forecasts_side_by_side():
+    told = run(*JOBS, "--forecast", "peak", "--test-from", "+1").stdout
+    assert max(map(len, told.splitlines())) <= 100
+    assert all(name in told for name in ("last", "peak", "on its series", "simulated"))
+
+
+def test_settings_are_searched_before_and_judged_later(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr("shunter.energy.forecast.ROUNDS", 5)
+    monkeypatch.setattr("shunter.energy.searching.WINDOWS", (6, 36))
+    monkeypatch.setattr("shunter.energy.searching.BUFFERS", (0, 5))
+    monkeypatch.setattr("shunter.energy.searching.TRIED", 4)
+    file, steps = tmp_path / "nodes.csv", np.arange(40 * 144)
+    used = (50 + 30 * np.sin(2 * np.pi * steps / 144) + np.random.default_rng(0).normal(0, 3, len(steps))).round()
+    rows = [f"{1_600_000_200 + 600 * step},{count:.0f},100" for step, count in zip(steps, used, strict=True)]
+    file.write_text("\n".join(["time,active,total", *rows]) + "\n")
+    told = run(str(file), "--search", "--test-from", "+20").stdout
+    assert max(map(len, told.splitlines())) <= 100
+    found = json.loads(run(str(file), "--search", "--test-from", "+20", "--json").stdout)
+    for each in found["prices"]:
+        ways = {way["kind"]: way for way in each["ways"]}
+        assert {way["tried"] for way in ways.values()} == {4}
+        for way in ways.values():
+            lost = each["price"] * way["shortage_node_steps"] / (100 * 144 * way["days"])
+            assert way["net_share"] == pytest.approx(way["asleep_share"] - lost, abs=1e-9)
+        value, low, high = ways["lightgbm"]["against_peak"]
+        assert low <= value <= high
+        assert value == pytest.approx(ways["lightgbm"]["net_share"] - ways["peak"]["net_share"])
+    assert ways["peak"]["settings"]["window"] in (6, 36)
+    late = run(str(file), "--search", "--test-from", "+35", code=2)
+    assert "compared in 12 parts of a day or more, and the time to be judged is 5.0 days" in " ".join(
+        late.stderr.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +156,7 @@ def test_what_is_wrong_about_a_series_is_said(nodes, arguments, said):
     [
         (("synthetic:jobs=9",), "a trace is simulated on a cluster"),
         (("synthetic:jobs=9", "-c", "4x8", "--forecast", "leak"), "knows only the past"),
-        (("synthetic:jobs=9", "-c", "4x8", "--forecast", "last", "--forecast", "lightgbm"), "with one forecast"),
+        (("synthetic:jobs=9", "-c", "4x8", "--search"), "--search needs --test-from"),
         (("synthetic:jobs=9", "-c", "4x8", "--policy", "fofo", "--forecast", "last"), "there is no policy 'fofo'"),
         (("nowhere.csv", "-c", "4x8"), "nowhere.csv"),
     ],

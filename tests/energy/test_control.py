@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.energy.control import FIRST, PRESETS, Awake, Demand, Settings, controlled, run_series
+from shunter.energy.control import FIRST, PRESETS, Awake, Demand, Settings, controlled, peaks, run_peaks, run_series
 from shunter.energy.power import PowerModel
 from shunter.errors import EnergyError
 
@@ -73,6 +74,29 @@ def test_what_is_awake_covers_what_is_used_but_for_the_shortage(drawn):
     assert (before[FIRST:] + course.shortage[FIRST:] >= course.used[FIRST:]).all()
     assert (course.shortage == 0)[course.change <= 0].all()
     assert course.awake[-1] == course.awake[:FIRST][-1] + course.change[FIRST:].sum()
+
+
+@given(courses(), st.integers(1, 12), st.data())
+def test_the_rule_without_a_forecast_by_its_description(drawn, window, data):
+    """The most nodes in use lately and a buffer are awake; more are woken only when they lack; the future is unseen."""
+    used, total, _, _, settings = drawn
+    settings = replace(settings, window=window)
+    course = run_peaks(np.array(used), np.array(total), peaks(np.array(used), window), settings)
+    awake = min(used[0] + settings.buffer, total[0])
+    for i, now in enumerate(used):
+        wanted = min(max(used[max(i - window + 1, 0) : i + 1]) + settings.buffer, total[i])
+        lack = 0
+        if i < FIRST:
+            awake = min(now + settings.buffer, total[i])
+        elif awake < now:
+            lack, awake = now - awake, wanted
+        else:
+            awake = min(awake, wanted)
+        assert (course.awake[i], course.shortage[i]) == (awake, lack)
+    at = data.draw(st.integers(0, len(used) - 1))
+    other = np.array([*used[: at + 1], *(0 for _ in used[at + 1 :])])
+    again = run_peaks(other, np.array(total), peaks(other, window), settings)
+    assert again.awake[: at + 1].tolist() == course.awake[: at + 1].tolist()
 
 
 DEMAND = Demand(step=20, used=50, recent=60.0, near=40.0, far=39.0, total=100)

@@ -99,6 +99,27 @@ def test_a_buffer_is_woken_too_and_nothing_sleeps_for_a_while():
     assert min(later) == 330  # 230 to 320 it runs; 200 + 12 steps are over at 320
 
 
+PEAK = "ces:forecast=peak,step=10,window=9,buffer={}"
+
+
+def test_without_a_forecast_as_many_are_awake_as_were_in_use_lately():
+    """Three nodes are in use for 95 s: nine steps later one is enough, or two with a buffer of one."""
+    run = ran(trace((0, 500, 4), (0, 95, 8)), cluster(), PEAK.format(0))
+    assert rows(run, w.SLEEP)[:1] == [(70, 3)]  # the first seven steps only teach
+    assert [time for time, _ in rows(run, w.SLEEP)[1:3]] == [190, 190]
+    run = ran(trace((0, 500, 4), (0, 95, 8)), cluster(), PEAK.format(1))
+    assert [time for time, _ in rows(run, w.SLEEP) if time < 400] == [190, 190]
+
+
+def test_without_a_forecast_those_in_use_lately_are_woken_together():
+    """Two of four nodes were in use lately; a job that needs a third wakes the buffer beyond the most of late."""
+    run = ran(trace((0, 900, 4), (300, 60, 4)), cluster(), PEAK.format(0))
+    assert rows(run, w.WAKE) == [(300, 1)]
+    run = ran(trace((0, 900, 4), (300, 60, 4), (400, 60, 8)), cluster(NodeGroup(8, 4)), PEAK.format(1))
+    assert len(rows(run, w.WAKE)) == 2
+    assert waits(run) == [0, 0, 30]
+
+
 def test_no_node_sleeps_that_a_waiting_job_may_use():
     """Four nodes; a job of three holds back one of two for which only one is left."""
     run = ran(trace((0, 300, 12), (1, 50, 8)), cluster())

@@ -39,14 +39,18 @@ EXAMPLES = """Examples:
 
 shunter energy nodes.csv.gz --preset philly --test-from 2017-12-01 --test-until 2017-12-15   # nodes in use over time
 
-shunter energy nodes.csv.gz --forecast lightgbm --forecast last   # side by side
+shunter energy nodes.csv.gz --forecast peak --set window=12 --set buffer=5   # no learning
+
+shunter energy nodes.csv.gz --preset philly --test-from 2017-11-10 --search   # settings of before
 
 shunter energy jobs.csv -c 133x8 --policy fifo --test-from +30   # simulated with and without sleep
 
 shunter energy jobs.csv -c 16x8 --forecast last --set buffer=2 --set idle_w=600 --report energy.html
 """
 PRESETS = ("venus", "earth", "saturn", "uranus", "philly")
-FORECASTS = ("lightgbm", "last", "leak")
+FORECASTS = ("lightgbm", "peak", "last", "leak")
+COMPARED = ("lightgbm", "peak")  # unless others are named
+SEARCHED = ("lightgbm", "last", "peak")
 
 
 class Chosen(NamedTuple):
@@ -85,10 +89,13 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     forecast: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="lightgbm|last|leak", autocompletion=_forecasts,
-            help="Of demand; of a node series several, side by side. leak: the authors', which sees the future.",
+            metavar="lightgbm|peak|last|leak", autocompletion=_forecasts,
+            help="Of demand, once for each; else lightgbm and peak. leak: the authors', which sees the future.",
         ),
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Search settings before --test-from, and compare the best from then on.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="buffer=10, keep=6, idle_w=600, wake=120 (s) ..."),
@@ -105,22 +112,27 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
 
     check_page(report, force)
     chosen = _chosen(preset, settings or [], (test_from, test_until))
-    kinds = forecast or ["lightgbm"]
+    kinds = list(dict.fromkeys(forecast or COMPARED))
+    if search and (forecast or report is not None or test_from is None):
+        raise EnergyError("--search needs --test-from, compares all that knows only the past, and writes no report")
     if recognises(Path(source)):
-        _series(Path(source), kinds, chosen, report, json)
+        if search:
+            _search_series(Path(source), chosen, json)
+        else:
+            _series(Path(source), kinds, chosen, report, json)
         return
     from shunter import scenes
 
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
-    if len(kinds) > 1 or kinds[0] == "leak":
-        raise EnergyError(
-            f"--forecast {' '.join(kinds)}: a trace is simulated with one forecast that knows only the past; give "
-            "lightgbm or last"
-        )
+    if "leak" in kinds:
+        raise EnergyError("--forecast leak: a trace is simulated with what knows only the past; use another forecast")
     scene = scenes.scene(source, cluster, [policy] if drop_unfit else (), format)
     say_about(scene, cluster, [policy])
-    _trace(scene, policy, kinds[0], chosen, seed, report, json)
+    if search:
+        _search_trace(scene, policy, chosen, seed, json)
+    else:
+        _trace(scene, policy, kinds, chosen, seed, report, json)
 
 
 def _chosen(preset: str, given: Sequence[str], window: tuple[str | None, str | None]) -> Chosen:
@@ -212,7 +224,7 @@ def _say_gaps(series: NodeSeries) -> None:
 
 
 def _trace(
-    scene: Scene, policy: str, forecast: str, chosen: Chosen, seed: int, report: Path | None, json: bool
+    scene: Scene, policy: str, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool
 ) -> None:
     from shunter import runs
     from shunter.report.energy_view import trace_view
@@ -222,23 +234,55 @@ def _trace(
     if chosen.wake is not None:
         scene = dataclasses.replace(scene, cluster=_waking(scene.cluster, chosen.wake))
     rule = ",".join(f"{key}={value:g}" for key, value in dataclasses.asdict(chosen.settings).items())
-    sleeping = f"ces:policy={policy.replace(',', ';')},forecast={forecast},{rule}"
+    sleeping = [f"ces:policy={policy.replace(',', ';')},forecast={kind},{rule}" for kind in kinds]
     results = []
-    for text in (policy, sleeping):
+    for text in (policy, *sleeping):
         with progress("simulating") as tell:
             count = lambda ended, tell=tell: tell(ended, len(scene.trace))  # noqa: E731
             results.append(runs.run(scene, text, seed, progress=count, decisions=report is not None))
     # not to the end of the run: when nobody comes any more, sleep is no merit
     span = (first if first is not None else begin, last if last is not None else int(scene.trace.submit[-1]))
     record: dict[str, Any] = {"trace": scene.trace.name, "cluster": scene.cluster.name, "policy": policy}
-    record |= {"forecast": forecast, **_record(chosen, *span)}
+    record |= _record(chosen, *span)
     record |= {"before": _numbers(results[0], span, chosen.power)}
     if first is not None:
-        record |= {"series": _on_series(results[0], span, forecast, chosen)}
-    record |= {"after": _numbers(results[1], span, chosen.power)}
+        record |= {"series": {kind: _on_series(results[0], span, kind, chosen) for kind in kinds}}
+    slept = zip(kinds, results[1:], strict=True)
+    record |= {"after": {kind: _numbers(result, span, chosen.power) for kind, result in slept}}
     if report is not None:
         write_report(report, [result.kept for result in results])
     answer(record, trace_view, json)
+
+
+def _search_series(path: Path, chosen: Chosen, json: bool) -> None:
+    from shunter.energy import series as node_series
+
+    series = node_series.read(path)
+    _say_gaps(series)
+    first, last = _times(chosen, series.name, int(series.time[0]))
+    _search(series, first, last, chosen, json)
+
+
+def _search_trace(scene: Scene, policy: str, chosen: Chosen, seed: int, json: bool) -> None:
+    """On the nodes in use under the policy, without sleep."""
+    from shunter import runs
+    from shunter.energy.series import of_run
+
+    first, last = _times(chosen, f"trace '{scene.trace.name}'", int(scene.trace.submit[0]))
+    with progress("simulating") as tell:
+        result = runs.run(scene, policy, seed, progress=lambda ended: tell(ended, len(scene.trace)))
+    series = of_run(scene.trace.name, result.events, result.cluster.nodes)
+    _search(series, first, last if last is not None else int(scene.trace.submit[-1]), chosen, json)
+
+
+def _search(series: NodeSeries, first: int | None, last: int | None, chosen: Chosen, json: bool) -> None:
+    from shunter.energy.searching import search
+    from shunter.report.energy_search import search_record, search_view
+
+    assert first is not None
+    found = search(series, first, last, SEARCHED, chosen.settings)
+    end = int(series.time[-1]) if last is None else last
+    answer({"series": series.name, **_record(chosen, first, end), "prices": search_record(found)}, search_view, json)
 
 
 def _waking(cluster: Cluster, wake: float) -> Cluster:

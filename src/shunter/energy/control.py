@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from shunter.errors import EnergyError
 from shunter.world import F64, I64
@@ -25,9 +27,10 @@ class Settings:
     least: int = 2  # de: fewer nodes than that are not put to sleep
     buffer: int = 5  # nodes that stay awake beyond those in use
     keep: int = 12  # after a wake-up, nothing sleeps for so many steps
+    window: int = 12  # of the rule without a forecast: the maximum is over so many steps
 
     def __post_init__(self) -> None:
-        for name, low in {"past": 1, "ahead": 1, "fell": 0, "least": 1, "buffer": 0, "keep": 0}.items():
+        for name, low in {"past": 1, "ahead": 1, "fell": 0, "least": 1, "buffer": 0, "keep": 0, "window": 1}.items():
             if not getattr(self, name) >= low:
                 raise EnergyError(f"{name} must be {low} or more, got {getattr(self, name)}; correct it")
 
@@ -80,6 +83,19 @@ def _falling(demand: Demand, settings: Settings) -> bool:
     return falls or math.isnan(demand.near)
 
 
+def followed(awake: int, used: int, peak: int, total: int, settings: Settings) -> int:
+    """The rule without a forecast: the most nodes in use lately, and some more, are awake; more are woken if needed."""
+    wanted = min(peak + settings.buffer, total)
+    return wanted if awake < min(used, total) else min(awake, wanted)
+
+
+def peaks(used: I64, window: int) -> I64:
+    """The maximum over each step and those before it, so many in all."""
+    padded = np.concatenate([np.zeros(window - 1, np.int64), used])
+    found: I64 = sliding_window_view(padded, window).max(axis=1)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Course:
     """What came of the rule, from step to step."""
@@ -93,19 +109,39 @@ class Course:
 
 def run_series(used: I64, total: I64, near: F64, far: F64, settings: Settings) -> Course:
     """The rule on a whole series; ``near`` and ``far`` are the forecasts made at each step."""
+    sums = np.concatenate([[0], np.cumsum(used)])
+
+    def decide(i: int, awake: Awake) -> Awake:
+        first = max(i - settings.past, 0)
+        recent = (sums[i] - sums[first]) / (i - first)
+        demand = Demand(i, int(used[i]), float(recent), float(near[i]), float(far[i]), int(total[i]))
+        return controlled(awake, demand, settings)
+
+    return _course(used, total, settings, decide)
+
+
+def run_peaks(used: I64, total: I64, peak: I64, settings: Settings) -> Course:
+    """The rule without a forecast on a whole series; ``peak`` is the maximum of the steps before and at each."""
+    most = [int(nodes) for nodes in peak]
+    return _course(
+        used,
+        total,
+        settings,
+        lambda i, awake: Awake(followed(awake.nodes, int(used[i]), most[i], int(total[i]), settings)),
+    )
+
+
+def _course(used: I64, total: I64, settings: Settings, decide: Callable[[int, Awake], Awake]) -> Course:
+    """What comes of a rule that decides at each step, after a few in which demand is only followed."""
     steps = len(used)
     nodes, shortage = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
-    sums = np.concatenate([[0], np.cumsum(used)])
     awake = Awake(0)
     for i in range(steps):
         if i < FIRST:
             awake = Awake(min(int(used[i]) + settings.buffer, int(total[i])))
         else:
-            first = max(i - settings.past, 0)
-            recent = (sums[i] - sums[first]) / (i - first)
             shortage[i] = max(int(used[i]) - awake.nodes, 0)
-            demand = Demand(i, int(used[i]), float(recent), float(near[i]), float(far[i]), int(total[i]))
-            awake = controlled(awake, demand, settings)
+            awake = decide(i, awake)
         nodes[i] = awake.nodes
     change = np.diff(nodes, prepend=nodes[:1])
     change[:FIRST] = 0

@@ -20,6 +20,7 @@ from shunter.errors import EnergyError, did_you_mean
 from shunter.extras import load
 from shunter.world import F64, I64
 
+PEAK = "peak"  # no forecast: the maximum of the past
 KINDS = ("lightgbm", "last", "leak")
 WHAT = "the forecast of node demand"  # for messages
 STEPS_A_DAY = DAY_MS // STEP_MS
@@ -50,21 +51,21 @@ class Forecasts:
     scores: dict[str, float]  # how good it is in the time that it was not fitted on
 
 
-def forecasts(kind: str, series: NodeSeries, begin: int, ahead: int) -> Forecasts:
+def forecasts(kind: str, series: NodeSeries, begin: int, ahead: int, scored: bool = True) -> Forecasts:
     """Forecasts for the steps from ``begin`` on, fitted on those before; what is before is not to be looked at."""
     if kind == "last":
         present = series.used.astype(np.float64)
         nothing = np.full(len(series), np.nan)
         return Forecasts(nothing, nothing, _scores(series.used, present, present, begin, ahead))
     if kind not in KINDS:
-        raise EnergyError(f"there is no forecast '{kind}'; {did_you_mean(kind, KINDS)}")
+        raise EnergyError(f"there is no forecast '{kind}'; {did_you_mean(kind, (*KINDS, PEAK))}")
     if not enough(begin, ahead):
         days = max(SHORTEST, TIMES * ahead) / STEPS_A_DAY
         raise EnergyError(
             f"{series.name}: a forecast for {ahead} steps is learned from {days:.1f} days or more, got "
             f"{begin / STEPS_A_DAY:.1f} before the time to be forecast; move that, or take the forecast 'last'"
         )
-    single, one_step = one_step_scores(series, begin)
+    single, one_step = one_step_scores(series, begin) if scored or kind == "leak" else (np.zeros(0), {})
     if kind == "leak":
         near, far = (_running_mean(single, steps) for steps in (ahead, 2 * ahead))
     else:

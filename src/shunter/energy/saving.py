@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from shunter.energy.control import Course, Settings, run_series
-from shunter.energy.forecast import STEPS_A_DAY, forecasts
+from shunter.energy.control import Course, Settings, peaks, run_peaks, run_series
+from shunter.energy.forecast import PEAK, STEPS_A_DAY, Forecasts, forecasts
 from shunter.energy.series import NodeSeries
 from shunter.errors import EnergyError
 from shunter.world import I64
+
+Control = Callable[[Settings], Course]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,25 @@ def saving(series: NodeSeries, begin: int | None, end: int | None, forecast: str
             " of it are in the series; move its beginning or its end"
         )
     steps = NodeSeries(steps.name, steps.time[:last], steps.used[:last], steps.total[:last])
+    if forecast == PEAK:
+        return Saving(steps, first, controls(forecast, steps, first)(settings), {})
     found = forecasts(forecast, steps, first, settings.ahead)
     part = slice(first, last)
     course = run_series(steps.used[part], steps.total[part], found.near[part], found.far[part], settings)
     return Saving(steps, first, course, found.scores)
+
+
+def controls(kind: str, steps: NodeSeries, begin: int) -> Control:
+    """Control of the steps from ``begin`` on with any settings; each forecast is made once."""
+    used, total = steps.used[begin:], steps.total[begin:]
+    made: dict[int, Forecasts] = {}
+
+    def control(settings: Settings) -> Course:
+        if kind == PEAK:
+            return run_peaks(used, total, peaks(steps.used, settings.window)[begin:], settings)
+        if settings.ahead not in made:
+            made[settings.ahead] = forecasts(kind, steps, begin, settings.ahead, scored=False)
+        found = made[settings.ahead]
+        return run_series(used, total, found.near[begin:], found.far[begin:], settings)
+
+    return control

@@ -14,7 +14,7 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.energy import control
 from shunter.energy.control import FIRST, Awake, Demand, Settings
-from shunter.energy.forecast import WHAT, enough, fit
+from shunter.energy.forecast import PEAK, WHAT, enough, fit
 from shunter.energy.series import NodeSeries
 from shunter.errors import PolicyError
 from shunter.model import Action, Plan, Power, Reason, Timer, View
@@ -30,9 +30,9 @@ class Ces(Wraps, FollowsDemand):
     policy: Any = param("fifo", "the policy that schedules, with ; in place of , between its settings", policy=True)
     forecast: str = param(
         "lightgbm",
-        "what demand is expected: learned from the demand seen so far, once that is a week (lightgbm), or what it is "
-        "now, so that only its past counts (last)",
-        choices=("lightgbm", "last"),
+        "what demand is expected: learned from the demand seen so far, once that is a week (lightgbm), what it is now, "
+        "so that only its past counts (last), or none: the most nodes in use lately stay awake (peak)",
+        choices=("lightgbm", "peak", "last"),
     )
     past: int = param(3, "steps before the present that demand must have fallen against", low=1, high=1000)
     ahead: int = param(18, "steps for which the forecast must be lower still", low=1, high=1000)
@@ -46,6 +46,7 @@ class Ces(Wraps, FollowsDemand):
         1800.0, "seconds after which a waiting job gets every sleeping node that it may use awake", low=0, high=1e7
     )
     refit: float = param(7.0, "days after which the forecast is learned anew", low=0.1, high=1000)
+    window: int = param(12, "steps of whose maximum forecast=peak keeps nodes awake", low=1, high=100_000)
 
     def __post_init__(self) -> None:
         if isinstance(self.policy, Ces):
@@ -140,7 +141,8 @@ class Ces(Wraps, FollowsDemand):
         if woken:
             used = int(np.count_nonzero(view.nodes.free[_awake(view)] < view.nodes.total[_awake(view)]))
             awake = int(np.count_nonzero((state == w.UP) | (state == w.WAKING)))
-            woken = [*woken, *beside(view, woken, used + self.buffer - awake)]
+            wanted_awake = max([used, *memory.used[-self.window :]]) if self.forecast == PEAK else used
+            woken = [*woken, *beside(view, woken, wanted_awake + self.buffer - awake)]
             memory.hold = memory.at + self.keep
             latency = round(1000 * memory.cluster.overheads.wake)
             memory.due.update(dict.fromkeys(woken, view.now + latency))
@@ -162,14 +164,17 @@ class Ces(Wraps, FollowsDemand):
         steps = len(memory.used)
         if steps <= FIRST:
             return []
-        near, far = self._expected(memory)
-        before = memory.used[max(steps - 1 - self.past, 0) : steps - 1]
         awake = int(np.count_nonzero((view.nodes.state == w.UP) | (view.nodes.state == w.WAKING)))
         total = int(np.count_nonzero(view.nodes.state != w.DOWN))
-        demand = Demand(memory.at, memory.used[-1], float(np.mean(before)), near, far, total)
-        target = control.controlled(Awake(awake, memory.hold), demand, self.settings)
+        if self.forecast == PEAK:
+            target = control.followed(awake, memory.used[-1], max(memory.used[-self.window :]), total, self.settings)
+        else:
+            near, far = self._expected(memory)
+            before = memory.used[max(steps - 1 - self.past, 0) : steps - 1]
+            demand = Demand(memory.at, memory.used[-1], float(np.mean(before)), near, far, total)
+            target = control.controlled(Awake(awake, memory.hold), demand, self.settings).nodes
         idle = _awake(view) & (view.nodes.free == view.nodes.total) & ~usable_by(view, view.pending)
-        return [Power(node, on=False) for node in sleepers(view, idle, awake - target.nodes)]
+        return [Power(node, on=False) for node in sleepers(view, idle, awake - target)]
 
     def _expected(self, memory: CesMemory) -> tuple[float, float]:
         """The forecast means for the next steps and twice as many."""

@@ -60,12 +60,15 @@ def series_view(record: Found) -> RenderableType:
 
 
 def trace_view(record: Found) -> RenderableType:
-    """A trace: without sleep, on the node series of that run, and simulated with sleep."""
-    columns = {"all awake": record["before"], "on its series": record.get("series"), "with sleep": record["after"]}
-    shown = {name: found for name, found in columns.items() if found}
-    what = f"{record['trace']} on {record['cluster']} under {record['policy']}, forecast {record['forecast']}"
+    """A trace: without sleep, then for each forecast on the node series of that run, and simulated with sleep."""
+    shown = {"all awake": record["before"]}
+    for kind, found in record["after"].items():
+        if "series" in record:
+            shown[f"{kind},\non its series"] = record["series"][kind]
+        shown[f"{kind},\nsimulated"] = found
+    what = f"{record['trace']} on {record['cluster']} under {record['policy']}"
     legend = "on its series: the rule on the nodes in use under 'all awake', as in the paper: jobs don't notice"
-    return Group(_table(shown, _TRACE), *_about(record, what, *([legend] if "on its series" in shown else [])))
+    return Group(_table(shown, _TRACE), *_about(record, what, *([legend] if "series" in record else [])))
 
 
 def _table(columns: dict[str, Found], lines: Sequence[Line]) -> RenderableType:

@@ -63,7 +63,7 @@ def eval_view(found: dict[str, Any]) -> RenderableType:
 
 
 def _held(shares: dict[str, float]) -> str:
-    return " / ".join(f"{100 * shares[name]:.0f}" for name in QUANTILE_NAMES)
+    return "/".join(f"{100 * shares[name]:.0f}" for name in QUANTILE_NAMES)
 
 
 def _months_view(months: Sequence[dict[str, Any]]) -> list[RenderableType]:

@@ -16,7 +16,7 @@ from shunter.report.tables import table
 from shunter.world import F64
 
 SERIES = ("jobs", "gpus")
-_LEGEND = "error: mean |error| in a bin of ten minutes; gain: on the best rule, with the 95 % interval over days"
+_LEGEND = "error: mean |error| in ten minutes; gain: on the best rule, with its 95 % interval over days"
 
 
 def records(actual: F64, found: Sequence[Forecast]) -> list[dict[str, Any]]:
