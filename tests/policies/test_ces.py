@@ -323,7 +323,7 @@ def test_the_policy_that_schedules_is_named_in_the_text():
         ("ces:policy=fifo:speed=9", "policy 'fifo' has no parameter 'speed'"),
         ("ces:policy=ces", "must be another one than ces"),
         ("ces:buffer=-1", "parameter 'buffer' must be"),
-        ("ces:forecast=leak", "must be lightgbm | last, got 'leak'"),
+        ("ces:forecast=leak", "must be lightgbm | peak | last, got 'leak'"),
     ],
 )
 def test_what_is_wrong_in_the_text_is_said(text, said):
