@@ -1,9 +1,12 @@
 """Where machine code is kept, and what it depends on."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import shunter
 from shunter import compiled
@@ -25,3 +28,68 @@ def test_compiling_is_announced_once():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("compiling: kernels are compiled, once for this version")
+
+
+TREE = """
+import numpy as np
+from numba.core.dispatcher import Dispatcher
+from shunter.compiled import kernel
+
+@kernel
+def plus(a, b):
+    return a + b
+
+@kernel
+def total(values, more):
+    found = 0
+    for at in range(len(values)):
+        found = plus(found, plus(values[at], more))
+    return found
+
+@kernel
+def once(values):
+    return plus(total(values, 0), total(values, 1))
+
+@kernel
+def negative(values):
+    return total(values, -1)
+
+values = np.arange(5)
+print(once(values), negative(values), plus(2, 3))
+"""
+
+
+def of_cache(folder):
+    """What was compiled into a cache: names of kernels with machine code, and of those that only kernels call."""
+    names = [(path, path.name.partition("-")[0]) for path in Path(folder).rglob("*.nbc")]
+    inner = sorted(name for path, name in names if compiled.TRANSLATED in path.parts)
+    return sorted(name for path, name in names if compiled.TRANSLATED not in path.parts), inner
+
+
+def test_what_kernels_call_is_translated_once_whatever_constants_are_passed(tmp_path):
+    script = tmp_path / "tree.py"
+    script.write_text(TREE)
+    environment = os.environ | {compiled.VARIABLE: str(tmp_path / "kernels")}
+    for _ in range(2):  # the second time from the cache
+        done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "25 5 5\n"
+    made, inner = of_cache(tmp_path / "kernels")
+    assert made == ["tree.negative", "tree.once", "tree.plus"]  # what Python calls
+    assert inner == ["tree.plus", "tree.total"]
+
+
+@pytest.mark.slow
+def test_how_much_policies_compile(tmp_path):
+    """A first run takes as long as there is to compile; this keeps it from growing with every policy."""
+    environment = os.environ | {compiled.VARIABLE: str(tmp_path)}
+    before: set[str] = set()
+    for policy, most in (("fifo", 160), ("fifo:backfill=easy", 40), ("tiresias", 45), ("dally", 60)):
+        command = ["simulate", "synthetic:jobs=40,gpus=8", "-c", "2x4", "-p", policy, "--json"]
+        subprocess.run([sys.executable, "-m", "shunter", *command], env=environment, capture_output=True, check=True)
+        made, inner = of_cache(tmp_path)
+        new = set(Path(tmp_path).rglob("*.nbc")) - before
+        before |= new
+        assert len(new) <= most, policy
+    assert len(made) <= 40
+    several = {name for name in inner if inner.count(name) > 1}
+    assert several <= {"compiled.copy_into"}, "one version should do: pass values of one type"

@@ -25,11 +25,12 @@ from shunter import sealed  # noqa: F401 before numba
 import numba
 from numba.core import event
 
-from shunter import caches, notices
+from shunter import caches, lowered, notices
 
 F = TypeVar("F", bound=Callable[..., Any])
 MONTH = 30 * 86_400
 VARIABLE = "SHUNTER_KERNELS"  # the environment variable that names another place than the user's cache
+TRANSLATED = "translated"  # the folder for what only kernels call, in the folder of kernels
 OURS = re.compile(r"[0-9a-f]{16}")  # the name of a folder of kernels
 # Rooms above every kernel. Imports point downwards, so no kernel depends on them, and an edit there compiles nothing.
 WITHOUT_KERNELS = ("advice", "cli", "precompile.py", "reproduce", "slurm", "testing", "tune")
@@ -135,10 +136,10 @@ event.register("numba:compile", _Announcing())
 
 
 @contextmanager
-def _our_cache() -> Iterator[None]:
+def _our_cache(part: str = "") -> Iterator[None]:
     """Numba decides where to cache when a function is decorated; only for ours it is our folder."""
     theirs = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
+    numba.config.CACHE_DIR = str(cache_folder() / part)
     try:
         yield
     finally:
@@ -147,8 +148,18 @@ def _our_cache() -> Iterator[None]:
 
 def kernel(function: F) -> F:
     """Compile ``function`` lazily; it releases the GIL and is cached on disk. No fast-math: digests must agree."""
+    options = OPTIONS | {"nogil": True}
+
+    @cache
+    def translated() -> Any:
+        with _our_cache(TRANSLATED):
+            return lowered.translate(function, options)
+
     with _our_cache():
-        return cast(F, numba.njit(nogil=True, **OPTIONS)(function))
+        made = numba.njit(**options)(function)
+    if not numba.config.DISABLE_JIT:
+        lowered.called_through(made, translated)
+    return cast(F, made)
 
 
 def pointer(function: Callable[..., Any], signature: Any) -> Any:

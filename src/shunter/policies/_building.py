@@ -36,7 +36,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         estimate[:] = 1
     return q.Queue(
         settings=settings_of(policy, world, cluster),
-        params=np.concatenate((policy.key_params(), np.zeros(2 * q.BINS * policy.learns))),
+        params=np.concatenate((policy.key_params(), np.zeros(q.HISTOGRAM * policy.learns))),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
         key=np.zeros(n),
         exact=np.zeros(n),

@@ -8,18 +8,18 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.policies._placing import (
     add_start,
+    any_has_room,
     as_it_is,
     choose_share,
     copy_to_paper,
     find_gpus,
     held,
     in_the_way,
-    may_use,
+    needs_one_node,
     on_paper,
     put_on_paper,
-    within_limits,
 )
-from shunter.policies._queue import L_GPU, L_JOB, TOGETHER, Paper, Parts, Queue, Scratch, ahead, first_of, top
+from shunter.policies._queue import L_GPU, L_JOB, Paper, Parts, Queue, Scratch, ahead, first_of, top
 from shunter.world import I64, Decision, World
 
 
@@ -96,27 +96,6 @@ def fits_on(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) ->
     if world.jobs[w.SHARE, job] < 1000:
         return choose_share(world, queue, parts, paper, job) > 0
     return bool(parts.choose(world, queue, parts.place, paper, job) > 0)
-
-
-@kernel
-def needs_one_node(world: World, queue: Queue, job: int) -> bool:
-    """Whether a job can start on one node only: such a one has room for it, or nothing has."""
-    if queue.settings[TOGETHER] == 0 or world.jobs[w.SHARE, job] < 1000 or world.jobs[w.SPAN, job] not in (0, 1):
-        return False
-    for node in range(world.nodes.shape[1]):
-        if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):
-            return True
-    return False
-
-
-@kernel
-def any_has_room(world: World, paper: Paper, job: int, gpu_ids: I64) -> bool:
-    """Whether a node of one of these GPUs has room for a whole job."""
-    for i in range(len(gpu_ids)):
-        node = world.gpus[w.NODE, gpu_ids[i]]
-        if within_limits(world, paper, job, node) >= world.jobs[w.GPUS, job] and may_use(world, job, node):
-            return True
-    return False
 
 
 @kernel

@@ -72,9 +72,11 @@ def learn(world: World, queue: Queue, job: int) -> None:
     if queue.settings[LEARNS] > 0:
         queue.settings[ENDED_JOBS_SEEN] += 1
         attained = world.jobs[w.ATTAINED, job] / 1000.0
-        at = queue.settings[LEARNS] + bin_of(attained)
-        queue.params[at] += 1
-        queue.params[at + BINS] += attained
+        ended, at = queue.params[queue.settings[LEARNS] :], bin_of(attained)
+        ended[at] += 1
+        ended[BINS + at] += attained
+        ended[2 * BINS + at] = ended[BINS + at] / ended[at]
+        ended[3 * BINS] = max(ended[3 * BINS], at + 1)
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.policies._queue import Paper, Parts, Queue, Scratch
+from shunter.policies._queue import TOGETHER, Paper, Parts, Queue, Scratch
 from shunter.world import I64, Decision, World
 
 
@@ -165,6 +165,35 @@ def spread_over(usable: I64, gpus: int, span: int, order: I64, nodes: I64, count
             nodes[used], counts[used] = order[at], each
             used += 1
     return used if used == span else 0
+
+
+@kernel
+def needs_one_node(world: World, queue: Queue, job: int) -> bool:
+    """Whether a job can start on one node only: such a one has room for it, or nothing has."""
+    takes, cls = queue.tiers.takes, queue.class_of[job]
+    if world.jobs[w.SHARE, job] < 1000:
+        return False
+    if len(takes) > 0:
+        for tier in range(1, len(takes)):
+            if takes[tier, cls] == 1:
+                return False
+        return bool(takes[0, cls] == 1)
+    if queue.settings[TOGETHER] == 0 or world.jobs[w.SPAN, job] not in (0, 1):
+        return False
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
+
+
+@kernel
+def any_has_room(world: World, paper: Paper, job: int, gpu_ids: I64) -> bool:
+    """Whether a node of one of these GPUs has room for a whole job."""
+    for i in range(len(gpu_ids)):
+        node = world.gpus[w.NODE, gpu_ids[i]]
+        if within_limits(world, paper, job, node) >= world.jobs[w.GPUS, job] and may_use(world, job, node):
+            return True
+    return False
 
 
 @kernel

@@ -42,8 +42,10 @@ SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
 # -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
 L_JOB, L_GPU, L_END, L_UNTIL = range(4)
-# of ended jobs, by GPU time: how many, and the sum of their GPU time in seconds; four bins per factor of two
+# of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time;
+# then where the last bin ends that has any
 BINS = 128
+HISTOGRAM = 3 * BINS + 1
 
 
 class Paper(NamedTuple):
@@ -542,7 +544,8 @@ def reconsider(queue: Queue, job: int) -> None:
     """A job's place in the order is new: who was stopped or did not fit before says nothing about it."""
     cls = queue.class_of[job]
     queue.head[queue.pool_of[cls]] = -1
-    if queue.settings[PREEMPTIVE] == 1:
+    first = queue.at[job] == 0 or queue.settings[VARYING] == 1
+    if queue.settings[PREEMPTIVE] == 1 and first:
         queue.blocked[cls] = 0
 
 

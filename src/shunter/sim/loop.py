@@ -390,6 +390,24 @@ def is_plain_start(state: State, plan: Decision) -> bool:
 
 
 @kernel
+def only_timers(plan: Decision) -> bool:
+    """Whether a plan sets timers and does nothing else."""
+    for i in range(plan.counts[0]):  # noqa: SIM110 a loop, for numba
+        if plan.actions[i, w.KIND] != w.A_TIMER:
+            return False
+    return True
+
+
+@kernel
+def copy_what_plans_change(paper: World, world: World) -> None:
+    """Begin a trial on paper; what no plan can change is on it from the beginning."""
+    for column in (w.NODE_VC, w.CPU_FREE, w.MEM_FREE, w.NODE_STATE):
+        copy_into(paper.nodes[column], world.nodes[column])
+    for column in (w.TENANTS, w.USED):
+        copy_into(paper.gpus[column], world.gpus[column])
+
+
+@kernel
 def check(state: State, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
     if plan.counts[0] == 1 and is_plain_start(state, plan):
@@ -397,10 +415,8 @@ def check(state: State, plan: Decision) -> int:
         plan.refusals[0] = fits(state, state.world, job, plan.gpu_ids[: plan.counts[1]], False)
         return int(plan.refusals[0] != FINE)
     paper = state.paper
-    for column in range(w.NODE_COLUMNS):
-        copy_into(paper.nodes[column], state.world.nodes[column])
-    for column in range(w.GPU_COLUMNS):
-        copy_into(paper.gpus[column], state.world.gpus[column])
+    if not only_timers(plan):
+        copy_what_plans_change(paper, state.world)
     used, refused = 0, 0
     for i in range(plan.counts[0]):
         size = plan.actions[i, w.SIZE] % w.SHARED
