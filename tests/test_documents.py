@@ -8,6 +8,7 @@ import tomllib
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -200,9 +201,9 @@ def test_every_field_of_a_cluster_file_is_described():
 
     told = [cells(line)[1].strip("`") for line in rows_of("cluster.md", "## The file")]
     forms = [*NodesForm.model_fields, *TierForm.model_fields, *OverheadsForm.model_fields]
-    assert sorted(told) == sorted(["name", *forms, "a GPU type", "a virtual cluster"])
+    assert sorted(told) == sorted(["name", "sharing", *forms, "a GPU type", "a virtual cluster"])
     tables = [cells(line)[0].strip("`[]") for line in rows_of("cluster.md", "## The file") if cells(line)[0]]
-    assert sorted(["name", *tables]) == sorted(ClusterForm.model_fields)
+    assert sorted(["name", "sharing", *tables]) == sorted(ClusterForm.model_fields)
 
 
 def test_the_example_of_a_cluster_is_one(tmp_path):
@@ -242,59 +243,76 @@ def test_the_example_of_models_is_one(tmp_path):
 # ------------------------------------------------------------------------------------------- sharing
 
 
+def sharing_tables(data):
+    """Each table that the page speaks of, by its name there."""
+    from shunter.sharing import profiles, published
+
+    ours = {"time slices": profiles.measured("time-slice"), "MPS": profiles.measured("mps")}
+    return ours | {"Lucid's": published.read(data)[0]}
+
+
 def test_the_measured_workloads_are_those_of_the_tables():
+    from shunter.cluster import SHARING
     from shunter.report.sharing_view import workload_records
     from shunter.sharing import profiles, score
     from shunter.sharing.measuring import CONFIGURATIONS
 
     loops = {each.name: each for each in CONFIGURATIONS}
-    tree = score.shipped_tree()
-    assert blocks(REFERENCE / "sharing.md", "text") == [tree.as_text() + "\n"]
+    trees = [score.shipped_tree(way) for way in SHARING]
+    assert blocks(REFERENCE / "sharing.md", "text") == [tree.as_text() + "\n" for tree in trees]
+    found = [workload_records(profiles.measured(way), tree) for way, tree in zip(SHARING, trees, strict=True)]
     expected = []
-    for told in workload_records(profiles.measured(), tree):
-        loop = loops[told["name"]]
-        sizes = [f"{told[key]:.0f}" for key in ("gpu_util", "mem_util", "mem_mib")]
-        scores = [score.SCORES[told[key]] for key in ("score", "label")]
-        expected.append(row(f"`{loop.name}`", loop.kind, *sizes, f"{told['mean_speed']:.2f}", *scores))
+    for both in sorted(zip(*found, strict=True), key=lambda records: records[0]["gpu_util"]):
+        loop = loops[both[0]["name"]]
+        sizes = [f"{both[0][key]:.0f}" for key in ("gpu_util", "mem_util", "mem_mib")]
+        rest = [(f"{one['keeps']:.2f}", f"{one['leaves']:.2f}", score.SCORES[one["score"]]) for one in both]
+        expected.append(row(f"`{loop.name}`", loop.kind, *sizes, *rest[0], *rest[1]))
     assert rows_of("sharing.md", "## What was measured") == expected
 
 
 def test_the_curves_of_sharing_are_those_of_the_tables(data):
-    from shunter.sharing import profiles, published
     from shunter.sharing.interference import curve
 
-    ours, theirs = (
-        {f"{each['from']:.0f} - {each['to']:.0f}": f"{each['speed']:.2f} ({each['pairs']})" for each in curve(found)}
-        for found in (profiles.measured(), published.read(data)[0])
-    )
-    expected = [row(span, ours.get(span, ""), text) for span, text in theirs.items()]
+    found = [
+        {f"{each['from']:.0f} - {each['to']:.0f}": f"{each['speed']:.2f} ({each['pairs']})" for each in curve(tables)}
+        for tables in sharing_tables(data).values()
+    ]
+    expected = [row(span, *(each[span] for each in found)) for span in found[-1]]
     assert rows_of("sharing.md", "## How speed falls") == expected
 
 
-def test_the_errors_of_interference_are_what_the_code_gives(data):
-    from shunter.sharing import profiles, published
-    from shunter.sharing.interference import held_out
+def test_what_the_model_of_pairs_says_is_what_the_code_gives(data):
+    pytest.importorskip("sklearn", reason="no scikit-learn")
+    from shunter.sharing.interference import TERMS, held_out
+    from shunter.sharing.judging import GOOD, good_pairs, recall_at, said_by_model, said_by_tree
 
-    expected = []
-    for name, found in (("ours", profiles.measured()), ("Lucid's", published.read(data)[0])):
-        seen, said = held_out(found)
-        errors = (abs(seen - said).mean(), abs(seen - seen.mean()).mean())
-        numbers = (*(f"{weight:.2f}" for weight in found.interference.weights), *(f"{error:.3f}" for error in errors))
-        expected.append(row(name, *numbers))
+    tables = sharing_tables(data)
+    models = [found.interference for found in tables.values()]
+    weights = zip(TERMS, *(model.weights for model in models), strict=True)
+    expected = [row(term, *(f"{weight:.2f}" for weight in each)) for term, *each in weights]
+    expected.append(row("constant", *(f"{model.constant:.2f}" for model in models)))
     assert rows_of("sharing.md", "## Pairs that were not measured") == expected
+    errors, finds = [], []
+    for name, found in tables.items():
+        known = ~np.isnan(found.pair)
+        seen = np.minimum(found.pair[known], 1)
+        said = [held_out(found, by_model)[known] for by_model in (False, True)]
+        errors.append(row(name, *(f"{abs(seen - each).mean():.3f}" for each in (*said, seen.mean()))))
+        (slower, _), model, tree = good_pairs(found), said_by_model(found), said_by_tree(found)
+        shares = (np.mean(slower >= GOOD), *model[1:], recall_at(found, 0.8), *tree[1:])
+        finds.append(row(name, len(slower), *(f"{100 * share:.0f} %" for share in shares)))
+    assert rows_of("sharing.md", "Errors are the mean") == errors
+    assert rows_of("sharing.md", "A pair is **good**") == finds
 
 
 def test_the_accuracy_of_sharing_is_what_the_code_gives(data):
     pytest.importorskip("sklearn", reason="no scikit-learn")
-    from shunter.sharing import profiles, published
+    from shunter.sharing import published
     from shunter.sharing.score import labels
 
-    ours, (theirs, by_hand) = profiles.measured(), published.read(data)
-    expected = [
-        accuracy_row("ours, by speed", ours, labels(ours)),
-        accuracy_row("Lucid's, by speed", theirs, labels(theirs)),
-        accuracy_row("Lucid's, by hand", theirs, by_hand),
-    ]
+    tables = sharing_tables(data)
+    expected = [accuracy_row(f"{name}, by speed", found, labels(found)) for name, found in tables.items()]
+    expected.append(accuracy_row("Lucid's, by hand", *published.read(data)))
     assert rows_of("sharing.md", "## The sharing score") == expected
 
 

@@ -12,6 +12,8 @@ from shunter.world import I64
 
 ANY_TYPE = "gpu"  # the type of GPUs when nobody says
 WAKE_S = 300.0  # a sleeping node needs so long when nobody says
+SHARING = ("time-slice", "mps")  # how jobs share a GPU: in turns, or at once through NVIDIA's multi-process service
+USUAL_SHARING = SHARING[0]
 USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called when nobody says
 
 
@@ -68,6 +70,7 @@ class Cluster:
     tiers: tuple[Tier, ...] = ()
     vc_priority: dict[str, float] = field(default_factory=dict)  # multifactor's partition factor, 0..1
     overheads: Overheads = Overheads()
+    sharing: str = USUAL_SHARING
 
     def __post_init__(self) -> None:
         if not self.groups or self.nodes == 0:
@@ -84,6 +87,10 @@ class Cluster:
         for kind, speed in self.speeds.items():
             if not speed > 0:
                 raise ClusterError(f"cluster '{self.name}': speed of '{kind}' must be above 0, got {speed}")
+        if self.sharing not in SHARING:
+            raise ClusterError(
+                f"cluster '{self.name}': sharing must be one of {', '.join(SHARING)}, got '{self.sharing}'"
+            )
         self._check_tiers()
 
     def _check_tiers(self) -> None:

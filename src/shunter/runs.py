@@ -74,7 +74,7 @@ def run(
     if costs is not None:
         trace = with_models(trace, seed)
     check(dataclasses.replace(scene, trace=trace), chosen)
-    workloads = _workloads(chosen, trace, seed)
+    workloads = _workloads(chosen, trace, seed, scene.cluster.sharing)
     choices = {"network": costs, "contention": scene.contention, "workloads": workloads}
     scenario = Scenario(scene.faults, user_cap=scene.user_cap, **choices)
     simulator = Simulator(trace, scene.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
@@ -89,15 +89,15 @@ def run(
     return Result(record, about, trace, scene.cluster, *outcome, told, scene.remarks, communication, timers, seen)
 
 
-def _workloads(policy: Any, trace: Trace, seed: int) -> Any:
-    """What each job does to its GPUs, for a policy that lets several share one: as measured."""
+def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
+    """What each job does to its GPUs, for a policy that lets several share one: as measured, or fitted to that."""
     sharing = capability(Shares, policy)
     if sharing is None or not sharing.shares:
         return None
     from shunter.sharing.drawing import workloads_of
     from shunter.sim.scenario import Workloads
 
-    return Workloads(*workloads_of(trace, seed))
+    return Workloads(*workloads_of(trace, seed, way))
 
 
 def taught(policy: Any, scene: Scene, trace: Trace) -> Any:

@@ -60,6 +60,7 @@ class Scene:
     until: str = ""
     faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records this and the next
     user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
+    sharing: str = ""  # how jobs share a GPU, where that is not as the cluster's file says; ``cluster`` has it already
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -132,6 +133,7 @@ class Scene:
             network=self.network,
             contention=self.contention,
             models=self.models,
+            sharing=self.sharing,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -167,6 +169,7 @@ def scene(  # noqa: PLR0913, PLR0917  one argument per choice
     since: str = "",
     until: str = "",
     models: str = "",
+    sharing: str = "",
 ) -> Scene:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
@@ -177,13 +180,14 @@ def scene(  # noqa: PLR0913, PLR0917  one argument per choice
     history, read = window_of(whole, since, until)
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
     machines = clusters.with_tiers(machines) if network else machines
+    machines = dataclasses.replace(machines, sharing=sharing) if sharing else machines
     text = machines.name if isinstance(cluster, Cluster) else str(cluster)
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
-    found = Scene(jobs, machines, *sources, network, contention, named, history, since, until)
+    found = Scene(jobs, machines, *sources, network, contention, named, history, since, until, sharing=sharing)
     _check_models(found)  # refused before anything is run
     return found
 
@@ -274,7 +278,7 @@ def recorded_scene(record: Experiment) -> Scene:
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
     source = record.trace
-    choices = (record.network, record.contention, record.since, record.until, record.models)
+    choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing)
     found = scene(source.path, machines, must_fit, source.format, source.on_bad_row, *choices)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(

@@ -15,6 +15,8 @@ from shunter.cli.main import app
 from shunter.sharing import measuring
 from shunter.sharing.measuring import CONFIGURATIONS, PAIRS, SOLO
 
+NONE = "nan,nan,nan,nan"  # of what only some GPUs report
+
 
 def run(*arguments: str, code: int = 0):
     done = CliRunner().invoke(app, ["profile", *arguments], prog_name="shunter", env=dict(os.environ))
@@ -24,17 +26,17 @@ def run(*arguments: str, code: int = 0):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Twelve workloads, the busier the slower."""
+    """All workloads, the busier the slower."""
     solo, pairs = [",".join(SOLO)], [",".join(PAIRS)]
     busy = np.linspace(5, 99, len(CONFIGURATIONS))
     for i, one in enumerate(CONFIGURATIONS):
-        solo.append(f"{one.name},{one.kind},{one.batch},{int(one.amp)},{10 + i},{busy[i]:.1f},10,1000")
+        solo.append(f"{one.name},{one.kind},{one.batch},{int(one.amp)},{i},1,10,{busy[i]:.1f},10,1000,99,{NONE}")
         for j, two in enumerate(CONFIGURATIONS[: i + 1]):
-            lost = 1.1 + 0.9 * max(0, busy[i] + busy[j] - 100) / 100
-            pairs.append(f"{one.name},{two.name},{1 / lost:.4f},{1 / lost:.4f},50,20,2000")
+            rate = 10 - 5 * max(0, busy[i] + busy[j] - 100) / 100
+            pairs.append(f"{one.name},{two.name},{i},1,{rate:.4f},{rate:.4f},50,20,{NONE}")
     (tmp_path / "solo.csv").write_text("\n".join(solo))
     (tmp_path / "pairs.csv").write_text("\n".join(pairs))
-    (tmp_path / "about.json").write_text(json.dumps({"gpu": "Card 1", "driver": "1.2", "seconds": 8}))
+    (tmp_path / "about.json").write_text(json.dumps({"gpu": "Card 1", "driver": "1.2"}))
     return tmp_path
 
 
@@ -47,15 +49,23 @@ def test_the_list():
 
 def test_a_folder(folder):
     told = json.loads(run("show", str(folder), "--json").stdout)
-    assert len(told["workloads"]) == 12
-    assert len(told["pairs"]) == 78
-    assert told["pairs"][0]["pair"] == ["gpt-b8", "gpt-b8"]  # the slowest first
-    assert list(told["interference"]["weights"].values()) == pytest.approx([0.1, 0.9, 0], abs=0.01)
-    assert told["interference"]["mean_error_on_pairs_not_seen"] < 0.01
+    assert len(told["workloads"]) == 36
+    assert len(told["pairs"]) == 36 * 37 / 2
+    assert told["pairs"][0]["pair"] == ["gpt-b32-amp", "gpt-b32-amp"]  # the slowest first
+    assert told["interference"]["mean_error_on_pairs_not_seen"] < 0.02
+    assert told["good_pairs"]["model"]["precision"] > 0.95
     printed = run("show", str(folder)).stdout
     assert max(map(len, printed.splitlines())) <= 100
-    for part in ("Card 1", "driver 1.2", "resnet-cifar-b128-amp", "gpt-b8 + gpt-b8", "0-25", "94.1 %", "jumbo"):
+    for part in ("Card 1", "driver 1.2", "resnet-imagenet-b128-amp", "gpt-b8 + gpt-b32-amp", "0-25", "94.1 %", "jumbo"):
         assert part in printed
+
+
+def test_the_map(tmp_path):
+    picture = tmp_path / "map.svg"
+    run("show", "--sharing", "mps", "--map", str(picture))
+    cells = [each for each in ElementTree.parse(picture).iter() if each.tag.endswith("title")]
+    assert len(cells) == 36 * 36
+    assert "ppo-b64 beside gpt-b8: 0." in picture.read_text()
 
 
 def test_the_tree_as_files(folder):
@@ -80,6 +90,8 @@ def test_the_tree_as_files(folder):
         (("show", "nowhere"), "nowhere: has no solo.csv"),
         (("show", "--tree", "tree.png"), "must end in .svg or .json"),
         (("show", "--tree", "nowhere/tree.svg"), "there is no folder nowhere"),
+        (("show", "--map", "map.png"), "must end in .svg"),
+        (("show", "--sharing", "mpi"), "--sharing must be one of time-slice, mps, got 'mpi'"),
     ],
 )
 def test_what_is_wrong_is_told(arguments, said, monkeypatch, tmp_path):
@@ -92,14 +104,19 @@ def test_what_is_wrong_is_told(arguments, said, monkeypatch, tmp_path):
 def test_measuring(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(measuring, "measure", lambda settings: asked.append(settings) or 3)
-    done = run("--out", str(tmp_path), "--seconds", "2", "--only", "gpt-b8,ppo-b256", "--alone", "--gpu", "1", "--json")
+    done = run(
+        "--out", str(tmp_path), "--seconds", "2", "--only", "gpt-b8,ppo-b256", "--partners", "4", "--gpu", "1", "--json"
+    )
     assert json.loads(done.stdout) == {"folder": str(tmp_path), "missing": 3}
-    assert asked == [measuring.Settings(tmp_path, 2.0, None, ("gpt-b8", "ppo-b256"), True, "cuda", 1)]
+    assert asked == [measuring.Settings(tmp_path, 2.0, None, ("gpt-b8", "ppo-b256"), 4, "cuda", 1)]
 
 
-def test_what_comes_with_shunter():
-    told = json.loads(run("show", "--json").stdout)
+@pytest.mark.parametrize(("way", "word"), [("time-slice", "time slices"), ("mps", "MPS")])
+def test_what_comes_with_shunter(way, word):
+    told = json.loads(run("show", "--sharing", way, "--json").stdout)
     assert told["about"]["gpu"] == "NVIDIA H200"
-    assert len(told["pairs"]) == 78
+    assert len(told["pairs"]) == 252
     assert told["tree"]["accuracy_in_the_paper"] == 0.941
-    assert "NVIDIA H200" in run("show").stdout
+    printed = run("show", "--sharing", way).stdout
+    assert f"NVIDIA H200  {word}" in printed
+    assert max(map(len, printed.splitlines())) <= 100

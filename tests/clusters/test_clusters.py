@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
+from shunter.cluster import SHARING, Cluster, NodeGroup, Overheads, Tier
 from shunter.clusters import load, names, to_toml
 from shunter.errors import ClusterError
 from shunter.model import Trace
@@ -92,6 +92,7 @@ def test_ready_made_clusters_have_their_published_sizes() -> None:
 
 FULL = """
 name = "lab"
+sharing = "mps"
 [[nodes]]
 count = 20
 gpus = 8
@@ -129,6 +130,7 @@ def test_every_field_of_the_toml_form(tmp_path: Path) -> None:
         tiers=(Tier("machine", 112.5, 0.5, "ring"),),
         vc_priority={"prod": 1},
         overheads=Overheads(((1, 7), (8, 30.5)), ((1, 5),), 60),
+        sharing="mps",
     )
 
 
@@ -173,6 +175,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
         ),
         draw(st.dictionaries(st.sampled_from(vcs), st.floats(0, 1))) if vcs else {},
         Overheads(draw(steps), draw(steps), draw(amount)),
+        draw(st.sampled_from(SHARING)),
     )
 
 
@@ -194,6 +197,7 @@ def tiers(*joins: int) -> str:
 GOOD = "[[nodes]]\ncount = 4\ngpus = 8\n"
 BAD = {
     "empty": ("", ["nodes is missing"]),
+    "no such sharing": ('sharing = "mpi"\n' + GOOD, ["sharing must be 'time-slice' or 'mps', got 'mpi'"]),
     "no groups": ("nodes = []\n", ["nodes", "at least 1 item"]),
     "malformed": (GOOD + "type = v100\n", ["c.toml line 4", "not valid TOML"]),
     "cut off": (GOOD + 'type = "v1', ["c.toml line 4", "not valid TOML"]),

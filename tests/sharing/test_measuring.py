@@ -1,4 +1,4 @@
-"""Measuring how loops share a GPU: rows as they come, going on, workers that die, and NVML; loops where PyTorch is."""
+"""Measuring how loops share a GPU: rows as they come, going on, processes that die, NVML; loops where PyTorch is."""
 
 from __future__ import annotations
 
@@ -6,92 +6,84 @@ import ctypes
 import importlib.util
 import json
 import math
+import shutil
 import subprocess
 import sys
-from itertools import combinations_with_replacement
-from types import SimpleNamespace
+from collections import Counter
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from shunter.sharing import measuring
-from shunter.sharing.measuring import CONFIGURATIONS, MeasuringError, Settings, WorkerError, main, measure
+from shunter.sharing.measuring import CONFIGURATIONS, PAIRS, SOLO, MeasuringError, Settings, bench, measure, nvml
+from shunter.sharing.measuring.__main__ import main
+from shunter.sharing.measuring.errors import HostError
+from shunter.sharing.measuring.hosts import Ran
+from shunter.sharing.measuring.kit import Kit
+from shunter.sharing.measuring.plan import planned, walk
 from shunter.sharing.profiles import read
 
 NAMES = ("ppo-b256", "lstm-b20", "gpt-b8")
 ALONE = {"ppo-b256": 10.0, "lstm-b20": 20.0, "gpt-b8": 40.0}  # steps/s
 
 
-class FakeWorker:
-    """A loop that runs at half its speed when another is alive and told to run with it."""
+class FakeHost:
+    """Loops that run at half their speed when both processes run one."""
 
-    alive: ClassVar[list[FakeWorker]] = []
-    started: ClassVar[list[tuple[str, int]]] = []
+    alive: ClassVar[list[FakeHost]] = []
+    started: ClassVar[int] = 0
     dies: ClassVar[set[str]] = set()  # when built
 
-    def __init__(self, name, device, copy):
-        self.name, self.copy, self.built, self.orders = name, copy, False, []
-        self.process = SimpleNamespace(pid=len(self.started))
-        self.started.append((name, copy))
+    def __init__(self, device, number):
+        self.number, self.built, self.kept, self.order_ = number, set(), 0.0, None
+        FakeHost.started += 1
         self.alive.append(self)
 
-    def tell(self, what):
-        self.orders.append(what)
+    def order(self, name, begin=None, end=None):
+        self.order_ = (name, begin, end)
+
+    def halt(self):
+        self.order_ = ()
 
     def hear(self, seconds):
-        if not self.orders:
+        if self.order_ is None:
             return {"torch": "9.9", "cuda": "13.0"}
-        if self.orders[-1] == "build":
-            if self.name in self.dies:
-                raise WorkerError(f"{self.name}: CUDA out of memory")
+        if self.order_ == ():
             return ()
-        together = sum(len(each.orders) > 1 and each.orders[-1] is not None for each in self.alive)
-        self.alone = together == 1
-        seconds = self.orders[-1][1]
-        return (ALONE[self.name] * seconds * (1.0 if self.alone else 0.5), seconds)
+        name, begin, end = self.order_
+        if begin is None:
+            if name in self.dies:
+                raise HostError("CUDA out of memory")
+            self.kept += 100.0
+            return 300.0, self.kept
+        together = sum(each.order_ not in (None, ()) and each.order_[1] is not None for each in self.alive)
+        share, seconds = 1.0 if together == 1 else 0.5, end - begin
+        return Ran(ALONE[name] * seconds * share, seconds, seconds)
 
-    def stop(self):
+    def kill(self):
         self.alive.remove(self)
 
 
-class FakeBench(measuring.Bench):
-    """Forgets orders after each run, so that who ran before doesn't count as running."""
-
-    def run(self, keys):
-        found = super().run(keys)
-        for worker in self.workers.values():
-            worker.orders = worker.orders[:1]
-        return found
-
-
-class FakeGpu(measuring.NoGpu):
+class FakeGpu(nvml.NoGpu):
     name, driver = "Fake 1", "500.1"
-
-    def __init__(self, free=1e6):
-        self.free = free
 
     def utilisation(self):
         return 40.0, 20.0
 
     def memory(self):
-        used = 1000.0 * len([each for each in FakeWorker.alive if each.orders])
-        return 1e5, self.free - used, used
-
-    def memory_of(self, pid):
-        return None
+        return 1e5, sum(500.0 + each.kept for each in FakeHost.alive if each.built)
 
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A machine whose GPU, PyTorch and workers are made up."""
-    FakeWorker.alive, FakeWorker.started, FakeWorker.dies = [], [], set()
+    """A machine whose GPU, PyTorch and processes are made up."""
+    FakeHost.alive, FakeHost.started, FakeHost.dies = [], 0, set()
     made = FakeGpu()
-    monkeypatch.setattr(measuring, "Worker", FakeWorker)
-    monkeypatch.setattr(measuring, "Bench", FakeBench)
-    monkeypatch.setattr(measuring, "Gpu", lambda index: made)
-    monkeypatch.setattr(measuring, "LEAD", 0.0)
-    monkeypatch.setattr(measuring, "TAIL", 0.0)
-    monkeypatch.setattr(measuring, "EVERY", 0.002)
+    monkeypatch.setattr(bench, "Host", FakeHost)
+    monkeypatch.setattr(bench, "Gpu", lambda index: made)
+    monkeypatch.setattr(bench, "LEAD", 0.0)
+    monkeypatch.setattr(bench, "EVERY", 0.002)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     return made
 
@@ -100,84 +92,110 @@ def settings(folder, **other):
     return Settings(folder, **{"seconds": 0.01, "only": NAMES, **other})
 
 
+def rows(folder, name):
+    return [line.split(",") for line in (folder / name).read_text().splitlines()[1:]]
+
+
 def test_the_configurations_differ():
     names = [each.name for each in CONFIGURATIONS]
-    assert len(set(names)) == len(names) >= 12
+    assert len(set(names)) == len(names) >= 30
     assert len({each.kind for each in CONFIGURATIONS}) >= 7
     assert {each.amp for each in CONFIGURATIONS} == {False, True}
     assert len({each.batch for each in CONFIGURATIONS}) >= 5
+
+
+def test_a_plan_has_as_many_partners_for_all():
+    names = [each.name for each in CONFIGURATIONS]
+    pairs = planned(names, 12)
+    assert planned(names, 12) == pairs
+    assert len(set(pairs)) == len(pairs) == len(names) * 12 // 2 + len(names)
+    assert {(name, name) for name in names} <= set(pairs)
+    assert set(Counter(name for pair in pairs for name in set(pair)).values()) == {13}
+    assert len(planned(names, 99)) == len(names) * (len(names) + 1) // 2
+
+
+@pytest.mark.parametrize("partners", [1, 4, 12, 99])
+def test_each_of_a_pair_runs_alone_just_before_or_after(partners):
+    pairs = planned([each.name for each in CONFIGURATIONS], partners)
+    order = list(walk(pairs))
+    together = [tuple(sorted(names)) for names in order if len(names) == 2]
+    assert sorted(together) == sorted(tuple(sorted(pair)) for pair in pairs)
+    for at, names in enumerate(order):
+        if len(names) == 2:
+            near = {name for each in order[max(0, at - 2) : at + 2] if len(each) == 1 for name in each}
+            assert set(names) <= near
 
 
 def test_alone_and_in_pairs(gpu, tmp_path):
     assert measure(settings(tmp_path)) == 0
     found = read(tmp_path)
     assert set(found.names) == set(NAMES)
-    assert dict(zip(found.names, found.steps_per_s, strict=True)) == ALONE
+    assert dict(zip(found.names, found.steps_per_s, strict=True)) == pytest.approx(ALONE)
     assert found.gpu_util.tolist() == [40.0] * 3
-    assert found.mem_mib.tolist() == [1000.0] * 3  # what the device's memory grew by
-    assert (found.pair == 0.5).all()
+    assert found.mem_mib.tolist() == [800.0] * 3  # 300 of the loop at most, and what a process has beside loops
+    assert found.pair == pytest.approx(0.5)
     assert found.about["gpu"] == "Fake 1"
     assert found.about["torch"] == "9.9"
-    assert "grew" in found.about["memory"]
-    assert FakeWorker.alive == []
-    assert sorted(FakeWorker.started) == sorted((name, copy) for name in NAMES for copy in (0, 1))
+    assert found.about["context_mib"] == 500
+    assert FakeHost.alive == []
+    assert FakeHost.started == 2
 
 
 def test_it_goes_on_where_it_was(gpu, tmp_path, capsys):
-    assert measure(settings(tmp_path, alone=True)) == 0
-    solo = (tmp_path / "solo.csv").read_text()
-    assert measure(settings(tmp_path, minutes=0.0)) == 9
-    assert "time is up with 9 measurements to do" in capsys.readouterr().err
+    assert measure(settings(tmp_path, minutes=0.0)) == 6
+    assert "time is up with 6 pairs to do" in capsys.readouterr().err
     assert measure(settings(tmp_path, only=NAMES[:2])) == 0
-    assert len((tmp_path / "pairs.csv").read_text().splitlines()) == 1 + 3
+    assert len(rows(tmp_path, "pairs.csv")) == 3
     assert measure(settings(tmp_path)) == 0
-    FakeWorker.started.clear()
+    pairs = [tuple(sorted(row[:2])) for row in rows(tmp_path, "pairs.csv")]
+    assert len(set(pairs)) == len(pairs) == 6
+    before = FakeHost.started
     assert measure(settings(tmp_path)) == 0
-    assert FakeWorker.started == []  # all is there
-    first, *rows = (tmp_path / "solo.csv").read_text().splitlines()
-    assert "\n".join([first, *rows[:3]]) + "\n" == solo
-    assert sorted(rows[3:]) == sorted(rows[:3])  # each once more, at the end
-    pairs = [tuple(line.split(",")[:2]) for line in (tmp_path / "pairs.csv").read_text().splitlines()[1:]]
-    order = [each.name for each in CONFIGURATIONS if each.name in NAMES]
-    assert sorted(pairs) == sorted(combinations_with_replacement(order, 2))
+    assert FakeHost.started == before  # all is there
 
 
-def test_a_loop_that_does_not_start_is_left_out(gpu, tmp_path, capsys):
-    FakeWorker.dies = {"gpt-b8"}
-    assert measure(settings(tmp_path)) == 5
-    said = capsys.readouterr().err
-    assert "gpt-b8: left out, because gpt-b8: CUDA out of memory" in said
-    assert "lstm-b20 + gpt-b8: left out, because gpt-b8 was not measured alone" in said
+def test_a_loop_that_can_not_be_built_is_left_out(gpu, tmp_path, capsys):
+    FakeHost.dies = {"gpt-b8"}
+    assert measure(settings(tmp_path)) == 3
+    assert "gpt-b8: left out, because CUDA out of memory" in capsys.readouterr().err
     assert len(read(tmp_path)) == 2
-    FakeWorker.dies = set()
+    FakeHost.dies = set()
     assert measure(settings(tmp_path)) == 0
     assert len(read(tmp_path)) == 3
 
 
-def test_where_room_is_short_workers_go(gpu, tmp_path):
-    gpu.free = 9000.0
+def test_a_process_that_dies_is_started_again(gpu, tmp_path, monkeypatch, capsys):
+    hear, failed = FakeHost.hear, []
+
+    def once(self, seconds):
+        if self.order_ and self.order_[1] is not None and self.order_[0] == "gpt-b8" and not failed:
+            failed.append(self)
+            raise HostError("process 0 died with exit code -9")
+        return hear(self, seconds)
+
+    monkeypatch.setattr(FakeHost, "hear", once)
+    measure(settings(tmp_path))
+    assert "left out, because process 0 died" in capsys.readouterr().err
     assert measure(settings(tmp_path)) == 0
-    assert len(FakeWorker.started) > 6  # some were started again
-    assert not (read(tmp_path).pair != 0.5).any()
+    assert read(tmp_path).pair == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
         ("solo.csv", "a,b\n", "must begin with name,kind"),
-        ("solo.csv", "HEAD\nppo-b256,reinforcement,999,0,1,1,1,1\n", "of another version"),
-        ("solo.csv", "HEAD\nunknown,reinforcement,999,0,1,1,1,1\n", "of another version"),
         ("pairs.csv", "x\n", "must begin with name1,name2"),
         ("solo.csv", "HEAD\nppo-b256,reinf", "a line has too few or too many fields"),
         ("about.json", "{", "is no JSON"),
         ("about.json", '{"gpu": "Other 2"}', "gpu was Other 2 and is Fake 1 now"),
+        ("about.json", '{"gpu": "Fake 1", "driver": "500.1", "torch": "9.9", "mps": true}', "mps was True"),
     ],
 )
 def test_another_measurement_is_not_gone_on_with(gpu, tmp_path, name, text, said):
-    (tmp_path / name).write_text(text.replace("HEAD", ",".join(measuring.SOLO)))
+    (tmp_path / name).write_text(text.replace("HEAD", ",".join(SOLO)))
     with pytest.raises(MeasuringError, match=said):
         measure(settings(tmp_path))
-    assert FakeWorker.alive == []
+    assert FakeHost.alive == []
 
 
 def test_what_is_wrong_with_settings(gpu, tmp_path):
@@ -233,45 +251,55 @@ class FakeNvml:
         memory._obj.total, memory._obj.free, memory._obj.used = 4 << 30, 3 << 30, 1 << 30
         return 0
 
-    def nvmlDeviceGetComputeRunningProcesses_v3(self, handle, count, found):  # noqa: N802
-        for i, (pid, used) in enumerate([(7, 2**64 - 1), (9, 512 << 20)]):
-            found[i].pid, found[i].used = pid, used
-        count._obj.value = 2
+    def nvmlDeviceGetPowerUsage(self, handle, milliwatts):  # noqa: N802
+        milliwatts._obj.value = 250_500
+        return 0
+
+    def nvmlGpmMetricsGet(self, asked):  # noqa: N802
+        for each in asked._obj.metrics[: asked._obj.count]:
+            each.value, each.code = 10.0 * each.number, 0 if each.number != 10 else 3
         return 0
 
     def nvmlErrorString(self, code):  # noqa: N802
         return b"lost"
 
 
-def test_what_nvml_tells(monkeypatch):
+def test_what_nvml_reports(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: FakeNvml())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    gpu = measuring.Gpu(1)
+    gpu = nvml.Gpu(1)
     assert gpu.name == "NVIDIA Test"
-    assert measuring.os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1001"
+    assert nvml.os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1001"
     assert gpu.utilisation() == (77, 33)
-    assert gpu.memory() == (4096, 3072, 1024)
-    assert gpu.memory_of(9) == 512
-    assert gpu.memory_of(7) is None  # "not available" in a virtual machine
-    assert gpu.memory_of(8) is None
-    FakeNvml.nvmlErrorString.restype = None
+    assert gpu.memory() == (4096, 1024)
+    assert gpu.power() == 250.5
+    sm, occupancy, dram = gpu.between(gpu.counters(), gpu.counters())
+    assert (sm, occupancy) == (20.0, 30.0)
+    assert math.isnan(dram)  # the driver refused this one
+    assert all(map(math.isnan, gpu.between(None, None)))
     with pytest.raises(MeasuringError, match="GPU 2 is not there: the driver knows 2"):
-        measuring.Gpu(2)
+        nvml.Gpu(2)
 
 
-def test_it_runs_as_a_file_alone():
+def test_it_runs_as_a_folder_alone(tmp_path):
     """Away from the package, as on a machine that has nothing else."""
-    command = [sys.executable, "-I", measuring.__file__, "--list"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shutil.copytree(
+        Path(measuring.__file__).parent, tmp_path / "measuring", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    command = [sys.executable, "-m", "measuring", "--list"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert [line.split()[0] for line in printed.splitlines()] == [each.name for each in CONFIGURATIONS]
 
 
-@pytest.mark.parametrize("name", [each.name for each in CONFIGURATIONS if each.name not in ("bert-b32-amp", "gpt-b8")])
+SMALL = [each.name for each in CONFIGURATIONS if each.name.split("-")[0] not in ("bert", "gpt")]
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_a_loop_trains(name):
     """Every step changes the model."""
     pytest.importorskip("torch", reason="no PyTorch")
     loop = next(each for each in CONFIGURATIONS if each.name == name)
-    kit = measuring.Kit("cpu", loop.batch, loop.amp, 1)
+    kit = Kit("cpu", loop.batch, loop.amp, 1)
     losses = []
     learn = kit.learn
     kit.learn = lambda *arguments: losses.append(float(learn(*arguments).detach()))
@@ -283,10 +311,11 @@ def test_a_loop_trains(name):
     assert all(map(math.isfinite, losses))
 
 
-def test_workers_on_the_cpu(tmp_path):
+def test_processes_on_the_cpu(tmp_path):
     pytest.importorskip("torch", reason="no PyTorch")
-    command = [sys.executable, measuring.__file__, "--out", str(tmp_path), "--device", "cpu", "--seconds", "0.1"]
+    command = [sys.executable, "-m", measuring.__name__, "--out", str(tmp_path), "--device", "cpu", "--seconds", "0.1"]
     done = subprocess.run([*command, "--only", "td3-b256"], capture_output=True, text=True, check=True)
     assert "td3-b256 + td3-b256" in done.stderr
     assert len(read(tmp_path)) == 1
-    assert json.loads((tmp_path / "about.json").read_text())["seconds"] == 0.1
+    assert rows(tmp_path, "pairs.csv")[0][PAIRS.index("seconds")] == "0.10"
+    assert json.loads((tmp_path / "about.json").read_text())["mps"] is False

@@ -19,6 +19,7 @@ from shunter.cli.console import (
     NetworkOption,
     OnBadRowOption,
     SeedOption,
+    SharingOption,
     SinceOption,
     UntilOption,
     WorkersOption,
@@ -67,6 +68,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     network: NetworkOption = None,
     contention: ContentionOption = False,
     models: ModelsOption = None,
+    sharing: SharingOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -88,7 +90,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.report.tables import comparison_view
 
     must_fit = policy if drop_unfit else ()
-    choices = (network or "", contention, since or "", until or "", str(models or ""))
+    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "")
     scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(scene, cluster, policy)
     learn(scene, policy)

@@ -153,6 +153,13 @@ ModelsOption: TypeAlias = Annotated[
 ContentionOption: TypeAlias = Annotated[
     bool, typer.Option("--contention", help="With --network: jobs share the links that lead out of machines and racks.")
 ]
+SharingOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sharing", metavar="WAY",
+        help="How jobs share a GPU: time-slice or mps. Default: as in the cluster file, else time-slice.",
+    ),
+]  # fmt: skip
 SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(

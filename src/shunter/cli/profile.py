@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shunter.cli.console import ForceOption, JsonOption, answer, check_free, note, print_json, show
+from shunter.cluster import SHARING, USUAL_SHARING
 from shunter.errors import SharingError
-
-if TYPE_CHECKING:
-    from shunter.sharing.score import ScoreTree
 
 EXAMPLES = """Examples:
 
 shunter profile --list   # the workloads
 
-shunter profile --out mygpu   # about 17 minutes on an idle GPU
+shunter profile --out mygpu   # about 16 minutes on an idle GPU
 
 shunter profile --out mygpu --minutes 9   # the same command goes on later
 
@@ -27,6 +25,8 @@ shunter profile show mygpu
 SHOW_EXAMPLES = """Examples:
 
 shunter profile show   # what comes with shunter
+
+shunter profile show --sharing mps --map speeds.svg
 
 shunter profile show mygpu --tree tree.svg   # .json: for another program, or as tree.json in the folder
 """
@@ -38,18 +38,22 @@ app = typer.Typer(invoke_without_command=True, help="Measure how workloads share
 def profile(  # noqa: PLR0913, PLR0917  one argument per option
     context: typer.Context,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="For the tables; goes on with those that are there.")
+        Path | None,
+        typer.Option("--out", metavar="FOLDER", help="For the tables; an interrupted measurement continues."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.1, max=3600, metavar="S", help="Of each measurement.")] = 8.0,
-    minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="Stop after so many.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, max=3600, metavar="S", help="Seconds per measurement.")] = 1.5,
+    minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="Stop after this time.")] = None,
     only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These workloads.")] = "",
-    alone: Annotated[bool, typer.Option("--alone", help="No pairs.")] = False,
+    partners: Annotated[int, typer.Option(min=1, metavar="N", help="Neighbours of each workload.")] = 12,
     gpu: Annotated[int, typer.Option(min=0, metavar="N", help="Which, as nvidia-smi counts.")] = 0,
     device: Annotated[str, typer.Option(hidden=True)] = "cuda",
     names: Annotated[bool, typer.Option("--list", help="Print the workloads.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Measure how workloads share a GPU: small training loops, alone and in pairs, watched through NVML."""
+    """Measure how workloads share a GPU: small training loops, alone and in pairs, watched through NVML.
+
+    Jobs share the GPU through MPS if its daemon runs (nvidia-cuda-mps-control -d), else in turns.
+    """
     from shunter.sharing import measuring
 
     if context.invoked_subcommand is not None:
@@ -61,7 +65,7 @@ def profile(  # noqa: PLR0913, PLR0917  one argument per option
         raise SharingError("say where the tables go: --out FOLDER; or see 'shunter profile show' for those that exist")
     chosen = tuple(name for name in only.split(",") if name)
     try:
-        missing = measuring.measure(measuring.Settings(out, seconds, minutes, chosen, alone, device, gpu))
+        missing = measuring.measure(measuring.Settings(out, seconds, minutes, chosen, partners, device, gpu))
     except measuring.MeasuringError as error:
         raise SharingError(str(error)) from None
     if json:
@@ -92,35 +96,43 @@ def show_tables(
             metavar="[FOLDER]", help="Output of 'shunter profile'; default: the measurements in the package."
         ),
     ] = None,
+    sharing: Annotated[
+        str, typer.Option("--sharing", metavar="WAY", help="Of shunter's own tables: time-slice or mps.")
+    ] = USUAL_SHARING,
     drawing: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="Write the tree of sharing scores: .svg or .json.")
     ] = None,
+    speeds: Annotated[Path | None, typer.Option("--map", metavar="FILE", help="Draw all speeds: .svg.")] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Show what was measured, the interference model and the sharing scores."""
     from shunter.report.sharing_view import record, view
-    from shunter.sharing import profiles, score
+    from shunter.sharing import map_svg, profiles, score, tree_svg
 
+    if sharing not in SHARING:
+        raise SharingError(f"--sharing must be one of {', '.join(SHARING)}, got '{sharing}'")
+    _check_drawing("--tree", drawing, (".svg", ".json"), force)
+    _check_drawing("--map", speeds, (".svg",), force)
+    found = profiles.read(folder) if folder else profiles.measured(sharing)
+    tree = score.of_folder(folder, found) if folder else score.shipped_tree(sharing)
     if drawing is not None:
-        _check_drawing(drawing, force)
-    found = profiles.read(folder) if folder else profiles.measured()
-    tree = score.of_folder(folder, found) if folder else score.shipped_tree()
-    if drawing is not None:
-        _draw(tree, drawing)
+        _write(drawing, tree_svg.drawn(tree) if drawing.suffix == ".svg" else tree.as_json())
+    if speeds is not None:
+        _write(speeds, map_svg.drawn(found))
     answer(record(found, tree), view, json)
 
 
-def _check_drawing(file: Path, force: bool) -> None:
-    if file.suffix not in (".svg", ".json"):
-        raise SharingError(f"--tree {file}: must end in .svg or .json")
+def _check_drawing(option: str, file: Path | None, ends: tuple[str, ...], force: bool) -> None:
+    if file is None:
+        return
+    if file.suffix not in ends:
+        raise SharingError(f"{option} {file}: must end in {' or '.join(ends)}")
     check_free(file, force)
 
 
-def _draw(tree: ScoreTree, file: Path) -> None:
+def _write(file: Path, text: str) -> None:
     from shunter.files import whole
-    from shunter.sharing.tree_svg import drawn
 
-    text = drawn(tree) if file.suffix == ".svg" else tree.as_json()
     with whole(file, SharingError) as made:
         made.write_text(text, "utf-8")

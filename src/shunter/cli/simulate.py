@@ -20,6 +20,7 @@ from shunter.cli.console import (
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
+    SharingOption,
     SinceOption,
     UntilOption,
     answer,
@@ -79,6 +80,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     network: NetworkOption = None,
     contention: ContentionOption = False,
     models: ModelsOption = None,
+    sharing: SharingOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -90,7 +92,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Run one policy on one trace and show the results."""
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
-    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network}
+    given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
     given |= {
         "contention": contention or None,
         "models": str(models) if models else None,

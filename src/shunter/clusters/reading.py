@@ -87,6 +87,7 @@ class ClusterForm(Form):
     tier: list[TierForm] = Field(default_factory=list)
     vc_priority: dict[str, Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]] = Field(default_factory=dict)
     overheads: OverheadsForm = OverheadsForm()
+    sharing: Literal["time-slice", "mps"] = "time-slice"
 
 
 def parse(text: str, source: str) -> Cluster:
@@ -100,6 +101,7 @@ def parse(text: str, source: str) -> Cluster:
             tiers=tuple(Tier(**tier.model_dump()) for tier in form.tier),
             vc_priority=form.vc_priority,
             overheads=Overheads(form.overheads.checkpoint, form.overheads.restart, form.overheads.wake),
+            sharing=form.sharing,
         )
     except ClusterError as error:
         raise ClusterError(f"{source}: {error}") from None

@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from shunter.cluster import ANY_TYPE, Cluster, NodeGroup, Overheads, Tier
+from shunter.cluster import ANY_TYPE, USUAL_SHARING, Cluster, NodeGroup, Overheads, Tier
 
 
 def to_toml(cluster: Cluster) -> str:
     """The TOML file that reads back as this very cluster."""
-    parts = [_table("", {"name": cluster.name})]
+    top = {"name": cluster.name} | ({"sharing": cluster.sharing} if cluster.sharing != USUAL_SHARING else {})
+    parts = [_table("", top)]
     parts += [_table("[[nodes]]", _group(group)) for group in cluster.groups]
     parts += [_table("[[tier]]", _tier(tier)) for tier in cluster.tiers]
     usual = dataclasses.asdict(Overheads())

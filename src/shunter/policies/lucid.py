@@ -135,7 +135,7 @@ class Lucid(Compilable, Learns, Shares, Describes, Explains):
                 assert memory.lessons is not None
                 memory.due = memory.lessons.next_look(view.now, self.refit)
             arrivals = memory.lessons.arrivals if memory.lessons else None
-            tree = shipped_tree() if self.scores == "learned" else THRESHOLDS
+            tree = shipped_tree(memory.cluster.sharing) if self.scores == "learned" else THRESHOLDS
             base = self.profile_nodes if self.profiling else 0
             state = state_of(view, self._settings(), self._numbers(), tree, base)
             state = state.replace(odds=self.odds(memory.lessons))

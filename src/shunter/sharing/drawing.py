@@ -14,24 +14,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from shunter.cluster import USUAL_SHARING
 from shunter.model import Trace
 from shunter.sharing.profiles import measured
 from shunter.world import F64, I64
 
 
 def workload_names() -> tuple[str, ...]:
-    """What the workloads of ``workloads_of`` are called, in their order."""
+    """What the workloads of ``workloads_of`` are called, in their order; the same for all ways of sharing."""
     return measured().names
 
 
-def workloads_of(trace: Trace, seed: int) -> tuple[I64, F64, F64]:
-    """The measured workload of every job, and what is known of workloads.
+def workloads_of(trace: Trace, seed: int, way: str = USUAL_SHARING) -> tuple[I64, F64, F64]:
+    """The measured workload of every job, and what is known of workloads where GPUs are shared in this way.
 
     (jobs,): the workload. (3, workloads + 1): GPU utilisation in per cent, memory in MiB, memory utilisation in per
     cent; NaN in the last column, which stands for a workload that is not known. (workloads + 1, workloads + 1): the
     speed of the one beside the other; 0 where either is not known.
     """
-    found = measured()
+    found = measured(way)
     known = np.stack([found.gpu_util, found.mem_mib, found.mem_util])
     uses = np.pad(known, ((0, 0), (0, 1)), constant_values=np.nan)
     return workloads(trace, found.names, seed), uses, np.pad(found.speeds(), (0, 1))

@@ -1,9 +1,8 @@
 """What was measured: workloads alone, and the speeds of every two that share a GPU.
 
-The package has its own tables (``measured/``), made by ``shunter profile``; a folder of the same form can be read
-instead. A folder may have several runs, each in a folder of its own. The speed of a machine's CPU drifts, so what
-counts are means: the steps per second of a workload alone over all of its measurements, and those beside a neighbour
-over all runs, both weighted by the seconds of the run; a speed is the one divided by the other.
+The package has its own tables (``measured/``), made by ``shunter profile``, one for each way in which a GPU is shared;
+a folder of the same form can be read instead. A speed is the steps per second beside a neighbour over those alone at
+the same time: the speed of a machine's CPU drifts by a tenth within seconds, and workloads that wait for it with it.
 """
 
 from __future__ import annotations
@@ -12,24 +11,31 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
+from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError, did_you_mean
 from shunter.sharing.measuring import PAIRS, SOLO
-from shunter.world import F64
+from shunter.world import F64, I64
 
 if TYPE_CHECKING:
     from shunter.sharing.interference import Interference
 
+Mask: TypeAlias = NDArray[np.bool_]
+
 LARGEST = {"steps_per_s": 1e9, "gpu_util": 100.0, "mem_util": 100.0, "mem_mib": 1e7}
 MEASURES = tuple(LARGEST)
+LATEST = 1e11  # seconds since 1970
 FASTEST = 2.0  # a speed beside a neighbour, as a ratio to that alone, can't be more than a slip
+PACE_S = 10.0  # seconds over which the drift of the CPU's speed is much the same
+DOUBT = 0.3  # drift is taken to be that much nearer to 0 than few measurements say
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +49,7 @@ class Profiles:
     mem_util: F64  # (workloads,) per cent of the time in which memory is read or written
     mem_mib: F64  # (workloads,)
     pair: F64  # (workloads, workloads) speed of the first beside the second, 1 alone; NaN: not measured
-    spread: (
-        F64  # (workloads,) steps per second alone: the difference of the best and the worst measurement, of the mean
-    )
+    spread: F64  # (workloads,) of steps per second alone: the best less the worst measurement, over the mean
     about: Mapping[str, Any]
 
     def __len__(self) -> int:
@@ -71,87 +75,82 @@ class Profiles:
 
 
 @cache
-def measured() -> Profiles:
-    """The package's own tables."""
-    with as_file(files(__package__).joinpath("measured")) as folder:
+def measured(way: str = USUAL_SHARING) -> Profiles:
+    """The package's own tables of a way of sharing, one of ``cluster.SHARING``."""
+    with as_file(files(__package__).joinpath("measured", way)) as folder:
         return read(folder)
 
 
 def read(folder: Path) -> Profiles:
-    """The tables of a folder that ``shunter profile`` wrote, or of a folder of such folders."""
-    places = [folder] if (folder / "solo.csv").exists() else sorted(file.parent for file in folder.glob("*/solo.csv"))
-    if not places:
-        raise SharingError(f"{folder}: has no solo.csv, nor has any folder in it; make one with 'shunter profile'")
-    runs = [_Run.read(place) for place in places]
-    for run in runs[1:]:
-        if (run.about["gpu"], set(run.alone)) != (runs[0].about["gpu"], set(runs[0].alone)):
-            raise SharingError(
-                f"{run.folder}: must have the GPU and the workloads of {runs[0].folder}; keep them apart"
-            )
-    names = tuple(runs[0].alone)
-    weights = [run.seconds for run in runs for _ in range(run.times)]
-    every = np.array([[run.alone[name][i] for name in names] for run in runs for i in range(run.times)])
-    mean = np.average(every, axis=0, weights=weights)  # (workloads, measures)
-    rates = [(who, beside, rate, run.seconds) for run in runs for who, beside, rate in run.rates()]
+    """The tables of a folder that ``shunter profile`` wrote."""
+    solo, pairs = folder / "solo.csv", folder / "pairs.csv"
+    if not solo.exists():
+        raise SharingError(f"{folder}: has no solo.csv; measure with 'shunter profile --out {folder}'")
+    rows = _rows(solo, SOLO)
+    if not rows:
+        raise SharingError(f"{solo}: has no workload; measure some with 'shunter profile --out {folder}'")
+    names = tuple(dict.fromkeys(row["name"] for _, row in rows))
+    who = np.array([names.index(row["name"]) for _, row in rows])
+    at = np.array([_number(solo, line, "at", row["at"], LATEST) for line, row in rows])
+    every = np.array([[_number(solo, line, key, row[key], LARGEST[key]) for key in MEASURES] for line, row in rows])
+    mean = np.array([every[who == each].mean(axis=0) for each in range(len(names))])  # (workloads, measures)
+    if not every[:, 0].all():
+        idle = names[who[np.argmin(every[:, 0])]]
+        raise SharingError(f"{solo}: steps_per_s of {idle} must be more than 0; measure it again")
+    pace = _Pace.of(who, at, every[:, 0], 1 - mean[:, 1] / 100)
+    found = dict(zip(MEASURES, mean.T, strict=True)) | {"steps_per_s": pace.steps_per_s}
     return Profiles(
         names,
         tuple(name.partition("-")[0] for name in names),
-        **dict(zip(MEASURES, mean.T, strict=True)),
-        pair=matrix(names, rates) / mean[:, :1],
-        spread=np.ptp(every[:, :, 0], axis=0) / mean[:, 0],
-        about={**runs[-1].about, "runs": len(runs)},
+        **found,
+        pair=matrix(names, _speeds(pairs, names, pace) if pairs.exists() else ()),
+        spread=np.array([np.ptp(every[who == each, 0]) for each in range(len(names))]) / mean[:, 0],
+        about=_about(folder / "about.json"),
     )
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The tables of one run as they are."""
+@dataclass(frozen=True, eq=False)
+class _Pace:
+    """How fast workloads run alone at a time: the speed of the CPU drifts, and all that wait for it drift together."""
 
-    folder: Path
-    alone: dict[str, list[list[float]]]  # for each workload its measurements alone, each of MEASURES
-    pairs: list[tuple[str, str, float, float]]  # speeds are told relative to the first measurement alone
-    about: dict[str, Any]
+    at: F64  # (measurements alone,) seconds
+    drift: F64  # (measurements alone,) logarithm of the speed, of the workload's mean
+    on_cpu: F64  # (workloads,) the share of the time in which it waits for the CPU
+    weight: F64  # (measurements alone,) the same
+    steps_per_s: F64  # (workloads,) at the mean pace
 
     @classmethod
-    def read(cls, folder: Path) -> _Run:
-        file = folder / "solo.csv"
-        alone: dict[str, list[list[float]]] = {}
-        for line, row in _rows(file, SOLO):
-            numbers = [_number(file, line, key, row[key], LARGEST[key]) for key in MEASURES]
-            alone.setdefault(row["name"], []).append(numbers)
-        if not alone:
-            raise SharingError(f"{file}: has no workload; measure some with 'shunter profile --out {folder}'")
-        idle = next((name for name, rows in alone.items() if rows[0][0] == 0), None)
-        if idle is not None:
-            raise SharingError(f"{file}: steps_per_s of {idle} must be more than 0; measure it again")
-        pairs = folder / "pairs.csv"
-        return cls(folder, alone, _pairs(pairs, set(alone)) if pairs.exists() else [], _about(folder / "about.json"))
+    def of(cls, who: I64, at: F64, steps_per_s: F64, on_cpu: F64) -> _Pace:
+        """The means and the drift explain each other, so each is computed from the other, twice."""
+        logs = np.log(steps_per_s)
+        pace = cls(at, np.zeros(len(at)), on_cpu, on_cpu[who], np.zeros(0))
+        for _ in range(3):
+            even = logs - np.array([on_cpu[each] * pace.drift_at(when) for each, when in zip(who, at, strict=True)])
+            means = np.bincount(who, even) / np.bincount(who)
+            pace = replace(pace, drift=logs - means[who], steps_per_s=np.exp(means))
+        return pace
 
-    @property
-    def seconds(self) -> float:
-        return float(self.about["seconds"])
+    def drift_at(self, when: float) -> float:
+        """The drift that the measurements around this time show."""
+        near = np.exp(-np.abs(self.at - when) / PACE_S) * self.weight
+        return float(near @ self.drift / (near @ self.weight + DOUBT))
 
-    @property
-    def times(self) -> int:
-        """How often every workload was measured alone."""
-        return min(map(len, self.alone.values()))
-
-    def rates(self) -> Iterator[tuple[str, str, float]]:
-        """Steps per second of (who, beside whom)."""
-        for one, two, *speeds in self.pairs:
-            for who, beside, speed in ((one, two, speeds[0]), (two, one, speeds[1])):
-                yield who, beside, speed * self.alone[who][0][0]
+    def alone(self, workload: int, when: float) -> float:
+        """Steps per second of a workload if it had run alone then."""
+        return float(self.steps_per_s[workload] * np.exp(self.on_cpu[workload] * self.drift_at(when)))
 
 
-def _pairs(file: Path, names: set[str]) -> list[tuple[str, str, float, float]]:
-    found = []
+def _speeds(file: Path, names: tuple[str, ...], pace: _Pace) -> Iterator[tuple[str, str, float, float]]:
+    """(who, beside whom, speed, seconds): the speed is that beside over that alone at the same time."""
     for line, row in _rows(file, PAIRS):
         unknown = [row[key] for key in ("name1", "name2") if row[key] not in names]
         if unknown:
             raise SharingError(f"{file}, line {line}: solo.csv has no workload {unknown[0]}; measure it alone first")
-        one, two = (_number(file, line, key, row[key], FASTEST) for key in ("speed1", "speed2"))
-        found.append((row["name1"], row["name2"], one, two))
-    return found
+        at, seconds = (_number(file, line, key, row[key], LATEST) for key in ("at", "seconds"))
+        for own, other in (("1", "2"), ("2", "1")):
+            key, name = "steps_per_s" + own, row["name" + own]
+            alone = pace.alone(names.index(name), at)
+            yield name, row["name" + other], _number(file, line, key, row[key], FASTEST * alone) / alone, seconds
 
 
 def matrix(names: tuple[str, ...], values: Iterable[tuple[str, str, float, float]]) -> F64:
@@ -200,8 +199,7 @@ def _about(file: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(_text(file))
     except json.JSONDecodeError as error:
-        raise SharingError(f"{file}: is no JSON: {error}; measure anew with 'shunter profile'") from None
-    told = isinstance(about, dict) and (about.get("gpu"), about.get("seconds"))
-    if not told or not isinstance(told[0], str) or not isinstance(told[1], int | float) or not told[1] > 0:
-        raise SharingError(f"{file}: must name the gpu and the seconds of a measurement; measure anew")
+        raise SharingError(f"{file}: is no JSON: {error}; measure again with 'shunter profile'") from None
+    if not isinstance(about, dict) or not isinstance(about.get("gpu"), str):
+        raise SharingError(f"{file}: must name the gpu of a measurement; measure again")
     return about

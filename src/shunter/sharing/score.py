@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from shunter import extras
+from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError
 from shunter.sharing.profiles import Profiles
 from shunter.world import I64
@@ -18,6 +19,7 @@ from shunter.world import I64
 SCORES = ("tiny", "medium", "jumbo")
 FEATURES = ("gpu_util", "mem_util", "mem_mib")
 KEPT = (0.95, 0.85)  # who keeps this speed on average is tiny, medium
+CAPACITY = 2  # two share a GPU if their scores sum to this at most
 FEWEST = 8  # workloads that a tree is learned from
 DEPTH = 3
 LEAST = 4  # workloads in a leaf, so that none is the quirk of one
@@ -80,7 +82,7 @@ class ScoreTree:
             right = record["accuracy"]
             return cls(_tree(record["tree"]), str(record["origin"]), None if right is None else float(right))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SharingError(f"{where}: is not a tree of sharing scores: {error!r}; learn it anew") from None
+            raise SharingError(f"{where}: is not a tree of sharing scores: {error!r}; learn it again") from None
 
 
 THRESHOLDS = ScoreTree(
@@ -89,10 +91,10 @@ THRESHOLDS = ScoreTree(
 )
 
 
-def shipped_tree() -> ScoreTree:
-    """The tree that was learned from the package's own tables."""
-    file = files(__package__).joinpath("measured", "tree.json")
-    return ScoreTree.from_json(file.read_text("utf-8"), "measured/tree.json")
+def shipped_tree(way: str = USUAL_SHARING) -> ScoreTree:
+    """The tree that was learned from the package's own tables of a way of sharing, one of ``cluster.SHARING``."""
+    file = files(__package__).joinpath("measured", way, "tree.json")
+    return ScoreTree.from_json(file.read_text("utf-8"), f"measured/{way}/tree.json")
 
 
 def of_folder(folder: Path, profiles: Profiles) -> ScoreTree:
@@ -116,7 +118,7 @@ def learned(profiles: Profiles, wanted: I64 | None = None) -> ScoreTree:
     wanted = labels(profiles) if wanted is None else wanted
     if np.sum(wanted >= 0) <= FEWEST:
         return THRESHOLDS
-    return replace(_grown(profiles, wanted), accuracy=accuracy(profiles, wanted))
+    return replace(grown(profiles, wanted), accuracy=accuracy(profiles, wanted))
 
 
 def accuracy(profiles: Profiles, wanted: I64, by_model: bool = False) -> float:
@@ -125,7 +127,7 @@ def accuracy(profiles: Profiles, wanted: I64, by_model: bool = False) -> float:
     right = np.zeros(len(profiles), bool)
     for group in np.unique(groups[wanted >= 0]):
         out = groups == group
-        right[out] = _grown(profiles, np.where(out, -1, wanted)).of(profiles)[out] == wanted[out]
+        right[out] = grown(profiles, np.where(out, -1, wanted)).of(profiles)[out] == wanted[out]
     return float(right[wanted >= 0].mean())
 
 
@@ -135,8 +137,8 @@ def agreement(tree: ScoreTree, profiles: Profiles, wanted: I64) -> float:
     return float(np.mean(tree.of(profiles)[known] == wanted[known]))
 
 
-def _grown(profiles: Profiles, wanted: I64) -> ScoreTree:
-    """The tree of the workloads whose score is known."""
+def grown(profiles: Profiles, wanted: I64) -> ScoreTree:
+    """The tree of the workloads whose score is known; its accuracy is not."""
     known = wanted >= 0
     learner = extras.load("sklearn.tree", "learning sharing scores")
     inputs = np.stack([getattr(profiles, feature)[known] for feature in FEATURES], axis=1)

@@ -416,7 +416,7 @@ class Step:
 
     def score(self, job: int) -> int | None:
         """The sharing score of a job that was seen running."""
-        tree = shipped_tree() if self.policy.scores == "learned" else THRESHOLDS
+        tree = shipped_tree(self.memory.cluster.sharing) if self.policy.scores == "learned" else THRESHOLDS
         use, memory, bandwidth = (float(value) for value in self.view.world.use[:, job])
         return None if math.isnan(use) else tree.score(use, bandwidth, memory)
 

@@ -89,4 +89,5 @@ def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
     words += ["--drop-unfit"] if record.drop_unfit else []
     words += ["--network", record.network] if record.network else []
     words += ["--contention"] if record.contention else []
+    words += ["--sharing", record.sharing] if record.sharing else []
     return shlex.join(words)

@@ -51,7 +51,7 @@ def shared(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> li
         parts += [choice("Policy", tables)] if len(tables) > 1 else next(iter(tables.values()))
     else:
         parts.append(paragraph("No two jobs shared a GPU."))
-    return [*parts, *map(_tree, dict.fromkeys(_scored_by(row) for row in told.values()))]
+    return [*parts, *map(_tree, dict.fromkeys(_scored_by(run, row) for _, run, row in found))]
 
 
 def _table(told: dict[str, Row]) -> str:
@@ -144,9 +144,9 @@ def _score(score: object) -> str:
 # ------------------------------------------------------------------------------------------- the tree
 
 
-def _scored_by(row: Row) -> ScoreTree:
+def _scored_by(run: Run, row: Row) -> ScoreTree:
     """The tree that scored the jobs of a run, by the text of its policy."""
-    return THRESHOLDS if "scores=thresholds" in row["policy"] else shipped_tree()
+    return THRESHOLDS if "scores=thresholds" in row["policy"] else shipped_tree(run.cluster.sharing)
 
 
 def _tree(tree: ScoreTree) -> str:
