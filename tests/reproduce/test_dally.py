@@ -143,6 +143,10 @@ def test_a_conclusion_counts_all_readings_and_not_the_favourable_one():
         "restarts cost 62 s",
         "restarts cost 62 s, Tiresias with leases",
     ]
+    rows = headline.summary(found)["dally_against_tiresias"]
+    assert len(rows) == 2 * 4 * (1 + len(design.READINGS))
+    assert [row["makespan_s"]["value"] for row in rows[:4]] == pytest.approx([-0.5] * 4)
+    assert sum(row["headline"] for row in rows) == 2 * 4 * len(readings)
     first, *_ = told = headline.conclusions(found)
     assert len(told) == 4
     assert first == (

@@ -161,12 +161,12 @@ def told(study: Study) -> list[str]:
 
 def summary(study: Study) -> dict[str, Any]:
     """All of it for scripts."""
-    design = study.design
+    design, beside = study.design, compared(study)
     rows = [
-        {"workload": workload, "racks": racks, "reading": title(reading)}
+        {"workload": workload, "racks": racks, "reading": title(reading), "headline": reading in beside}
         | {measure: record(change(study, reading, workload, racks, measure)) for _, measure in MEASURES}
         for workload in design.workloads
-        for reading in compared(study)
+        for reading in ([None, *design.readings()] if beside else [])
         for racks in design.racks
     ]
     reasons = [
