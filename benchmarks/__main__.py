@@ -22,6 +22,7 @@ def rows(size: Size) -> Iterator[Row]:
     """Every row, in the order of the table."""
     trace, _ = workload.jobs(size.jobs)
     yield from measures.speeds(trace, size)
+    yield from measures.turns(trace, size)
     yield from measures.decisions(trace, size)
     yield from measures.plain_python(trace, size)
     yield from measures.threads(trace, size)

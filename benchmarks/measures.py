@@ -37,6 +37,7 @@ VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wf
 DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
 PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las", "tiresias", "dally", "gandiva",
               "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
+TURNS = ["gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # stop jobs every minute while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
 GIB, HOUR_MS = 2**30, 3_600_000
@@ -57,9 +58,10 @@ class Size:
     rows: int = 1_200_000  # of the log that is read
     racks: int = 1_024  # of 8 machines of 8 GPUs, of the large cluster
     learned: int = 100_000  # jobs that models are fitted to
+    turns: int = 5_000  # jobs that take turns, and four times as many
 
 
-QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16, 400)
+QUICK = Size(1_500, 1, 300, 2_000, 300, 60, 2, False, 2_000, 16, 400, 100)
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,20 @@ def speeds(trace: Trace, size: Size) -> Iterator[Row]:
             warm(trace, policy)
             took = best_of(size.repeats, lambda policy=policy: simulated(trace, policy))  # type: ignore[misc]
             yield Row(f"{what}: {policy}", "jobs/s", len(trace) / took.wall, "jobs/s", aim, remark=took.remark)
+
+
+def turns(trace: Trace, size: Size) -> Iterator[Row]:
+    """Policies whose jobs take turns: how many stops there are is up to the policy, so the rows say that too."""
+    for policy in TURNS:
+        warm(trace, policy)
+        some = [trace.select(np.arange(min(count, len(trace)))) for count in (size.turns, 4 * size.turns)]
+        took = [best_of(size.repeats, lambda p=policy, t=t: simulated(t, p)).cpu for t in some]  # type: ignore[misc]
+        stops = [int(simulated(t, policy).world.jobs[w.PREEMPTIONS].sum()) for t in some]
+        speed = f"{stops[1]:,} stops, {stops[1] / took[1]:,.0f} a second"
+        yield Row(f"turns: {policy}", "jobs per second of CPU", len(some[1]) / took[1], "jobs/s", 20_000, remark=speed)
+        measure = f"CPU time of {len(some[1]):,} over {len(some[0]):,} jobs"
+        grown = f"{stops[1] / max(stops[0], 1):.1f} times as many stops"
+        yield Row(f"turns: {policy}", measure, took[1] / took[0], "x", 5, at_most=True, remark=grown)
 
 
 def decisions(trace: Trace, size: Size) -> Iterator[Row]:

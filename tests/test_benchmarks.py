@@ -36,6 +36,7 @@ def test_it_says_what_it_was_measured_on(told):
         "static",
         "varies",
         "preemptive",
+        "turns",
         "--decisions",
         "plain Python",
         "growth",

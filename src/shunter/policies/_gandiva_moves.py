@@ -85,6 +85,9 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
         if not as_asked(world, job):
             forget(offers, at)
             continue
+        if world.jobs[w.GPUS, job] == 1 and waiting:  # all that it could do is to leave its pair
+            untried = ONCE_NOBODY_WAITS if untried == NO else untried
+            continue
         tier, paired = tier_of(world, job), partner_of(world, job) >= 0
         if tier == 0 and not paired:
             forget(offers, at)
