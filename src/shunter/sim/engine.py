@@ -61,6 +61,7 @@ WHY = {
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
 }
 STEP = 20_000  # decisions between two reports of progress
+PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NOBODY = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond the request
 
@@ -89,7 +90,7 @@ class Simulator:
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
         self._refused = ""
-        self._watch = Watch()
+        self._watch, self._unwatched = Watch(), 0
         self._decider = "the policy"  # as messages name it
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
@@ -159,7 +160,7 @@ class Simulator:
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.DECIDE:
-                self._look_for_stalls(1)
+                self._count_decision()
                 yield view
             else:
                 return
@@ -190,7 +191,7 @@ class Simulator:
             if rows > len(self._state.log):
                 raise InvariantError(f"a plan of {len(plan.actions)} actions is too long; divide it")
         loop.perform(self._state, decision)
-        self._look_for_stalls(1)
+        self._count_decision()
         return ()
 
     def _encode(self, actions: Sequence[Action]) -> Decision:
@@ -221,6 +222,13 @@ class Simulator:
         self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
         self._told = (*self._told, self._state.told[: counts[state.TOLD_ROWS]].copy())
         counts[state.LOG_ROWS] = counts[state.TOLD_ROWS] = 0
+
+    def _count_decision(self) -> None:
+        """Of a policy in plain Python: a look at each would take longer than many a policy."""
+        self._unwatched += 1
+        if self._unwatched == PLAIN_STEP:
+            self._unwatched = 0
+            self._look_for_stalls(PLAIN_STEP)
 
     def _look_for_stalls(self, decisions: int) -> None:
         """Stop a simulation that got nowhere in this many decisions and those before."""
