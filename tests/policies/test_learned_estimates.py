@@ -104,6 +104,11 @@ def test_a_quantile_is_what_such_jobs_stay_below():
     assert below == pytest.approx([0.1, 0.5, 0.75, 0.9], abs=0.07)
 
 
+def test_tables_say_which_quantile_it_is():
+    assert registry.policy("sjf:estimate=gbm,quantile=p90").estimate_source(with_habits(5)) == "gbm p90"
+    assert registry.policy("sjf:estimate=gbm").estimate_source(with_habits(5)) == "gbm"
+
+
 def test_a_quantile_without_a_model_does_nothing():
     assert registry.policy("sjf:quantile=p90").remarks(with_habits(5)) == [
         "quantile does nothing without a learned estimate"

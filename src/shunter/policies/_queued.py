@@ -156,7 +156,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
         if not self.estimates:
             return "none"
         if self.estimate in ("oracle", "noisy", "history", *LEARNED):
-            return self.estimate
+            return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
         declared = (trace.iterations > 0) & first
         limited = (trace.limit > 0) & ~declared
