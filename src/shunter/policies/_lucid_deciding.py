@@ -342,6 +342,12 @@ def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
     settings, queue = state.settings, state.members[state.first[vc] : state.first[vc] + state.size[vc]]
     settings[PASS] += 1
     reconsider(world, state, vc)
+    if settings[BLOCKING] == RESERVE and state.kept_for[vc] < 0 and len(queue) > 0:
+        oldest = queue[0]
+        for at in range(1, len(queue)):
+            oldest = min(oldest, queue[at])  # jobs are numbered by their submissions
+        if find_own(world, state, oldest, 0) == 0:
+            keep(world, state, oldest)
     for at in range(len(queue)):
         job = queue[at]
         if start_job(world, state, job, plan):
@@ -351,8 +357,6 @@ def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
             return True
         if settings[BLOCKING] == STRICT or (settings[BLOCKING] == SKIP and settings[ON] == 0):
             return False
-        if settings[BLOCKING] == RESERVE and state.kept_for[vc] < 0:
-            keep(world, state, job)
     return False
 
 

@@ -1,4 +1,4 @@
-"""Lucid's reservations: nodes of a virtual cluster that are kept for the first of its jobs that found no room."""
+"""Lucid's reservations: nodes of a virtual cluster that are kept for the oldest of its jobs if that finds no room."""
 
 from __future__ import annotations
 

@@ -67,11 +67,11 @@ class Lucid(Compilable, Learns, Shares, Describes, Explains):
     blocking: str = param(
         "reserve",
         "what jobs may do behind one that finds no room: pass it (skip; no job while packing is off, as published), "
-        "wait (strict), or pass it but for the nodes that are kept for it (reserve)",
+        "wait (strict), or pass but for the nodes that are kept for the one that came first (reserve)",
         choices=BLOCKING,
     )
     certainty: float = param(
-        0.5, "share of jobs with its estimate that end in time, for a job to use nodes kept for another", low=0, high=1
+        0.8, "share of jobs with its estimate that end in time, for a job to use nodes kept for another", low=0, high=1
     )
     estimate: str = param(
         "ebm",
@@ -88,7 +88,7 @@ class Lucid(Compilable, Learns, Shares, Describes, Explains):
         "profile_nodes": ("1", "2", "4"),
         "profile_gpus": ("4", "8", "32"),
         "capacity": ("2", "3", "4"),
-        "certainty": ("0.5", "0.8"),
+        "certainty": ("0.5", "0.8", "0.9"),
     }
     forecasts: ClassVar[bool] = True  # packs by the submissions that it expects
 

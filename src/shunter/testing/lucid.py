@@ -309,7 +309,11 @@ class Step:
             del memory.kept[vc]
             if waits:
                 self.keep(kept.job)
-        for entry in [entry for entry in memory.queue if self.view.jobs.vc[entry[1]] == vc]:
+        mine = [entry for entry in memory.queue if self.view.jobs.vc[entry[1]] == vc]
+        oldest = min((job for _, job in mine), default=NOBODY)
+        if blocking == "reserve" and vc not in memory.kept and mine and self.find_own(oldest) is None:
+            self.keep(oldest)
+        for entry in mine:
             job = entry[1]
             found = self.join(job) if self.policy.pack_when == "always" else self.alone(job)
             found = found or (self.alone(job) if self.policy.pack_when == "always" else self.join(job))
@@ -319,8 +323,6 @@ class Step:
                 return found
             if blocking == "strict" or (blocking == "skip" and not memory.packs):
                 return None
-            if blocking == "reserve" and vc not in memory.kept:
-                self.keep(job)
         return None
 
     def alone(self, job: int) -> Start | None:
