@@ -35,9 +35,10 @@ STATIC = [f"{name}blocking={rule}" for rule in ("strict", "skip") for name in
           ("fifo:", "sjf:estimate=oracle,", "saf:", "f1:")]  # fmt: skip
 VARYING = ["wfp3", "multifactor", "fifo:backfill=easy", "saf:backfill=easy", "wfp3:backfill=easy"]
 DECIDING = ["fifo", "fifo:blocking=skip", "wfp3", "fifo:backfill=easy", "las"]
-PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", "las", "tiresias", "dally", "gandiva",
+STOPPING = ["las", "tiresias", "tiresias:order=gittins", "tiresias:limits=none"]
+PREEMPTIVE = ["srtf:estimate=oracle", "srtf:estimate=oracle,blocking=skip", *STOPPING, "dally", "gandiva",
               "marshal", "themis", "themis:auction=greedy"]  # fmt: skip
-TURNS = ["gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # stop jobs every minute while others wait
+TURNS = [*STOPPING, "gandiva:slicing=true", "gandiva:slicing=true,packing=true"]  # many stops while others wait
 GROWING = ["fifo", "fifo:blocking=skip", "wfp3", "saf:backfill=easy", "srtf:estimate=oracle"]
 CARRIED_LOAD = 0.6  # strict queues are short at this one
 GIB, HOUR_MS = 2**30, 3_600_000
@@ -156,7 +157,7 @@ def speeds(trace: Trace, size: Size) -> Iterator[Row]:
 
 
 def turns(trace: Trace, size: Size) -> Iterator[Row]:
-    """Policies whose jobs take turns: how many stops there are is up to the policy, so the rows say that too."""
+    """Policies that stop jobs often: how many stops there are is up to the policy, so the rows say that too."""
     for policy in TURNS:
         warm(trace, policy)
         some = [trace.select(np.arange(min(count, len(trace)))) for count in (size.turns, 4 * size.turns)]
@@ -285,11 +286,11 @@ def starts(size: Size) -> Iterator[Row]:
     """Whole processes: the first on a fresh machine, and later ones."""
     if not size.starts:
         return
-    for policy in ("fifo", "saf:backfill=easy", "srtf:estimate=oracle"):
+    for policy in ("fifo", "fifo:backfill=easy", "tiresias", "dally"):
         command = ["simulate", "synthetic:jobs=1000,gpus=128", "-c", "16x8", "-p", policy, "--json"]
         with tempfile.TemporaryDirectory() as cache:
             first, later = _process(command, cache), _process(command, cache)
-        yield _seconds(f"first run, nothing compiled: {policy}", first, 30)
+        yield _seconds(f"first run, nothing compiled: {policy}", first, 15)
         yield _seconds(f"every later start: {policy}", later, 2)
     with tempfile.TemporaryDirectory() as cache:
         yield _seconds("shunter demo, nothing compiled", _process(["demo"], cache), 60)
