@@ -285,11 +285,11 @@ def _rights(of: Patient) -> Iterator[Finding]:
 
 
 def _marks(of: Patient) -> Iterator[Finding]:
-    """Only administrators write the marks by which a second controller, or a lost journal's changes, are noticed."""
+    """Only administrators write the marks by which a lost journal's changes are noticed."""
     if of.acts and of.level == "operator":
         yield Finding(
             "marks", Verdict.WARN, f"{of.user} is an operator and can't mark the jobs that it changes (AdminComment)",
-            "run one controller for the cluster and keep its journal safe, or set adminlevel=admin",
+            "keep its journal safe: without marks it is the only way back; or set adminlevel=admin",
         )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from shunter.slurm.journal import DONE, INTENT, RESUME, STOP, Journal
 from shunter.slurm.journal_copy import not_ours, read_copy
 from shunter.slurm.levers import STRANDING
 from shunter.slurm.locks import only_controller
+from shunter.slurm.presence import Presence
 from shunter.slurm.releasing import release
 from shunter.slurm.rivals import rivals
 from shunter.slurm.snapshot import Snapshot
@@ -66,8 +67,9 @@ def run(
             watcher, book, mode=settings.mode, levers=settings.levers, bounds=settings.bounds,
             interval_s=settings.rhythm.interval_s, told=told,
         )  # fmt: skip
+        presence = Presence(client, book, settings.rhythm.interval_s)
         backend = SlurmBackend(
-            watcher, obedient(controller) if acts else informed(controller, journal),
+            watcher, obedient(controller, presence) if acts else informed(controller, journal),
             rhythm=settings.rhythm, scope=settings.scope, levers=settings.levers,
             history=history, rounds=settings.rounds,
         )  # fmt: skip
@@ -79,7 +81,10 @@ def run(
         backend.prepare(policy.needs)
         note = book.tell if acts else _unnoted
         note("begin", _described(policy, settings, book.id))  # the watchdog goes by this and the end
-        _go_on(policy, backend, note)
+        try:
+            _go_on(policy, backend, note)
+        finally:
+            presence.remove()
         note("end", "stopped")
 
 
@@ -158,29 +163,34 @@ def resume(book: Journal) -> bool:
 # -- rounds
 
 
-def obedient(controller: Controller) -> Callable[[Round], None]:
+def obedient(controller: Controller, sign: Presence | None = None) -> Callable[[Round], None]:
     """Rounds of a controller that changes nothing while the jobs are handed back, or another controller's.
 
     What is in force is given back: the one that handed back may have been killed, or found Slurm away.
     """
     book, why = controller.journal, ""
+    presence = sign or Presence(controller.client, book, controller.interval_s)
 
     def close(current: Round) -> None:
         nonlocal why
-        before, why = why, book.handed_back() or _gives_way(book, current.snapshot)
+        before, why = why, book.handed_back() or _gives_way(book, current.snapshot, controller, presence)
         controller.paused = why if why or before else controller.paused
-        if book.handed_back() and book.acts(INTENT, DONE):
-            release(controller.client, book, current.snapshot)
+        if book.handed_back():
+            presence.remove()
+            if book.acts(INTENT, DONE):
+                release(controller.client, book, current.snapshot)
         controller.close(current)
 
     return close
 
 
-def _gives_way(book: Journal, snapshot: Snapshot) -> str:
+def _gives_way(book: Journal, snapshot: Snapshot, controller: Controller, presence: Presence) -> str:
     """Why nothing is changed while another controller has changed the same queue; "": none has."""
     found = rivals(snapshot, book.id)
     if not found.jobs:
-        return ""
+        if why := presence.rival(show=not controller.marks):
+            book.tell(STOP, why)
+        return why
     if not found.yields(book.id):
         return f"{found}; waiting until that one has given way"
     why = (

@@ -129,7 +129,8 @@ def _amount(text: str) -> int:
 
 def reservations(text: str) -> list[Reservation]:
     """The reservations in what ``scontrol -o show reservations`` printed."""
-    return [_reservation(record) for record in records(text, "ReservationName")]
+    listed = (each for each in records(text, "ReservationName") if not each["ReservationName"].startswith("shunter_"))
+    return [_reservation(record) for record in listed]  # without the signs of controllers, see ``presence``
 
 
 def _reservation(record: dict[str, str]) -> Reservation:

@@ -1,0 +1,95 @@
+"""The sign of a controller whose account may not mark jobs: a reservation without nodes, named after its journal.
+
+It keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it ends by itself
+when nobody renews it: after a kill no later than ``LASTS_MIN`` minutes.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from shunter.errors import SlurmError
+from shunter.slurm.client import Client, DeclinedError
+from shunter.slurm.journal import Journal
+from shunter.slurm.shows import records, time_ms
+from shunter.slurm.snapshot import user_name
+
+NAME = re.compile(r"shunter_([0-9a-f]{8})")
+LASTS_MIN = 10  # or four intervals, if these are longer
+LISTED = ("scontrol", "--all", "-o", "show", "reservations")
+
+
+class Sign(NamedTuple):
+    """A controller that acts: the first one stays, of two in the same second the one with the lower id."""
+
+    since: int  # ms since 1970
+    journal: str
+    until: int
+
+
+@dataclass
+class Presence:
+    """Shows that this controller acts, and sees others that do."""
+
+    client: Client
+    book: Journal
+    interval_s: float = 60.0
+    shown: bool = False
+    _renewed: float = float("-inf")
+    _forbidden: bool = False
+
+    def rival(self, show: bool) -> str:
+        """Why this controller gives way; "": it need not. With ``show`` others can see it, before it looks."""
+        try:
+            if show:
+                self._show()
+            signs = signs_in(self.client.run(*LISTED))
+        except SlurmError:
+            return ""  # then nothing can be changed either
+        own = next((sign for sign in signs if sign.journal == self.book.id), Sign(2**63, self.book.id, 0))
+        first = min(signs, default=own)
+        if first >= own:
+            return ""
+        return (
+            f"another controller (journal {first.journal}) acts on this cluster: see reservation"
+            f" shunter_{first.journal}. One cluster has one controller: end one of the two. The reservation of one that"
+            f" was killed ends by itself within {self._minutes} minutes; then 'shunter slurm resume'"
+        )
+
+    @property
+    def _minutes(self) -> int:
+        return max(LASTS_MIN, round(4 * self.interval_s / 60))
+
+    def _show(self) -> None:
+        """Make the reservation, or let it last; an account that is no operator may not, and some releases can't."""
+        if self._forbidden or time.monotonic() < self._renewed + 15 * self._minutes:  # a quarter of its time
+            return
+        name = f"reservationname=shunter_{self.book.id}"
+        try:
+            self.client.run("scontrol", "update", name, f"endtime=now+{self._minutes}minutes")
+        except DeclinedError:
+            lasts = ("starttime=now", f"duration={self._minutes}", f"users={user_name()}")
+            try:
+                self.client.run("scontrol", "create", "reservation", name, *lasts, "watts=1", "flags=any_nodes")
+            except DeclinedError as error:
+                self._forbidden = True
+                self.book.tell("presence", f"a second controller with another journal will not be noticed: {error}")
+                return
+        self.shown, self._renewed = True, time.monotonic()
+
+    def remove(self) -> None:
+        """Take it away: this controller no longer acts."""
+        if self.shown:
+            with suppress(SlurmError):  # it ends by itself
+                self.client.run("scontrol", "delete", f"reservationname=shunter_{self.book.id}")
+            self.shown, self._renewed = False, float("-inf")
+
+
+def signs_in(text: str) -> list[Sign]:
+    """The signs among what ``scontrol -o show reservations`` printed."""
+    found = ((NAME.fullmatch(each["ReservationName"]), each) for each in records(text, "ReservationName"))
+    return [Sign(time_ms(each["StartTime"]), name[1], time_ms(each["EndTime"])) for name, each in found if name]

@@ -1,0 +1,121 @@
+"""Two controllers of operators, who may not mark jobs: one gives way, on a real Slurm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from shunter.errors import SlurmError
+from shunter.registry import policy
+from shunter.slurm.backend import Rhythm
+from shunter.slurm.client import Client, DeclinedError
+from shunter.slurm.controller import Mode, Outcome
+from shunter.slurm.daemons import wait
+from shunter.slurm.journal import Journal
+from shunter.slurm.lab import Lab
+from shunter.slurm.presence import Presence, Sign, signs_in
+from shunter.slurm.running import Settings, run
+from shunter.slurm.watcher import Watcher
+
+TEXT = (
+    "ReservationName=shunter_1f2e3d4c StartTime=2026-11-16T10:52:43 EndTime=2026-11-16T10:54:43 Duration=00:02:00"
+    " Nodes=(null) NodeCnt=0 Flags=ANY_NODES Users=root Watts=1\n"
+    "ReservationName=maint StartTime=2026-11-16T10:52:43 EndTime=2026-11-16T10:54:43 Nodes=n1 Flags=MAINT\n"
+)
+
+
+class As(Client):
+    """Another account."""
+
+    def __init__(self, lab: Lab, user: str) -> None:
+        super().__init__(lab.conf)
+        self.lab, self.user = lab, user
+
+    def run(self, program: str, *arguments: str) -> str:
+        try:
+            return self.lab.run(program, *arguments, user=self.user)
+        except SlurmError as error:
+            raise DeclinedError(str(error)) from None
+
+
+def test_signs_are_told_from_reservations() -> None:
+    assert signs_in(TEXT) == [Sign(1_794_826_363_000, "1f2e3d4c", 1_794_826_483_000)]
+    assert signs_in("No reservations in the system\n") == []
+
+
+def acted(client: Client, journal: Path, rounds: int = 3) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    run(policy("sjf"), client, journal, Settings(Mode.ACT, Rhythm(0.3, 0.3), rounds=rounds), told=outcomes.append)
+    return outcomes
+
+
+def listed(lab: Lab) -> list[str]:
+    return [sign.journal for sign in signs_in(lab.run("scontrol", "-o", "show", "reservations"))]
+
+
+@pytest.mark.xdist_group("slurm")
+def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, tmp_path: Path) -> None:
+    lab = lab_with_database
+    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
+    lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
+    for minutes in (9, 7, 5, 3):
+        lab.submit("--gpus=2", f"--time={minutes}", script="sleep 600")
+    run(policy("sjf"), Client(lab.conf), tmp_path / "none.db", Settings(rounds=1))  # compiles
+    child = os.fork()
+    try:
+        if child == 0:  # the first one, which will be killed
+            try:
+                acted(As(lab, "daemon"), tmp_path / "one.db", rounds=0)
+            finally:
+                os._exit(1)
+        assert wait(lambda: len(listed(lab)) == 1, 60)
+        with closing(Journal(tmp_path / "one.db")) as book:
+            (first,) = listed(lab)
+            assert first == book.id
+        nices = [job.nice for job in Watcher(Client(lab.conf)).snapshot().jobs]
+        for number, user in enumerate(("daemon", "root")):  # an operator, and an administrator, who could mark jobs
+            outcomes = acted(As(lab, user), tmp_path / f"two{number}.db")
+            assert f"another controller (journal {first}) acts on this cluster" in outcomes[-1].paused
+            assert not any(outcome.done for outcome in outcomes)
+        assert [job.nice for job in Watcher(Client(lab.conf)).snapshot().jobs] == nices
+        os.kill(child, signal.SIGKILL)
+        assert listed(lab) == [first]  # until it ends by itself
+        with pytest.raises(DeclinedError, match="Invalid user id"):  # nobody else can make one, or take it away
+            As(lab, "nobody").run("scontrol", "delete", f"reservationname=shunter_{first}")
+        lab.stop_controller()
+        lab.start_controller()
+        assert listed(lab) == [first]
+        assert not acted(As(lab, "daemon"), tmp_path / "one.db")[-1].paused  # its own journal goes on, and ends
+        lab.run("scontrol", "update", f"reservationname=shunter_{first}", "endtime=now+1minutes")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for journal in listed(lab):
+            lab.run("scontrol", "delete", f"reservationname=shunter_{journal}")
+        lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=none")
+
+
+@pytest.mark.xdist_group("slurm")
+def test_a_sign_is_renewed_and_keeps_nothing_from_anybody(lab: Lab, tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "j.db")) as book, closing(Journal(tmp_path / "k.db")) as other:
+        sign, second = Presence(Client(lab.conf), book), Presence(Client(lab.conf), other)
+        assert sign.rival(show=True) == ""
+        (before,) = signs_in(lab.run("scontrol", "-o", "show", "reservations"))
+        assert before.until - before.since == 600_000
+        time.sleep(1.1)
+        assert book.id in second.rival(show=True)
+        assert sign.rival(show=True) == ""  # the first one stays
+        second.remove()
+        sign._renewed = float("-inf")
+        assert sign.rival(show=True) == ""
+        (after,) = signs_in(lab.run("scontrol", "-o", "show", "reservations"))
+        assert (after.since, after.until > before.until) == (before.since, True)
+        assert Watcher(Client(lab.conf), surroundings=True).snapshot().reservations == ()
+        lab.wait_job(lab.submit("--gpus=22", "--time=1440", script="sleep 1"), "RUNNING", "COMPLETED")
+        sign.remove()
+        assert listed(lab) == []
