@@ -15,6 +15,7 @@ import shunter
 from shunter import folders
 from shunter import world as w
 from shunter.model import Trace
+from shunter.protocols import Explains, Wraps
 from shunter.report.foresight import foresight
 from shunter.report.insights import insights
 from shunter.report.tables import summary_view
@@ -106,10 +107,21 @@ def test_estimates_of_a_queue_are_told(policy):
 
 
 def test_a_policy_that_schedules_by_another_tells_what_that_one_tells():
+    class Inner(Explains):
+        def predictions(self, memory):
+            return memory
+
+    class Outer(Wraps):
+        inner = Inner()
+
+        def inner_memory(self, memory):
+            return memory.inner
+
+        def start_around(self, cluster, inner):
+            return SimpleNamespace(inner=inner)
+
     expected = np.array([5, 0, 7])
-    inner = SimpleNamespace(predictions=lambda memory: memory)
-    outer, memory = SimpleNamespace(inner=inner), SimpleNamespace(inner=expected)
-    assert insights(outer, memory, None, 3).predicted is expected
+    assert insights(Outer(), SimpleNamespace(inner=expected), None, 3).predicted is expected
 
 
 # ------------------------------------------------------------------------------------------- who shared
