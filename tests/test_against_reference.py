@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace
+from shunter.predictors.noise import noisy_times
 from shunter.sim import Simulator
 from shunter.testing import reference, strategies
 from shunter.testing.reference import RefJob, RefNode, RefRun
@@ -34,14 +37,14 @@ def cubed(number: float) -> float:
 
 
 def as_trace(jobs: list[RefJob], pools: bool) -> Trace:
-    """One tick is one millisecond; estimates travel as limits."""
+    """One tick is one millisecond; where jobs have no limits their estimates travel as such."""
     return Trace.of(
         "random",
         [str(i) for i in range(len(jobs))],
         submit=[job.submit for job in jobs],
         duration=[job.duration for job in jobs],
         gpus=[job.gpus * 1000 for job in jobs],
-        limit=[max(job.estimate, 1) for job in jobs],
+        limit=[job.limit or max(job.estimate, 1) for job in jobs],
         after=[job.after for job in jobs],
         vc=[job.pool if pools else -1 for job in jobs],
         vcs=("pool0", "pool1") if pools else (),
@@ -71,7 +74,8 @@ def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str) -> N
         return
     preemptive = name in ("srtf", "las")
     expected = reference.simulate(jobs, nodes, KEYS[name], preemptive=preemptive, **rules)  # type: ignore[arg-type]
-    text = f"{name}:estimate=limit," + ",".join(f"{key}={value}" for key, value in rules.items())
+    settings = {"estimate": "limit", "bound": "0", **{key: str(value) for key, value in rules.items()}}
+    text = f"{name}:" + ",".join(f"{key}={value}" for key, value in settings.items())
     for compiled in (True, False):
         assert engine_runs(jobs, nodes, text, compiled=compiled) == expected, (text, compiled)
 
@@ -93,6 +97,60 @@ def test_plain_queues(case: tuple[list[RefJob], list[RefNode]], name: str, block
 @given(case=strategies.cases(), name=st.sampled_from(["fifo", "sjf", "saf"]))
 def test_backfilling(case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, placement: str) -> None:
     both(case, name, backfill=backfill, placement=placement)
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@SETTINGS
+@given(
+    case=strategies.cases(), name=st.sampled_from(["fifo", "saf"]), candidates=st.sampled_from(["queue", "shortest"])
+)
+def test_estimates_that_run_out_are_raised(
+    case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, candidates: str
+) -> None:
+    """With ticks of half a minute jobs outlive estimates by several of the steps by which these are raised."""
+    jobs, nodes = case
+    both(
+        (scaled(jobs, 30_000), nodes), name, backfill=backfill, candidates=candidates if backfill == "easy" else "queue"
+    )
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+@settings(SETTINGS, max_examples=60)
+@given(
+    case=strategies.cases(max_jobs=60, max_submit=80),
+    limits=st.sampled_from([0, 1, 3]),
+    bound=st.sampled_from([0.5, 0.9]),
+    candidates=st.sampled_from(["queue", "shortest"]),
+    compiled=st.booleans(),
+)
+def test_promises_by_bounds(
+    case: tuple[list[RefJob], list[RefNode]], limits: int, bound: float, candidates: str, compiled: bool, backfill: str
+) -> None:
+    """Estimates are the truth with noise, so that bounds differ from estimates and from limits, if there are any."""
+    drawn, nodes = case
+    jobs = [job for job in scaled(drawn, 20_000) if reference.fits(job, nodes, "consolidate")]
+    if not jobs:
+        return
+    estimates = noisy_times(np.array([job.duration for job in jobs], np.float64), 0).tolist()
+    far = 20 * 20_000 * limits
+    jobs = [replace(job, after=-1, estimate=guess, limit=far) for job, guess in zip(jobs, estimates, strict=True)]
+    order = candidates if backfill == "easy" else "queue"
+    rules = {"backfill": backfill, "bound": bound, "candidates": order}
+    expected = reference.simulate(jobs, nodes, KEYS["fifo"], **rules)  # type: ignore[arg-type]
+    pools = any(node.pool for node in nodes)
+    trace = replace(as_trace(jobs, pools), limit=np.full(len(jobs), far))
+    simulator = Simulator(trace, as_cluster(nodes, pools))
+    text = f"fifo:estimate=noisy,backfill={backfill},bound={bound},candidates={order}"
+    simulator.run(registry.policy(text), compiled=compiled)
+    assert reference.runs_of(simulator.events, len(jobs)) == expected
+
+
+def scaled(jobs: list[RefJob], tick: int) -> list[RefJob]:
+    """The same jobs in another unit of time."""
+    return [
+        replace(job, submit=job.submit * tick, duration=job.duration * tick, estimate=job.estimate * tick)
+        for job in jobs
+    ]
 
 
 @pytest.mark.parametrize("blocking", ["strict", "skip"])

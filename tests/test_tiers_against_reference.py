@@ -118,7 +118,7 @@ def hold_dally_to_it(
     world: World, timers: Timers, rules: dict[str, Any], compiled: bool, *, easy: bool = False
 ) -> None:
     fixed = {"machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
-    text = settings_text("dally", timers=timers, backfill="easy" if easy else "none", **fixed, **rules)
+    text = settings_text("dally", timers=timers, backfill="easy" if easy else "none", bound=0, **fixed, **rules)
     gpus = sum(world[1].gpus)
     expected = Rules(
         "sensitivity" if rules["sensitivity"] == "parallel" else "single GPU",
@@ -218,7 +218,7 @@ def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compile
         passes=lease == 0,
         easy=easy,
     )
-    text = settings_text("tiresias", lease=lease, look_again=70, backfill="easy" if easy else "none", **rules)
+    text = settings_text("tiresias", lease=lease, look_again=70, backfill="easy" if easy else "none", bound=0, **rules)
     both(as_tiresias_places(jobs, rules["skewed"], rules["loose"]), layout, text, expected, compiled=compiled)
 
 

@@ -12,6 +12,7 @@ from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.policies import _queue as q
+from shunter.policies._bounds import bounds_for
 from shunter.policies._queued import BACKFILLS, LEARNED, Queued, queue_of
 from shunter.predictors.learned import unlearned
 from shunter.predictors.noise import noisy
@@ -42,6 +43,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         exact=np.zeros(n),
         tie=np.zeros(n if policy.ties == "assignment" else 0, np.int64),
         estimate=estimate,
+        bound=np.ones(n, np.int64),
         due=np.zeros(n, np.int64),
         class_of=class_of,
         part=policy.sizes(view, cluster, first_member),
@@ -60,6 +62,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         total=np.zeros(1),
         standing=np.arange(users if ranks else 0),
         sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
+        bounds=bounds_for(policy.share_within),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
         told=told_for(world, first_member, int(pools.max(initial=0)) + 1),
@@ -92,6 +95,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.TOGETHER] = policy.placement in placers.TOGETHER
     settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
+    settings[q.SHORTEST] = policy.candidates == "shortest"
     settings[q.PREEMPTIVE] = policy.preemptive
     period, ranks = policy.counting()
     settings[q.PERIOD], settings[q.RANKS], settings[q.COUNTED_AT] = round(period * 1000), ranks, -w.NEVER
@@ -100,7 +104,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
-    sources |= {"noisy": q.S_ORACLE, **dict.fromkeys(LEARNED, q.S_LEARNED)}
+    sources |= {"noisy": q.S_ORACLE, "last-two": q.S_LAST_TWO, **dict.fromkeys(LEARNED, q.S_LEARNED)}
     sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
     settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
     settings[q.FRESH] = 1
@@ -251,5 +255,8 @@ def take_over(queue: q.Queue, old: q.Queue) -> None:
     queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
     if queue.settings[q.SOURCE] == old.settings[q.SOURCE] and queue.settings[q.SOURCE] >= q.S_DECLARED:
         queue.estimate[:] = old.estimate
+        if queue.bounds.level[0] == old.bounds.level[0]:
+            for name in queue.bounds.fields:
+                getattr(queue.bounds, name)[:] = getattr(old.bounds, name)
     if queue.forgiven.shape == old.forgiven.shape:
         queue.forgiven[:] = old.forgiven

@@ -11,7 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.policies._easy import expected_end, planned_end
+from shunter.policies._easy import expected_end
 from shunter.policies._placing import add_start, draw_for, held, may_use
 from shunter.policies._queue import (
     DEPTH,
@@ -79,8 +79,9 @@ def present(world: World, queue: Queue) -> None:
     freed[:] = 0
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        end = expected_end(world, queue, job)
-        queue.due[job] = end
+        if queue.upset[queue.pool_of[queue.class_of[job]]] == 1 or queue.due[job] <= world.clock[w.NOW]:
+            queue.due[job] = expected_end(world, queue, job)
+        end = queue.due[job]  # where nothing is upset, as the reservations that are kept have it
         for i in range(held(world, job, scratch.gpu_ids)):
             gpu = scratch.gpu_ids[i]
             freed[gpu] = max(freed[gpu], end)
@@ -130,7 +131,7 @@ def upset_by_jobs(world: World, queue: Queue) -> None:
     profile, now = queue.profile, world.clock[w.NOW]
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        if planned_end(world, queue, job) <= now:
+        if queue.due[job] <= now:
             queue.upset[queue.pool_of[queue.class_of[job]]] = 1
     for at in range(world.clock[w.N_ENDED]):
         job = world.lists[w.L_ENDED, at]

@@ -6,6 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
+from shunter.policies._bounds import bound_of
 from shunter.policies._placing import (
     add_start,
     any_has_room,
@@ -19,23 +20,33 @@ from shunter.policies._placing import (
     on_paper,
     put_on_paper,
 )
-from shunter.policies._queue import L_GPU, L_JOB, Paper, Parts, Queue, Scratch, ahead, first_of, top
+from shunter.policies._queue import (
+    L_GPU,
+    L_JOB,
+    SHORTEST,
+    Paper,
+    Parts,
+    Queue,
+    Scratch,
+    ahead,
+    first_of,
+    shorter,
+    shortest_of,
+    top,
+)
 from shunter.world import I64, Decision, World
 
 
 @kernel
-def planned_end(world: World, queue: Queue, job: int) -> int:
-    """When a running job should end by its estimate, or should have."""
-    if world.jobs[w.STATE, job] == w.STOPPING:
-        return 0
-    left = queue.estimate[job] - world.progress[w.WORK, job]
-    return int(world.jobs[w.SINCE, job] + np.ceil(left / world.progress[w.RATE, job]))
-
-
-@kernel
 def expected_end(world: World, queue: Queue, job: int) -> int:
-    """When a running job should end by its estimate; one that is overdue, in the next moment."""
-    return int(max(world.clock[w.NOW] + 1, planned_end(world, queue, job)))
+    """By when a running job should have ended: by its bound, given how long it has run; one that stops, at once."""
+    now, since = world.clock[w.NOW], world.jobs[w.SINCE, job]
+    if world.jobs[w.STATE, job] == w.STOPPING:
+        return int(now + 1)
+    done, rate = world.progress[w.WORK, job], world.progress[w.RATE, job]
+    work = done + max(now - since, 0) * rate
+    bound = bound_of(queue.bounds, queue.estimate[job], world.jobs[w.LIMIT, job], work)
+    return int(max(now + 1, since + np.ceil((bound - done) / rate)))
 
 
 @kernel
@@ -133,7 +144,7 @@ def room_comes(world: World, queue: Queue, parts: Parts, scratch: Scratch, head:
 
 @kernel
 def reserve(world: World, queue: Queue, parts: Parts, head: int) -> int:
-    """The earliest time at which ``head`` fits if all goes as estimated; leaves the state of that time on paper."""
+    """The earliest time at which ``head`` fits if all end within their bounds; leaves the state of then on paper."""
     copy_to_paper(world, on_paper(queue.scratch))
     return room_comes(world, queue, parts, queue.scratch, head, heap_of_ends(world, queue, head))
 
@@ -145,6 +156,20 @@ def still_fits(world: World, queue: Queue, parts: Parts, paper: Paper, head: int
     fits = fits_on(world, queue, parts, paper, head)
     put_on_paper(world, paper, job, gpu_ids, -1)
     return fits
+
+
+@kernel
+def next_candidate(world: World, queue: Queue, parts: Parts, cls: int, head: int, longest: int, speed: float) -> int:
+    """The job of a class that backfilling tries first, of those that end within ``longest`` ms; -1: none."""
+    if queue.settings[SHORTEST] == 1:
+        return shortest_of(world, queue, cls, head, longest, speed)
+    return first_of(world, queue, parts, cls, head, longest, speed)
+
+
+@kernel
+def tried_before(queue: Queue, a: int, b: int) -> bool:
+    """Whether backfilling tries job ``a`` before job ``b``."""
+    return shorter(queue, a, b) if queue.settings[SHORTEST] == 1 else ahead(queue, a, b)
 
 
 @kernel
@@ -171,8 +196,8 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         longest = w.NEVER
         if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
             longest = shadow - world.clock[w.NOW]
-        found = first_of(world, queue, parts, cls, head, longest, slowest(world, chosen))
-        if found >= 0 and (best < 0 or ahead(queue, found, best)):
+        found = next_candidate(world, queue, parts, cls, head, longest, slowest(world, chosen))
+        if found >= 0 and (best < 0 or tried_before(queue, found, best)):
             best = found
     if best < 0:
         return False

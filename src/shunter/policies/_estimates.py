@@ -6,6 +6,7 @@ import math
 
 from shunter import world as w
 from shunter.compiled import kernel
+from shunter.policies._bounds import note_run_time
 from shunter.policies._queue import (
     BINS,
     ENDED_JOBS,
@@ -15,6 +16,7 @@ from shunter.policies._queue import (
     LAST_BUT_ONE,
     LEARNS,
     S_DECLARED,
+    S_LAST_TWO,
     S_LIMIT,
     SIZE_CLASSES,
     SIZE_JOBS,
@@ -60,6 +62,7 @@ def took(world: World, job: int) -> float:
 def learn(world: World, queue: Queue, job: int) -> None:
     """A job has ended: what it took is known now."""
     time = took(world, job)
+    note_run_time(queue.bounds, queue.estimate[job], time)
     user = world.jobs[w.USER, job]
     if user >= 0:
         queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
@@ -81,14 +84,22 @@ def learn(world: World, queue: Queue, job: int) -> None:
 
 @kernel
 def expect(world: World, queue: Queue, job: int) -> int:
-    """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms)."""
+    """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms).
+
+    Where the user's last two come first it is never more than the limit, and the limit before two have ended.
+    """
+    limit = world.jobs[w.LIMIT, job]
     if queue.settings[SOURCE] == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
         return int(world.jobs[w.DECLARED, job])
-    if queue.settings[SOURCE] <= S_LIMIT and world.jobs[w.LIMIT, job] > 0:
-        return int(world.jobs[w.LIMIT, job])
+    if queue.settings[SOURCE] <= S_LIMIT and limit > 0:
+        return int(limit)
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
         guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
+        if queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+            guess = min(guess, float(limit))
+    elif queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+        return int(limit)
     elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
         guess = queue.users[ENDED_SUM, user]
     else:

@@ -26,7 +26,7 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies._building import queue_for
 from shunter.policies._pass import decide_pointer, parts_for, tools_for
-from shunter.policies._queued import BACKFILLS, Estimating, key_pointer
+from shunter.policies._queued import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating, key_pointer
 from shunter.protocols import Compiled
 
 
@@ -34,9 +34,8 @@ from shunter.protocols import Compiled
 class Ordering(Estimating):
     """A queue in some order. Subclasses say which."""
 
-    backfill: str = param(
-        "none", "whether later jobs may start before an earlier one that doesn't fit", choices=BACKFILLS
-    )
+    backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS)
+    candidates: str = param("queue", CANDIDATES_DOC, choices=CANDIDATES)
     blocking: str = param(
         "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
     )
@@ -55,8 +54,11 @@ class Ordering(Estimating):
 
     def remarks(self, trace: Trace) -> list[str]:
         """Settings that do nothing for this trace, in words."""
-        useless = self.backfill != "conservative" and self.depth != 100
-        return super().remarks(trace) + ["depth does nothing without backfill=conservative"] * useless
+        unused = {
+            "depth does nothing without backfill=conservative": self.depth != 100 and self.backfill != "conservative",
+            "candidates does nothing without backfill=easy": self.candidates != "queue" and self.backfill != "easy",
+        }
+        return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled queue, which serves every order."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, I3, Arrays
 from shunter.compiled import kernel
+from shunter.policies._bounds import Bounds, bound_of
 from shunter.predictors.learned import Learned
 from shunter.world import I64, Job, World
 
@@ -26,11 +27,11 @@ KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_R
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
 # PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
 # TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
-# present run is too short
-PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED = range(29, 34)
-SETTINGS_SIZE = 34
+# present run is too short; SHORTEST: 1: backfilling begins with the job of the least estimate, not with the next one
+PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED, SHORTEST = range(29, 35)
+SETTINGS_SIZE = 35
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
-S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED = range(6)  # where estimates come from
+S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED, S_LAST_TWO = range(7)  # where estimates come from
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed usage, whether ever seen, and
 # usage over the fair share as it was when a PERIOD began
@@ -122,6 +123,7 @@ class Queue(Arrays):
     exact: F1  # (jobs,) the key of a job at present, once asked for
     tie: I1  # (jobs,) equal keys: the least of these comes first, then the lower job; or nothing
     estimate: I1  # (jobs,) ms, 0: not made yet
+    bound: I1  # (jobs,) with how long a run, at speed 1, backfilling plans for a waiting job, ms
     due: I1  # (jobs,) when a running job should end, as conservative backfilling last planned with
     class_of: I1  # (jobs,)
     part: F1  # (classes,) size of a job, as the order sees it
@@ -140,6 +142,7 @@ class Queue(Arrays):
     total: F1  # (1,) the sum of their decayed usage
     standing: I1  # (users,) users by usage, least first; or nothing
     sizes: F2  # (2, SIZE_CLASSES + 1)
+    bounds: Bounds
     scratch: Scratch
     profile: Profile
     told: Told
@@ -471,7 +474,7 @@ def ahead(queue: Queue, a: int, b: int) -> bool:
 
 @kernel
 def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, longest: int, speed: float) -> int:
-    """The first waiting job of a class at present, but ``skip``, whose estimate ends within ``longest`` ms; -1: none.
+    """The first waiting job of a class at present, but ``skip``, that ends within ``longest`` ms; -1: none.
 
     Walks the heap from the top and leaves out what lies below a bound that is already beaten.
     """
@@ -505,6 +508,27 @@ def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, long
 
 
 @kernel
+def shorter(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` has the smaller estimate; ties go to the job submitted first."""
+    if queue.estimate[a] != queue.estimate[b]:
+        return bool(queue.estimate[a] < queue.estimate[b])
+    return a < b
+
+
+@kernel
+def shortest_of(world: World, queue: Queue, cls: int, skip: int, longest: int, speed: float) -> int:
+    """The waiting job of a class with the least estimate, but ``skip``, that ends within ``longest`` ms; -1: none."""
+    best, base = -1, queue.first[cls]
+    for at in range(queue.size[cls]):
+        job = queue.members[base + at]
+        if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
+            continue
+        if best < 0 or shorter(queue, job, best):
+            best = job
+    return int(best)
+
+
+@kernel
 def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float) -> bool:
     """Whether a job should take no longer than ``longest`` ms at this speed."""
     return bool(longest == w.NEVER or run_time(world, queue, job, speed) <= longest)
@@ -514,7 +538,7 @@ def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float
 def run_time(world: World, queue: Queue, job: int, speed: float) -> int:
     """How long a waiting job should take at this speed, its restart included if it ran before (ms)."""
     restart = world.jobs[w.RESTART, job] if world.jobs[w.STARTED, job] >= 0 else 0
-    return int(restart + max(math.ceil((queue.estimate[job] - world.progress[w.WORK, job]) / speed), 1))
+    return int(restart + max(math.ceil((queue.bound[job] - world.progress[w.WORK, job]) / speed), 1))
 
 
 @kernel
@@ -532,6 +556,10 @@ def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
 def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """Put a job into the queue."""
     meet(world, queue, parts, job)
+    if queue.settings[BACKFILL] != B_NONE:
+        queue.bound[job] = bound_of(
+            queue.bounds, queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job]
+        )
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]

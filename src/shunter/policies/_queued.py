@@ -28,11 +28,12 @@ from shunter.world import F64, I64, Decision, Job, World
 
 QUANTILE_DOC = "quantile of a learned estimate that is used in its place; none: the estimate itself"
 LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
-ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", *LEARNED)
+ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", "last-two", *LEARNED)
 ESTIMATES_DOC = (
     "where run-time estimates come from: the truth (oracle), the truth with Helios' noise (noisy), the iterations that "
-    "the user declared, the user's limit, the user's last two jobs (history), limit where the trace has one, else "
-    "history (auto); or learned from ended jobs: rolling means of similar ones, gbm, ebm, or blend of rolling and gbm"
+    "the user declared, the user's limit, the user's last two jobs (history), the same within the limit, and the limit "
+    "before two have ended (last-two), limit where the trace has one, else history (auto); or learned from ended jobs: "
+    "rolling means of similar ones, gbm, ebm, or blend of rolling and gbm"
 )
 MIN_RUN = 10.0  # at most a tenth of the GPU time goes into stops then
 MIN_RUN_DOC = (
@@ -40,6 +41,13 @@ MIN_RUN_DOC = (
     "changes where stopping is free; 0: at once"
 )
 BACKFILLS = ("none", "easy", "conservative")
+BACKFILL_DOC = "whether later jobs may start before an earlier one that doesn't fit"
+BOUND_DOC = (
+    "share of jobs that end within the run time that backfilling plans with, by what ended jobs took over their "
+    "estimates, and never beyond the limit; 0: the estimate itself, raised step by step once it has run out"
+)
+CANDIDATES = ("queue", "shortest")
+CANDIDATES_DOC = "which later job backfill=easy tries first: the next in the queue, or the one with the least estimate"
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)
 Mask: TypeAlias = NDArray[np.bool_]
@@ -78,6 +86,8 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
     estimate: str = "auto"
     quantile: str = "none"
     backfill: str = "none"
+    bound: float = 0.0
+    candidates: str = "queue"
     blocking: str = "skip"
     depth: int = 0
     refit: float = 7.0
@@ -142,6 +152,11 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
         return self.uses_estimate or self.backfill != "none"
 
     @property
+    def share_within(self) -> float:
+        """The share of jobs that should end within the run time that backfilling plans with; 0: the estimate."""
+        return 0.0 if self.backfill == "none" or self.estimate == "oracle" else self.bound
+
+    @property
     def needs(self) -> frozenset[str]:
         """True durations, for an oracle."""
         return frozenset({"duration"}) if self.estimates and self.estimate in ("oracle", "noisy") else frozenset()
@@ -155,7 +170,7 @@ class Queued(Compilable, Learns, Ranks, Describes, Explains):
         """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
         if not self.estimates:
             return "none"
-        if self.estimate in ("oracle", "noisy", "history", *LEARNED):
+        if self.estimate in ("oracle", "noisy", "history", "last-two", *LEARNED):
             return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
         declared = (trace.iterations > 0) & first
@@ -267,6 +282,7 @@ class Estimating(Queued):
 
     estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
     quantile: str = param("none", QUANTILE_DOC, choices=("none", *QUANTILES))
+    bound: float = param(0.9, BOUND_DOC, low=0, high=0.99)
     refit: float = param(
         7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
     )
@@ -276,6 +292,7 @@ class Estimating(Queued):
         unused = {
             "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
             "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+            "bound does nothing without backfill": self.bound != type(self).bound and self.backfill == "none",
             "quantile does nothing without a learned estimate": self.quantile != "none" and not self.model,
         }
         return [remark for remark, holds in unused.items() if holds]

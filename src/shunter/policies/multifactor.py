@@ -13,6 +13,7 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.policies._building import spans
 from shunter.policies._ordering import Ordering
+from shunter.policies._queued import BOUND_DOC
 from shunter.world import F64, I64, Job
 
 DAY = 86_400.0
@@ -27,6 +28,7 @@ def _weight(factor: str, default: float) -> float:
 class Multifactor(Ordering):
     """Slurm's priority: age, fair share over decayed usage, size, GPUs, partition and QOS, each with its weight."""
 
+    bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)  # Slurm's own backfilling goes by limits
     age: float = _weight("age, which grows to 1 at max_age", 1000.0)
     fairshare: float = _weight("fair share: 2^-(usage / share), 1 for who used nothing", 1000.0)
     size: float = _weight("size (see size_by)", 1000.0)

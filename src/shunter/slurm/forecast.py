@@ -166,8 +166,8 @@ class Outlook:
 
     @property
     def policy(self) -> Ranked:
-        """How Slurm goes through its queue, as near as we can run it often."""
-        return Ranked(backfill="easy" if self.site.backfills else "none")
+        """How Slurm goes through its queue, as near as we can run it often: it plans with limits."""
+        return Ranked(bound=0.0, backfill="easy" if self.site.backfills else "none")
 
     # -- who waits, and in which order
 

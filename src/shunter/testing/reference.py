@@ -10,8 +10,8 @@ Where a rule leaves room, this is what holds here:
 
 - All keys are evaluated at the instant of the decision; ties go to the lower job index.
 - Something that happens in one pool lets every pool decide.
-- A job is planned for at least one tick: it is expected to end at ``begin + max(estimate, 1)``, and one that is still
-  running then is expected to end one tick from now.
+- A job is planned for as long as ``bounds.bound`` says when it enters the queue, for at least one tick.  One that runs
+  is expected to end when its bound is over, given how long it has run.
 - Conservative plans an upset pool anew once per instant, before anything starts; a job of duration 0, which ends
   within the instant, upsets it again.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
@@ -19,6 +19,7 @@ Where a rule leaves room, this is what holds here:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,6 +29,7 @@ from typing import Literal, TypeAlias
 from shunter import world as w
 from shunter.errors import InvariantError, PolicyError, TraceError
 from shunter.model import GPU
+from shunter.testing import bounds
 from shunter.testing.placement import Placement, Places, given_back, place, taken
 from shunter.world import I64
 
@@ -39,9 +41,10 @@ class RefJob:
     submit: int
     duration: int  # the true run time
     gpus: int
-    estimate: int  # what backfilling believes the run time to be
+    estimate: int  # of the run time
     pool: int = 0
     after: int = -1  # the job that must have ended before this one may enter the queue
+    limit: int = 0  # of the run time; 0: none
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class RefRun:
 Key: TypeAlias = Callable[[int, RefJob, int, int], float]  # (index, job, now, executed); smaller first
 Blocking: TypeAlias = Literal["strict", "skip"]
 Backfill: TypeAlias = Literal["none", "easy", "conservative"]
+Candidates: TypeAlias = Literal["queue", "shortest"]
 
 
 @dataclass
@@ -77,6 +81,10 @@ class _State:
     free: list[int]  # GPUs free now, per node
     executed: list[int]  # ticks of work done in finished runs, per job
     runs: list[list[RefRun]]  # finished runs, per job
+    share: float = 0.0  # of the jobs that should end within their bounds; 0: bounds are estimates
+    candidates: Candidates = "queue"
+    past: list[tuple[int, float]] = field(default_factory=list)  # estimate and run time of those that have ended
+    length: dict[int, int] = field(default_factory=dict)  # job in the queue -> for how long it is planned
     now: int = 0
     entered: set[int] = field(default_factory=set)  # every job that is or was in the queue
     waiting: list[int] = field(default_factory=list)
@@ -88,7 +96,7 @@ class _State:
     off_plan: set[int] = field(default_factory=set)  # conservative: pools in which something went other than expected
 
 
-def simulate(
+def simulate(  # noqa: PLR0913  one argument per rule
     jobs: Sequence[RefJob],
     nodes: Sequence[RefNode],
     key: Key,
@@ -97,10 +105,13 @@ def simulate(
     backfill: Backfill = "none",
     placement: Placement = "consolidate",
     preemptive: bool = False,
+    bound: float = 0.0,
+    candidates: Candidates = "queue",
 ) -> list[list[RefRun]]:
     """Return every job's runs: one, or several if it was preempted.  ``blocking`` matters only without backfilling."""
     _check(jobs, nodes, placement, backfill, preemptive)
-    state = _State(jobs, nodes, key, placement, [n.gpus for n in nodes], [0] * len(jobs), [[] for _ in jobs])
+    nothing = ([n.gpus for n in nodes], [0] * len(jobs), [list[RefRun]() for _ in jobs])
+    state = _State(jobs, nodes, key, placement, *nothing, bound, candidates)
     rules: dict[Backfill, Callable[[_State], bool]] = {
         "none": partial(decide_in_order, blocking=blocking, preemptive=preemptive),
         "easy": decide_easy,
@@ -178,6 +189,7 @@ def enter(state: _State) -> None:
         if index not in state.entered and job.submit <= state.now and _may_enter(state, index):
             state.entered.add(index)
             state.waiting.append(index)
+            state.length[index] = int(bound_of(state, index, 0))
 
 
 def end_finished(state: _State) -> None:
@@ -188,6 +200,7 @@ def end_finished(state: _State) -> None:
                 state.off_plan.add(state.jobs[index].pool)
             _leave(state, index)
             state.ended.add(index)
+            state.past.append((state.jobs[index].estimate, state.executed[index]))
 
 
 def true_end(state: _State, index: int) -> int:
@@ -200,7 +213,7 @@ def start(state: _State, index: int, where: Places) -> None:
     state.waiting.remove(index)
     state.begun[index] = state.now
     state.held[index] = where
-    state.expected[index] = planned_end(state, index)
+    state.expected[index] = state.now + state.length[index]
     state.free = taken(state.free, where)
 
 
@@ -297,14 +310,15 @@ def preempt_for(state: _State, index: int) -> bool:
 # -------------------------------------------------------------------------------------------------------- backfilling
 
 
-def planned_end(state: _State, index: int) -> int:
-    """When a running job was expected to end when it began."""
-    return state.begun[index] + max(state.jobs[index].estimate, 1)
+def bound_of(state: _State, index: int, work: int) -> float:
+    """For how long a job is planned that has run so long."""
+    job = state.jobs[index]
+    return bounds.bound(state.share, state.past, job.estimate, job.limit, work)
 
 
 def expected_end(state: _State, index: int) -> int:
-    """When a running job is expected to end now: one that has overrun its estimate, one tick from now."""
-    return max(planned_end(state, index), state.now + 1)
+    """When a running job is expected to end now."""
+    return state.begun[index] + math.ceil(bound_of(state, index, state.now - state.begun[index]))
 
 
 def decide_easy(state: _State) -> bool:
@@ -313,7 +327,7 @@ def decide_easy(state: _State) -> bool:
 
 
 def easy_in_pool(state: _State, pool: int) -> bool:
-    """Start the head, or else the first job behind it that doesn't delay it; whether there was one."""
+    """Start the head, or else the first candidate behind it that doesn't delay it; whether there was one."""
     queue = in_order(state, of_pool(state, state.waiting, pool))
     if not queue:
         return False
@@ -323,11 +337,13 @@ def easy_in_pool(state: _State, pool: int) -> bool:
         start(state, head, where)
         return True
     shadow, free_then = shadow_of(state, head)
+    if state.candidates == "shortest":
+        behind = sorted(behind, key=lambda index: (state.jobs[index].estimate, index))
     for index in behind:
         where = place_now(state, index, state.free)
         if where is None:
             continue
-        ends_before = state.now + state.jobs[index].estimate <= shadow
+        ends_before = state.now + state.length[index] <= shadow
         if ends_before or place_now(state, head, taken(free_then, where)) is not None:
             start(state, index, where)
             return True
@@ -350,7 +366,7 @@ def shadow_of(state: _State, head: int) -> tuple[int, list[int]]:
 def note_overrun(state: _State) -> None:
     """Conservative: a job that runs past its expected end upsets the reservations of its pool, once per instant."""
     for index in state.begun:
-        if planned_end(state, index) <= state.now:
+        if state.expected[index] <= state.now:
             state.off_plan.add(state.jobs[index].pool)
 
 
@@ -374,10 +390,10 @@ def decide_conservative(state: _State) -> bool:
 
 
 def earliest_hole(state: _State, index: int) -> tuple[int, Places]:
-    """Find the first time at which there is room for the job for its whole estimated length, and where."""
+    """Find the first time at which there is room for the job for as long as it is planned, and where."""
     uses = profile(state)
     for begin in sorted({state.now, *(end for _, end, _ in uses)}):
-        free = free_throughout(state.nodes, uses, begin, begin + max(state.jobs[index].estimate, 1))
+        free = free_throughout(state.nodes, uses, begin, begin + state.length[index])
         where = place_now(state, index, free)
         if where is not None:
             return begin, where
@@ -386,8 +402,8 @@ def earliest_hole(state: _State, index: int) -> tuple[int, Places]:
 
 def profile(state: _State) -> list[tuple[int, int, Places]]:
     """Who is expected to use what from when until when: the running jobs and the reservations."""
-    running = [(state.now, expected_end(state, i), state.held[i]) for i in state.begun]
-    later = [(begin, begin + max(state.jobs[i].estimate, 1), where) for i, (begin, where) in state.reserved.items()]
+    running = [(state.now, state.expected[i], state.held[i]) for i in state.begun]
+    later = [(begin, begin + state.length[i], where) for i, (begin, where) in state.reserved.items()]
     return running + later
 
 

@@ -1,8 +1,8 @@
 """EASY backfilling where GPUs are leased, slowly: what is reserved for the first job without room, and who delays it.
 
-- A job should give its GPUs back when its estimated work is done at the speed that it has, an overdue one in the next
-  moment; or when its lease ends, if the head is before it in the order then.  A job that begins now is taken to run at
-  speed 1 and to keep its place in the order.
+- A job should give its GPUs back when its estimated work is done at the speed that it has (an estimate that has run out
+  is raised, see ``bounds``), or when its lease ends, if the head is before it in the order then.  A job that begins now
+  is taken to run at speed 1 and to keep its place in the order.
 - The reservation is for the first of these times at which the head has room at some tier that it takes.
 - A job leaves that alone if it gives its GPUs back by then, or if the head has room beside it then.
 """
@@ -14,6 +14,7 @@ from collections.abc import Collection
 from typing import TypeAlias
 
 from shunter.errors import InvariantError
+from shunter.testing import bounds
 from shunter.testing.offers import LeaseState, has_room, hold, key
 from shunter.testing.placement import Places
 from shunter.testing.tiers import FREE
@@ -24,13 +25,15 @@ Uses: TypeAlias = dict[int, tuple[int, float]]  # job with GPUs -> when it shoul
 def expected_end(state: LeaseState, index: int) -> int:
     """When a running job should have done its work."""
     stay = state.running[index]
-    left = state.jobs[index].estimate - state.done[index]
+    work = state.done[index] + max(state.now - stay.counted, 0) * stay.speed
+    left = bounds.bound(0, [], state.jobs[index].estimate, 0, work) - state.done[index]
     return max(stay.counted + math.ceil(left / stay.speed), state.now + 1)
 
 
 def use_of(state: LeaseState, index: int) -> tuple[int, float]:
     """When a waiting job should end that begins now, and when its lease does."""
-    left = max(math.ceil(state.jobs[index].estimate - state.done[index]), 1)
+    whole = int(bounds.bound(0, [], state.jobs[index].estimate, 0, state.done[index]))
+    left = max(math.ceil(whole - state.done[index]), 1)
     return state.now + left, state.now + state.rules.lease if state.rules.lease else math.inf
 
 

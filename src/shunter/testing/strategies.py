@@ -56,12 +56,18 @@ def jobs(  # noqa: PLR0913 each argument bounds one column
 
 @st.composite
 def cases(
-    draw: st.DrawFn, *, max_jobs: int = 30, min_duration: int = 0, exact: bool | None = None, dependencies: bool = True
+    draw: st.DrawFn,
+    *,
+    max_jobs: int = 30,
+    min_duration: int = 0,
+    max_submit: int = 15,
+    exact: bool | None = None,
+    dependencies: bool = True,
 ) -> tuple[list[RefJob], list[RefNode]]:
     """Draw a cluster and jobs for it: the first two arguments of ``reference.simulate``."""
     cluster = draw(nodes())
-    listed = jobs(cluster, max_jobs=max_jobs, min_duration=min_duration, exact=exact, dependencies=dependencies)
-    return draw(listed), cluster
+    span = {"min_duration": min_duration, "max_submit": max_submit}
+    return draw(jobs(cluster, max_jobs=max_jobs, **span, exact=exact, dependencies=dependencies)), cluster
 
 
 def layouts(max_racks: int = 3, max_nodes: int = 3, max_gpus: int = 4) -> st.SearchStrategy[Layout]:

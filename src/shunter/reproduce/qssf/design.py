@@ -20,10 +20,17 @@ EASY = Scheduler("QSSF with EASY", "qssf:backfill=easy,refit=0", 3)
 WITH_LUCIDS = " (Lucid's predictions)"  # the same jobs; what Lucid's authors predicted stands in the column 'limit'
 LUCIDS = Scheduler("QSSF, Lucid's predictions", "qssf:estimate=limit", 8, WITH_LUCIDS)
 LIMIT = Scheduler("SAF by requested time", "saf:estimate=limit", 9)
+GBM = Scheduler("SAF, gbm", "saf:estimate=gbm,refit=0", 10)
+GBM_EASY = Scheduler("SAF, gbm, with EASY", "saf:estimate=gbm,refit=0,backfill=easy", 11)
+LIMIT_EASY = Scheduler("SAF by requested time, with EASY", "saf:estimate=limit,backfill=easy", 12)
+PLUS_PLUS = Scheduler("EASY++", "easypp", 13)
 ANEW = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
-COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY)
+COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY, GBM, GBM_EASY, PLUS_PLUS)
 
-NO_USERS = "Jobs have no user and no name: a predictor can go only by GPUs, virtual cluster and calendar."
+NO_USERS = (
+    "Jobs have no user, no name and no requested time: a predictor can go only by GPUs, virtual cluster and calendar, and"
+    " EASY++ by the mean run time of jobs with as many GPUs."
+)
 SPARSE = (
     "The printed figures cover more jobs: two of their 11 virtual clusters, 6c71a0 and ee9e8c, are not in the public"
     " file (the four tiny ones are left out, as published), and of multi-GPU jobs only a part is. The mean run time is"
@@ -70,7 +77,7 @@ DATA = {
     ),
     "aaic": DataSet(
         "AAIC",
-        (*COMMON, LIMIT),
+        (*COMMON, LIMIT, LIMIT_EASY),
         "2018-11-01",
         "",
         (

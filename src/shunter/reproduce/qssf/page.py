@@ -21,7 +21,9 @@ DEPARTURES = (
     " QSSF stands beside it.",
     "Who is stopped pays 7 s (1 GPU), 30 s (up to 8) or 60 s when it goes on, as in the artifact; only SRTF stops"
     " anybody.",
-    "'QSSF with EASY' is ours: a job may pass others if it does not delay the first one, by the same estimates.",
+    "What has EASY is ours: a job may pass others if it does not delay the first one, by bounds that nine of ten jobs"
+    " keep. EASY++ (Tsafrir et al., TPDS 2007) is FIFO: the shortest job passes, by the mean run time of the user's last"
+    " two, raised step by step once it has run out.",
 )
 
 

@@ -1,0 +1,33 @@
+"""EASY++: backfilling by what users' last jobs took (Tsafrir, Etsion and Feitelson, TPDS 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter.params import param
+from shunter.policies._ordering import Ordering
+from shunter.policies._queued import (
+    BACKFILL_DOC,
+    BACKFILLS,
+    BOUND_DOC,
+    CANDIDATES,
+    CANDIDATES_DOC,
+    ESTIMATES,
+    ESTIMATES_DOC,
+)
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class EasyPlusPlus(Ordering):
+    """EASY++: the first come is first, the shortest passes it, by the mean run time of the user's last two jobs."""
+
+    estimate: str = param("last-two", ESTIMATES_DOC, choices=ESTIMATES)
+    bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)
+    backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
+    candidates: str = param("shortest", CANDIDATES_DOC, choices=CANDIDATES)
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Submission."""
+        return job.submit

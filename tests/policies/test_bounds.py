@@ -1,0 +1,100 @@
+"""With what run times backfilling plans: bounds that few jobs pass, kept apart from the estimates that orders go by."""
+
+import numpy as np
+import pytest
+
+from shunter import registry
+from shunter.cluster import Cluster, NodeGroup
+from shunter.model import GPU, Trace
+from shunter.policies import _bounds
+from shunter.seeding import rng
+from shunter.sim.engine import Simulator
+from shunter.testing import bounds as slow
+from shunter.world import STARTED
+
+MINUTE = 60_000
+PAIR = Cluster("pair", (NodeGroup(2, 2),))
+
+
+def drawn(jobs: int) -> list[tuple[int, float]]:
+    """Estimates of seconds to days, and run times up to a thousand times shorter or longer."""
+    draw = rng(0, "bounds")
+    estimates = np.exp(draw.uniform(6, 19, jobs)).astype(np.int64)
+    return list(zip(estimates.tolist(), (estimates * np.exp(draw.normal(-1, 2.5, jobs))).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.99])
+def test_bounds_are_those_of_the_slow_reference(share):
+    past, made = drawn(3000), _bounds.bounds_for(share)
+    for ended, (estimate, took) in enumerate(past):
+        if ended % 151 == 0:
+            for age in (0.0, 0.01, 0.9, 1.0, 3.0, 1e5):
+                for limit in (0, 2 * estimate):
+                    work = age * estimate
+                    expected = slow.bound(share, past[:ended], estimate, limit, work)
+                    assert _bounds.bound_of(made, estimate, limit, work) == expected, (ended, estimate, limit, age)
+        _bounds.note_run_time(made, estimate, took)
+
+
+def test_the_share_of_jobs_that_stay_within_their_bounds_is_kept():
+    """At submission, and of the jobs that have outlived their estimates; a bin is 9 % wide, so that it may be more."""
+    made, within, old = _bounds.bounds_for(0.9), [], []
+    for estimate, took in drawn(6000):
+        within.append(took <= _bounds.bound_of(made, estimate, 0, 0.0))
+        if took > estimate:
+            old.append(took <= _bounds.bound_of(made, estimate, 0, float(estimate)))
+        _bounds.note_run_time(made, estimate, took)
+    assert 0.88 < np.mean(within[1000:]) < 0.93
+    assert 0.87 < np.mean(old[300:]) < 0.94
+
+
+def starts(policy, rows, cluster=PAIR, **more):
+    """When each job starts, in minutes; rows are (submit, duration, gpus, limit) in minutes."""
+    submit, duration, gpus, limit = (np.array(column) for column in zip(*rows, strict=True))
+    times = {"submit": submit * MINUTE, "duration": duration * MINUTE, "limit": limit * MINUTE}
+    simulator = Simulator(Trace.of("t", [str(i) for i in range(len(rows))], gpus=gpus * GPU, **times, **more), cluster)
+    simulator.run(registry.policy(policy))
+    return (simulator.world.jobs[STARTED] / MINUTE).tolist()
+
+
+def test_a_job_that_has_run_out_of_its_estimate_keeps_no_place_for_the_first():
+    """The second node comes free at 100; nobody can tell of the first, whose job should have ended at 1.
+
+    Were that job expected to end in the next moment, the last one could take half of the second node for an hour.
+    """
+    rows = [(0, 1000, 2, 1), (0, 100, 1, 100), (60, 5, 2, 5), (61, 60, 1, 60)]
+    assert starts("fifo:backfill=easy,bound=0", rows) == [0, 0, 100, 105]
+    assert starts("fifo:backfill=conservative,bound=0", rows) == [0, 0, 100, 105]
+
+
+def test_no_job_passes_the_first_by_an_estimate_that_such_jobs_exceed():
+    """One in four of the user's jobs takes 100 minutes, so that no bound is below; an estimate is 55 minutes.
+
+    The last but one needs a whole node, which is free after 60 minutes.
+    """
+    early = [(200 * i, 100 if i % 4 == 3 else 10, 1, 0) for i in range(40)]
+    now = 200 * 40
+    rows = [*early, (now, 500, 2, 500), (now, 60, 1, 60), (now + 1, 5, 2, 5), (now + 2, 100, 1, 0)]
+    users = {"user": [0] * len(rows), "users": ("ann",)}
+    *_, head, passing = starts("fifo:backfill=easy,estimate=last-two", rows, **users)
+    assert (head, passing) == (now + 60, now + 65)
+    *_, passing = starts("fifo:backfill=easy,estimate=last-two,bound=0", rows, **users)
+    assert passing == now + 2
+
+
+def test_the_shortest_candidate_passes_first():
+    """Two jobs fit before the first one's reservation, one at a time."""
+    rows = [(0, 100, 1, 100), (1, 5, 4, 5), (2, 50, 3, 50), (2, 20, 3, 20)]
+    assert starts("fifo:backfill=easy", rows) == [0, 100, 2, 52]
+    assert starts("fifo:backfill=easy,candidates=shortest", rows) == [0, 100, 22, 2]
+
+
+def test_easy_plus_plus_goes_by_the_last_two_within_the_limit():
+    policy = registry.policy("easypp")
+    assert (policy.estimate, policy.bound, policy.backfill, policy.candidates) == ("last-two", 0, "easy", "shortest")
+    rows = [(0, 4, 1, 50), (10, 8, 1, 50), (20, 8, 1, 50), (40, 8, 1, 5)]
+    submit, duration, gpus, limit = (np.array(column) for column in zip(*rows, strict=True))
+    times = {"submit": submit * MINUTE, "duration": duration * MINUTE, "limit": limit * MINUTE}
+    trace = Trace.of("t", list("abcd"), gpus=gpus * GPU, user=[0] * 4, users=("ann",), **times)
+    memory = Simulator(trace, PAIR).run(policy)
+    assert (memory.form.memory.estimate / MINUTE).tolist() == [50, 50, 6, 5]
