@@ -28,8 +28,8 @@ ANEW = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
 COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY, GBM, GBM_EASY, PLUS_PLUS)
 
 NO_USERS = (
-    "Jobs have no user, no name and no requested time: a predictor can go only by GPUs, virtual cluster and calendar, and"
-    " EASY++ by the mean run time of jobs with as many GPUs."
+    "Jobs have no user, no name and no requested time: a predictor can go only by GPUs, virtual cluster and calendar,"
+    " and EASY++ by the mean run time of jobs with as many GPUs."
 )
 SPARSE = (
     "The printed figures cover more jobs: two of their 11 virtual clusters, 6c71a0 and ee9e8c, are not in the public"

@@ -22,8 +22,8 @@ DEPARTURES = (
     "Who is stopped pays 7 s (1 GPU), 30 s (up to 8) or 60 s when it goes on, as in the artifact; only SRTF stops"
     " anybody.",
     "What has EASY is ours: a job may pass others if it does not delay the first one, by bounds that nine of ten jobs"
-    " keep. EASY++ (Tsafrir et al., TPDS 2007) is FIFO: the shortest job passes, by the mean run time of the user's last"
-    " two, raised step by step once it has run out.",
+    " keep. EASY++ (Tsafrir et al., TPDS 2007) is FIFO, and the shortest job passes, by the mean run time of the user's"
+    " last two, raised step by step once it has run out.",
 )
 
 
