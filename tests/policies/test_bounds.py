@@ -63,8 +63,8 @@ def test_a_job_that_has_run_out_of_its_estimate_keeps_no_place_for_the_first():
     Were that job expected to end in the next moment, the last one could take half of the second node for an hour.
     """
     rows = [(0, 1000, 2, 1), (0, 100, 1, 100), (60, 5, 2, 5), (61, 60, 1, 60)]
-    assert starts("fifo:backfill=easy,bound=0", rows) == [0, 0, 100, 105]
-    assert starts("fifo:backfill=conservative,bound=0", rows) == [0, 0, 100, 105]
+    assert starts("fifo:backfill=easy", rows) == [0, 0, 100, 105]
+    assert starts("fifo:backfill=conservative", rows) == [0, 0, 100, 105]
 
 
 def test_no_job_passes_the_first_by_an_estimate_that_such_jobs_exceed():
@@ -76,9 +76,9 @@ def test_no_job_passes_the_first_by_an_estimate_that_such_jobs_exceed():
     now = 200 * 40
     rows = [*early, (now, 500, 2, 500), (now, 60, 1, 60), (now + 1, 5, 2, 5), (now + 2, 100, 1, 0)]
     users = {"user": [0] * len(rows), "users": ("ann",)}
-    *_, head, passing = starts("fifo:backfill=easy,estimate=last-two", rows, **users)
+    *_, head, passing = starts("fifo:backfill=easy,estimate=last-two,bound=0.9", rows, **users)
     assert (head, passing) == (now + 60, now + 65)
-    *_, passing = starts("fifo:backfill=easy,estimate=last-two,bound=0", rows, **users)
+    *_, passing = starts("fifo:backfill=easy,estimate=last-two", rows, **users)
     assert passing == now + 2
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shunter.params import param
 from shunter.policies._ordering import Ordering
+from shunter.policies._queued import BOUND_DOC
 from shunter.world import F64, Job
 
 
 @dataclass(frozen=True)
 class Fifo(Ordering):
     """First in, first out."""
+
+    bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)  # EASY as published, and as schedulers that run do it
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

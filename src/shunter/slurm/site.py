@@ -113,7 +113,7 @@ class Site(Form):
         backfill = self._backfill()
         weights = self._weights()
         if self.priority.type != "priority/multifactor" or not any(weights.values()):
-            return _text("fifo", backfill | ({"bound": 0} if backfill else {}))  # Slurm plans with limits
+            return _text("fifo", backfill)
         return _text("multifactor", weights | self._scales(weights) | backfill)
 
     def _weights(self) -> dict[str, float]:
