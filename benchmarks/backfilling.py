@@ -126,7 +126,7 @@ def main() -> None:
     both = [case for pair in pairs for case in pair]
     teach(found, both)
     trials = run_cases(found, both, 1 if chosen.quick else chosen.repeat, workers=chosen.workers)
-    console = Console()
+    console = Console(width=100)
     rows, changes = table(trials, pairs)
     console.print(rows)
     console.print(summary(changes))

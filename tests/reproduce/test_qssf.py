@@ -100,9 +100,9 @@ def test_all_repeats_share_a_model_that_knows_nothing_of_them(monkeypatch):
     monkeypatch.setattr(Model, "fit", counted)
     part = Part(("aaic",), repeats=3, anew=False)
     scenes = study.prepared(EXPERIMENT, part)
-    assert fits == {"blend": 1, "history": 1}
+    assert fits == {"blend": 1, "history": 1, "gbm": 1}
     found = study.run(EXPERIMENT, part, scenes, workers=1)
-    assert fits == {"blend": 1, "history": 1}
+    assert fits == {"blend": 1, "history": 1, "gbm": 1}
     begin = scenes[0]["aaic"].trace.submit[0]
     assert all(at <= begin and last < begin for at, last in seen)
     digests = {outcome.digest for outcome in found.board.trials.outcomes[next(EXPERIMENT.data["aaic"].cases("aaic"))]}
