@@ -11,7 +11,7 @@ from shunter.sim.engine import Simulator
 from shunter.testing.cases import CASES
 from shunter.testing.conformance import BackendConformance, PolicyConformance
 
-MODES = ("blocking=strict", "blocking=skip", "backfill=easy", "backfill=conservative")
+MODES = ("backfill=none,blocking=strict", "backfill=none,blocking=skip", "backfill=easy", "backfill=conservative")
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
 PERIODS = (
