@@ -106,7 +106,8 @@ class TestSimulator(BackendConformance):
 
 def test_every_mode_meets_every_placement():
     pairs = {
-        (text.split(",")[0].partition(":")[2], text.split("placement=")[1].split(",")[0]) for text in combinations()
+        (text.split(",placement")[0].partition(":")[2], text.split("placement=")[1].split(",")[0])
+        for text in combinations()
     }
     assert pairs == set(product(MODES, placers.names()))
 
