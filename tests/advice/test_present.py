@@ -88,16 +88,20 @@ def test_a_limit_on_users_is_found_and_replayed():
 
 def test_a_job_is_held_until_it_was_last_passed_with_room():
     early = [(0, 7200, 60, 2), (1000, 0, 600, 2), (3000, 0, 600, 4)]
-    trace = made([*early, (5000, 0, 600, 1), (6000, 30, 5000, 8), (6500, 3600, 60, 2)])
+    rows = [*early, (5000, 0, 600, 1), (6000, 30, 5000, 8), (6500, 3600, 60, 2)]
+    trace = made(rows, limit=[DAY] * 6)
     day = Capacity("", 10, np.array([0]), np.array([10]))
     found = (held_until(trace, pool(10), [day], np.zeros(6, np.bool_)) - trace.submit) // 1000
     # passed by jobs 1 and 2; job 3 asks for less, and beside job 4 there was no room
     assert found.tolist() == [3000, 0, 0, 0, 0, 0]
     assert not (held_until(trace, pool(10), [day], np.ones(6, np.bool_)) - trace.submit).any()
+    unlimited = made(rows)  # a shorter job may have passed by backfilling
+    assert not (held_until(unlimited, pool(10), [day], np.zeros(6, np.bool_)) - trace.submit).any()
 
 
 def test_held_jobs_come_into_the_replay_late_and_count_as_not_explained():
-    history = recorded(jobs(), "16x8")
+    limited = dataclasses.replace(jobs(), limit=np.full(len(jobs()), 30 * DAY))
+    history = recorded(limited, "16x8")
     some = np.arange(len(history)) % 10 == 0
     wait = np.where(some, history.recorded_wait + DAY // 2, history.recorded_wait)
     site = site_shown(dataclasses.replace(history, recorded_wait=wait), "16x8")

@@ -36,6 +36,17 @@ def test_bounds_are_those_of_the_slow_reference(share):
         _bounds.note_run_time(made, estimate, took)
 
 
+@pytest.mark.parametrize("ended", [0, 30, 1500])
+def test_a_job_is_never_expected_to_end_in_the_next_moment(ended):
+    """However far beyond a tiny estimate: a second was expected, and it runs for three hours."""
+    made = _bounds.bounds_for(0.9)
+    for estimate, took in drawn(ended):
+        _bounds.note_run_time(made, estimate, took)
+        _bounds.note_run_time(made, 1000, 20_000_000.0)
+    for work in (3e6, 1e7, 1e8):
+        assert _bounds.bound_of(made, 1000, 0, work) >= 1.05 * work
+
+
 def test_the_share_of_jobs_that_stay_within_their_bounds_is_kept():
     """At submission, and of the jobs that have outlived their estimates; a bin is 9 % wide, so that it may be more."""
     made, within, old = _bounds.bounds_for(0.9), [], []

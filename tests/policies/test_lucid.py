@@ -16,6 +16,7 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
 from shunter.policies.lucid import BLOCKING
+from shunter.predictors import features
 from shunter.sharing.drawing import workloads_of
 from shunter.sim import Scenario, Simulator
 from shunter.sim.scenario import Workloads
@@ -265,7 +266,7 @@ def test_runs_draw_workloads_and_learn_from_the_past():
 
 
 def test_the_model_learns_from_what_outlasts_the_profiler():
-    """Nine jobs in ten end in the profiler; only the others are ever estimated."""
+    """Nine jobs in ten end in the profiler, where every job is profiled; only the others are estimated."""
     rows = [(200 * job, 400 if job % 10 == 0 else 20, 1, LIGHT) for job in range(1500)]
     policy = f"lucid:estimate=gbm,refit=1,profile_time=100,profile_nodes=1,{PUBLISHED}"
     simulator, _, memory = play(policy, rows, FOUR)
@@ -273,6 +274,13 @@ def test_the_model_learns_from_what_outlasts_the_profiler():
     assert 100 <= memory.lessons.fitted.rows <= 150
     assert memory.state.expected[memory.state.expected > 0].size == 150
     assert np.median(memory.state.expected[-300:][memory.state.expected[-300:] > 0]) > 300_000
+
+
+def test_jobs_that_are_not_learned_from_are_open_no_longer():
+    rows = [(200 * job, 400 if job % 10 == 0 else 20, 1, LIGHT) for job in range(200)]
+    simulator, _, memory = play("lucid:estimate=rolling,profile_time=100,profile_nodes=1", rows, FOUR)
+    assert simulator.over
+    assert (memory.state.learned.seen.groups[:, features.OPEN] == 0).all()
 
 
 def test_what_ended_in_the_profiler_before_the_window_is_not_learned_from():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 
 from shunter import registry
@@ -122,6 +125,16 @@ def test_a_job_that_only_takes_long_is_left_alone(impatient):
     simulator = Simulator(jobs(1, duration=50_000), cluster())
     simulator.run(Patient())
     assert simulator.over
+
+
+def test_so_is_a_job_that_failed_late_and_begins_again(impatient, monkeypatch):
+    """After the failure it takes 38,000 decisions until more work is done than before."""
+    monkeypatch.setattr(stalling, "MOST_IDLE", 5000)
+    trace = dataclasses.replace(jobs(1, duration=40_000), failures=np.array([1]), fail_after=np.array([38_000_000]))
+    simulator = Simulator(trace, cluster())
+    simulator.run(Patient())
+    assert simulator.over
+    assert (simulator.events[:, 1] == w.FAIL).sum() == 1
 
 
 def test_so_is_a_slow_network(impatient):

@@ -1,7 +1,8 @@
 """Jobs that waited for reasons of their own: a dependency, a begin time, a hold.
 
 The record shows it: jobs that came later and asked for as much or more began at once, and GPUs for the first were
-still free after that.  Until the last of these moments it was not the queue that the job waited for.
+still free after that.  Until the last of these moments it was not the queue that the job waited for.  Jobs without a
+limit are left out: one that was expected to be shorter may pass by backfilling, and the record does not show that.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def held_until(trace: Trace, cluster: Cluster, capacity: Sequence[Capacity], lim
         use, start = use_of(pool), pool.submit + pool.recorded_wait
         room = (ROOM * GPU * by_day[name].at(start)).astype(np.int64) - use.at(start)
         passers = np.flatnonzero((pool.recorded_wait < AT_ONCE_MS) & (room >= pool.gpus.min()))
-        long = np.flatnonzero(pool.recorded_wait >= LONG_MS)
+        long = np.flatnonzero((pool.recorded_wait >= LONG_MS) & (pool.limit > 0))
         rows = np.flatnonzero(trace.recorded_wait >= 0)
         rows = rows if not name else rows[trace.vc[rows] == trace.vcs.index(name)]
         first = np.searchsorted(pool.submit[passers], pool.submit[long] + AT_ONCE_MS, side="right")

@@ -120,7 +120,8 @@ def bound_of(bounds: Bounds, estimate: int, limit: int, work: float) -> float:
     elif bounds.ended[group] < FEWEST:
         bound = AGAIN * max(float(estimate), work)
     else:
-        bound = estimate * bounds.factor[group, ratio_bin(work / estimate)]
+        at = ratio_bin(work / estimate)
+        bound = AGAIN * work if at == BINS - 1 else estimate * bounds.factor[group, at]  # the last bin has no upper end
     if limit > work:
         bound = min(bound, float(limit))
     return max(bound, work + 1.0)

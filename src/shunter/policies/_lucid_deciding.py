@@ -182,12 +182,16 @@ def take_in(world: World, state: LucidState, plan: Decision) -> None:
 
 @kernel
 def note_end(world: World, state: LucidState, job: int) -> None:
-    """A job has ended; the model learns only from those that outlast the profiler: no other is ever estimated by it."""
+    """A job has ended; the model learns only from those that outlast the profiler."""
     state.ended_there[job] = 1 if state.stage[job] == PROFILING else 0
     gave_up(world, state, job)
     state.stage[job] = OVER
-    if state.settings[SOURCE] >= LIMIT and outlasts(world, state, job):
+    if state.settings[SOURCE] < LIMIT:
+        return
+    if outlasts(world, state, job):
         model.learn(world.jobs, state.learned, job, took(world, job), world.clock[w.NOW])
+    else:
+        model.forget(state.learned, job)
 
 
 @kernel

@@ -105,7 +105,7 @@ class Lucid(Compilable, Learns, Shares, Describes, Explains):
         return LEARNED.get(self.estimate, "ebm")
 
     def lessons_of(self, history: Trace) -> Mask:
-        """The jobs that outlast the profiler, or are too large for it: no others are ever estimated."""
+        """The jobs that outlast the profiler, or are too large for it."""
         large = history.gpus > self.profile_gpus * GPU
         outlasts: Mask = large | (history.duration > self.profile_time * 1000) | (not self.profiling)
         return outlasts

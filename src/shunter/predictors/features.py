@@ -100,7 +100,7 @@ WEIGHT, LOGS, SECONDS, LAST, PREVIOUS, ENDED, ENDED_AT, OPEN, OPEN_SUM, SUBMITTE
 GROUP_COLUMNS = 10
 # -- entries of `settings`: half-life in ms, whether submissions have a date
 HALF_LIFE, DATED = range(2)
-NEW, OVER = -w.NEVER, w.NEVER  # in `submitted`
+NEW, OVER, GONE = -w.NEVER, w.NEVER, w.NEVER - 1  # in `submitted`
 
 
 class Seen(Arrays):
@@ -108,7 +108,7 @@ class Seen(Arrays):
 
     group_of: I2  # (GROUPINGS, jobs) a row of `groups`, -1: the job is in none
     groups: F2  # (groups, GROUP_COLUMNS)
-    submitted: I1  # (jobs,) when each open job was submitted, ms; NEW: not yet, OVER: it has ended
+    submitted: I1  # (jobs,) when each open job was submitted, ms; NEW: not yet, OVER: it has ended, GONE: unlearned
     settings: F1
 
 
@@ -165,6 +165,20 @@ def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
         if submitted not in (NEW, OVER):
             row[OPEN] -= 1
             row[OPEN_SUM] -= submitted
+
+
+@kernel
+def note_gone(seen: Seen, job: int) -> None:
+    """A job is no longer open; nothing is learned from what it took."""
+    submitted = seen.submitted[job]
+    seen.submitted[job] = GONE
+    if submitted in (NEW, OVER, GONE):
+        return
+    for grouping in range(seen.group_of.shape[0]):
+        group = seen.group_of[grouping, job]
+        if group >= 0:
+            seen.groups[group, OPEN] -= 1
+            seen.groups[group, OPEN_SUM] -= submitted
 
 
 @kernel

@@ -55,6 +55,12 @@ def learn(jobs: I64, learned: Learned, job: int, took_ms: float, now: int) -> No
     f.note_end(learned.seen, job, took_ms, now)
 
 
+@kernel
+def forget(learned: Learned, job: int) -> None:
+    """A job has ended that the model does not learn from."""
+    f.note_gone(learned.seen, job)
+
+
 def prepare(fitted: Fitted | None, window: Trace, history: Trace | None = None) -> Learned:
     """A model for the jobs of a window that has seen what ended in the history before the first of them came.
 

@@ -24,7 +24,7 @@ class Watch:
     rows: int = 0  # of the log that have been moved out of the state
     looks: int = 0
     moved: tuple[int, ...] = ()  # arrivals, faults, jobs left
-    work: float = -1.0  # the most work that was done by any look (ms)
+    work: float = -1.0  # that was done by the last look (ms)
     quiet_since: tuple[int, int] = (0, 0)  # decisions and rows when there was progress last
     ended: tuple[int, int, int] = (0, 0, 0)  # rows, GPU time and lost GPU time when a job ended last
     left: int = -1  # jobs then
@@ -43,7 +43,8 @@ class Watch:
         work, held, lost = _work(state), _held(state), int(state.world.jobs[w.LOST].sum())
         found = self
         if moved != self.moved or work >= self.work + 1:
-            found = replace(found, moved=moved, work=max(work, self.work), quiet_since=(self.decisions, rows))
+            found = replace(found, moved=moved, quiet_since=(self.decisions, rows))
+        found = replace(found, work=work)  # a failure takes work back, and what follows is progress again
         if moved[-1] != self.left:
             found = replace(found, left=moved[-1], ended=(rows, held, lost))
         return found, found.complaint(rows, held, lost)

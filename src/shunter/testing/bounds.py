@@ -5,8 +5,8 @@
 - Else the last 1,000 jobs count whose estimates are of the same group (below 1, 4, 16, 64, 256 minutes, above), or the
   last 1,000 of all if there are fewer than 20 of these.  What they took over their estimates is rounded to steps, eight
   for each factor of two.  Of those that took at least as many steps as the job has run, ``share`` ended within a bound.
-- It is at least a step ahead.  Fewer than 5 such jobs: twice as long as the job has run.  Fewer than 20 jobs at all:
-  twice the estimate, or twice as long as it has run.
+- It is at least a step ahead.  Fewer than 5 such jobs, or in the last step: twice as long as the job has run.  Fewer
+  than 20 jobs at all: twice the estimate, or twice as long as it has run.
 - Never beyond the limit while the job is within that, and always more than it has run.
 """
 
@@ -43,6 +43,8 @@ def likely(share: float, past: Sequence[tuple[int, float]], estimate: int, work:
     if len(some) < 20:
         return 2 * max(estimate, work)
     age = step(work / estimate)
+    if age == 191:  # nothing tells how far beyond it is
+        return 2 * work
     older = sorted(step(took / max(expected, 1)) for expected, took in some if step(took / max(expected, 1)) >= age)
     if len(older) < 5:
         return 2 * estimate * end_of(age)

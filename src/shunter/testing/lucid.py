@@ -194,8 +194,12 @@ class Step:
         done = world.jobs[w.STATE, job] == w.DONE
         took = float(world.progress[w.WORK, job]) if done else float(world.jobs[w.EXECUTED, job])
         large = not policy.profiling or world.jobs[w.GPUS, job] > policy.profile_gpus
-        if self.memory.learned is not None and (large or took > round(policy.profile_time * 1000)):
+        if self.memory.learned is None:
+            return
+        if large or took > round(policy.profile_time * 1000):
             model.learn(world.jobs, self.memory.learned, job, took, self.now)
+        else:
+            model.forget(self.memory.learned, job)
 
     def gave_up(self, job: int) -> None:
         """A job is off its GPUs: a partner that stays runs alone again."""
