@@ -212,6 +212,15 @@ def test_nobody_is_put_before_an_excluded_job_if_no_other_made_room(rounds) -> N
     assert play.client.order() == ["3", "2", "1"]
 
 
+def test_a_job_that_is_cancelled_before_it_is_lowered_has_made_room(rounds) -> None:
+    jobs = {"1": Played(300), "2": Played(200), "3": Played(100)}  # 2 is excluded
+    play = rounds(jobs)
+    play.client.decline = lambda handle, _: "Invalid job id specified" if handle == "1" else ""
+    outcome = play(["3", "1"])
+    assert outcome.postponed == 0
+    assert play.client.order().index("3") < play.client.order().index("2")
+
+
 def test_a_nice_set_by_hand_on_a_job_that_we_never_touched_is_respected(rounds) -> None:
     jobs = {"1": Played(100), "2": Played(90)}
     play = rounds(jobs)

@@ -20,6 +20,7 @@ from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
 from shunter.slurm.presence import Presence, Sign, signs_in
 from shunter.slurm.running import Settings, run
+from shunter.slurm.surroundings import reservations
 from shunter.slurm.watcher import Watcher
 
 TEXT = (
@@ -46,6 +47,18 @@ class As(Client):
 def test_signs_are_told_from_reservations() -> None:
     assert signs_in(TEXT) == [Sign(1_794_826_363_000, "1f2e3d4c", 1_794_826_483_000)]
     assert signs_in("No reservations in the system\n") == []
+    assert [found.name for found in reservations(TEXT)] == ["maint"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [("NodeCnt=0", "NodeCnt=4"), ("shunter_1f2e3d4c", "shunter_maintenance"), ("StartTime=2026-11-16T10:52:43 ", "")],
+)
+def test_only_a_reservation_without_nodes_is_a_sign(changed: tuple[str, str]) -> None:
+    text = TEXT.replace(*changed, 1)
+    assert signs_in(text) == []
+    if "StartTime" not in changed[0]:
+        assert len(reservations(text)) == 2
 
 
 def acted(client: Client, journal: Path, rounds: int = 3) -> list[Outcome]:

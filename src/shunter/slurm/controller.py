@@ -21,6 +21,7 @@ from shunter.slurm.levers import MOST_NICE, Order, chained, held_now, pull
 from shunter.slurm.marks import marks_in
 from shunter.slurm.ordering import affordable, merged, moves
 from shunter.slurm.reconciling import Force, Reconciler
+from shunter.slurm.releasing import GONE
 from shunter.slurm.replica import number_of
 from shunter.slurm.snapshot import Job, Snapshot
 from shunter.slurm.watcher import Watcher
@@ -272,7 +273,8 @@ class Controller:
                     self.journal.settle(act, FAILED, str(error))
                     outcome.failed.append((act.order, str(error)))
                     self._rest(act.order.handle)
-                    unpaid = unpaid or (act.order.handle if act.order.raises is False else "")
+                    if act.order.raises is False and not GONE.search(str(error)):  # a job that is gone has made room
+                        unpaid = unpaid or act.order.handle
                     if FORBIDDEN.search(str(error)):
                         ended = self.paused = outcome.paused = (
                             f"this account may not change the jobs of others: {error}"

@@ -17,8 +17,9 @@ from shunter.slurm.client import Client, DeclinedError
 from shunter.slurm.journal import Journal
 from shunter.slurm.shows import records, time_ms
 from shunter.slurm.snapshot import user_name
+from shunter.slurm.surroundings import is_sign
 
-NAME = re.compile(r"shunter_([0-9a-f]{8})")
+DUPLICATE = re.compile("duplicate", re.IGNORECASE)
 LASTS_MIN = 10  # or four intervals, if these are longer
 LISTED = ("scontrol", "--all", "-o", "show", "reservations")
 
@@ -76,6 +77,8 @@ class Presence:
             try:
                 self.client.run("scontrol", "create", "reservation", name, *lasts, "watts=1", "flags=any_nodes")
             except DeclinedError as error:
+                if DUPLICATE.search(str(error)):
+                    return  # it is there, and `update` failed for a moment: the next round tries again
                 self._forbidden = True
                 self.book.tell("presence", f"a second controller with another journal will not be noticed: {error}")
                 return
@@ -91,5 +94,12 @@ class Presence:
 
 def signs_in(text: str) -> list[Sign]:
     """The signs among what ``scontrol -o show reservations`` printed."""
-    found = ((NAME.fullmatch(each["ReservationName"]), each) for each in records(text, "ReservationName"))
-    return [Sign(time_ms(each["StartTime"]), name[1], time_ms(each["EndTime"])) for name, each in found if name]
+    found = [_sign(each) for each in records(text, "ReservationName")]
+    return [sign for sign in found if sign is not None]
+
+
+def _sign(record: dict[str, str]) -> Sign | None:
+    since, until = (time_ms(record.get(key, "Unknown")) for key in ("StartTime", "EndTime"))
+    if not is_sign(record) or since < 0:
+        return None
+    return Sign(since, record["ReservationName"].removeprefix("shunter_"), until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -127,10 +128,14 @@ def _amount(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
+def is_sign(record: dict[str, str]) -> bool:
+    """Whether a reservation is the sign of a controller (see ``presence``): named like one, without nodes."""
+    return bool(re.fullmatch(r"shunter_[0-9a-f]{8}", record["ReservationName"])) and record.get("NodeCnt") == "0"
+
+
 def reservations(text: str) -> list[Reservation]:
     """The reservations in what ``scontrol -o show reservations`` printed."""
-    listed = (each for each in records(text, "ReservationName") if not each["ReservationName"].startswith("shunter_"))
-    return [_reservation(record) for record in listed]  # without the signs of controllers, see ``presence``
+    return [_reservation(record) for record in records(text, "ReservationName") if not is_sign(record)]
 
 
 def _reservation(record: dict[str, str]) -> Reservation:
