@@ -16,6 +16,7 @@ from shunter.world import START, Job
 # w: waited, r: run time, n: GPUs, s: submitted; seconds; smaller first
 FORMULAS = {
     "fifo": lambda w, r, n, s: s,
+    "easypp": lambda w, r, n, s: s,
     "lifo": lambda w, r, n, s: -s,
     "sjf": lambda w, r, n, s: r,
     "ljf": lambda w, r, n, s: -r,

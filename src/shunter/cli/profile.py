@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from shunter.cli.console import ForceOption, JsonOption, answer, check_free, note, print_json, show
-from shunter.cluster import SHARING, USUAL_SHARING
 from shunter.errors import SharingError
 
 EXAMPLES = """Examples:
@@ -98,7 +97,7 @@ def show_tables(
     ] = None,
     sharing: Annotated[
         str, typer.Option("--sharing", metavar="WAY", help="Of shunter's own tables: time-slice or mps.")
-    ] = USUAL_SHARING,
+    ] = "time-slice",
     drawing: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="Write the tree of sharing scores: .svg or .json.")
     ] = None,
@@ -107,6 +106,7 @@ def show_tables(
     json: JsonOption = False,
 ) -> None:
     """Show what was measured, the interference model and the sharing scores."""
+    from shunter.cluster import SHARING
     from shunter.report.sharing_view import record, view
     from shunter.sharing import map_svg, profiles, score, tree_svg
 
