@@ -237,10 +237,12 @@ def _check_models(scene: Scene) -> None:
 
 
 def tiers_text(cluster: Cluster) -> str:
-    """A cluster's network in words, and whether it is only assumed."""
+    """A cluster's network in words, and whether it is the one that is assumed where none is described."""
     tiers = ", ".join(f"{tier.name} {tier.bandwidth_gbps:g} GB/s" for tier in cluster.tiers)
-    assumed = cluster.tiers == clusters.assumed_tiers(cluster)
-    return f"{tiers} per GPU" + (f" (assumed: '{cluster.name}' describes no network)" if assumed else "")
+    usual = cluster.tiers == clusters.assumed_tiers(cluster)
+    return f"{tiers} per GPU" + (
+        " (as in Dally's paper; assumed for clusters that describe no network)" if usual else ""
+    )
 
 
 @cache
