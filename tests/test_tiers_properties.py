@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shunter import registry
 from shunter import world as w
 from shunter.policies._estimates import bin_of
-from shunter.policies._queue import BINS
+from shunter.policies._queue import BINS, HISTOGRAM
 from shunter.policies.tiresias import gittins
 from shunter.testing import strategies
 from shunter.testing.offers import LeaseJob
@@ -177,6 +177,18 @@ def test_a_promoted_job_sinks_again() -> None:
     ]
 
 
+def histogram_of(samples: list[float]) -> w.F64:
+    """Counts, sums and means by bin, and where the bins in use end."""
+    histogram = np.zeros(HISTOGRAM)
+    for sample in samples:
+        at = bin_of(sample)
+        histogram[at] += 1
+        histogram[BINS + at] += sample
+        histogram[2 * BINS + at] = histogram[BINS + at] / histogram[at]
+        histogram[3 * BINS] = max(histogram[3 * BINS], at + 1)
+    return histogram
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     samples=st.lists(st.floats(1.0, 1e6), min_size=1, max_size=40),
@@ -187,11 +199,7 @@ def test_gittins_index_is_that_of_the_samples_within_the_width_of_a_bin(
     samples: list[float], attained: float, horizon: float
 ) -> None:
     """Count by hand: who ends within the horizon, over what that costs; each sample may be anywhere in its bin."""
-    histogram = np.zeros(2 * BINS)
-    for sample in samples:
-        histogram[bin_of(sample)] += 1
-        histogram[BINS + bin_of(sample)] += sample
-    found = gittins(attained, horizon, histogram)
+    found = gittins(attained, horizon, histogram_of(samples))
     edges = [(2 ** (bin_of(s) / 4), 2 ** ((bin_of(s) + 1) / 4)) for s in samples]
     surely = sum(low > attained and high <= attained + horizon for low, high in edges)
     perhaps = sum(high > attained and low <= attained + horizon for low, high in edges)
@@ -206,10 +214,7 @@ def test_gittins_index_is_that_of_the_samples_within_the_width_of_a_bin(
 
 def test_gittins_index_by_hand() -> None:
     """Samples that are alone in their bins: 100, 1,000 and 10,000 GPU seconds."""
-    histogram = np.zeros(2 * BINS)
-    for sample in (100.0, 1000.0, 1000.0, 10_000.0):
-        histogram[bin_of(sample)] += 1
-        histogram[BINS + bin_of(sample)] += sample
+    histogram = histogram_of([100.0, 1000.0, 1000.0, 10_000.0])
     assert gittins(0.0, 500.0, histogram) == pytest.approx(1 / (100 + 3 * 500))
     assert gittins(100.0, 900.0, histogram) == pytest.approx(2 / (900 + 900 + 900))
     assert gittins(500.0, 9_500.0, histogram) == pytest.approx(3 / (500 + 500 + 9_500))

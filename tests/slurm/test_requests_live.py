@@ -265,7 +265,7 @@ def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> 
         lab.conf.write_text(f"PrivateData=jobs\n{before}")
         lab.run("scontrol", "reconfigure")
         monkeypatch.setattr(asking, "Client", lambda: Nobody(lab.conf))
-        assert wait(lambda: len(Watcher(Nobody(lab.conf)).snapshot().jobs) == 1, 20)
+        assert wait(lambda: len(Watcher(Nobody(lab.conf)).snapshot().jobs) == 1, 60)
         outlook = asking.Sources().outlook(samples=10)
         found = why(outlook, asking.pending(outlook.snapshot, mine))
         assert (found.place, found.queue) == (None, None)
