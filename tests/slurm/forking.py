@@ -16,6 +16,7 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.errors import SlurmError
 from shunter.model import Plan, Preempt, Start, View
+from shunter.protocols import Ranks
 from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
 from shunter.slurm.controller import Bounds, Mode
@@ -23,7 +24,7 @@ from shunter.slurm.levers import levers_from
 from shunter.slurm.running import Settings, run
 
 
-class Restless:
+class Restless(Ranks):
     """A policy that never wants the same twice: any order, any free node, any job stopped, any GPU shared."""
 
     needs = frozenset[str]()
