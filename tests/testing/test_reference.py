@@ -225,11 +225,11 @@ def test_easy_releases_all_jobs_with_one_expected_end_together():
     assert starts(jobs, backfill="easy") == [0, 0, 5, 7]
 
 
-def test_easy_expects_an_overdue_job_to_end_one_tick_from_now():
-    # A (4 of 5 GPUs) was expected to end at 3 and ends at 10; B needs all.  At 6 its shadow is 7: C (1 tick) passes,
-    # D (2 ticks) doesn't
+def test_easy_expects_an_overdue_job_to_take_a_minute_more():
+    # A (4 of 5 GPUs) was expected to end at 3 and ends at 10; B needs all.  At 6 it is expected a minute later than at
+    # first, so C and then D pass on the free GPU
     jobs = [job(0, 10, 4, 3), job(1, 2, 5), job(6, 2, 1), job(6, 1, 1)]
-    assert starts(jobs, [RefNode(5)], backfill="easy") == [0, 10, 12, 6]
+    assert starts(jobs, [RefNode(5)], backfill="easy") == [0, 10, 6, 8]
 
 
 def test_easy_decides_in_key_order_and_the_head_is_the_first_in_it():
