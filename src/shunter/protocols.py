@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.model import Plan, Refusal, Trace, View
 from shunter.world import I64
@@ -95,7 +95,7 @@ class Compilable(ABC):
 
 
 class Learns(ABC):
-    """Its estimates come from a model that is fitted before the run and again during it."""
+    """Its estimates come from a model that is fitted to the jobs before the run."""
 
     forecasts: ClassVar[bool] = False  # whether it also uses a forecast of submissions
 
@@ -112,13 +112,17 @@ class Learns(ABC):
         """Which of the jobs before the run its model learns run times from; None: all."""
         return None
 
-    def due(self, memory: Memory) -> int:
-        """When ``refresh`` must be called next (ms)."""
-        return w.NEVER
 
+class Refits(Learns):
+    """Fits its model again during a compiled run; a plain policy does so in ``decide``."""
+
+    @abstractmethod
+    def due(self, memory: Memory) -> int:
+        """When ``refresh`` must be called next (ms); the compiled loop pauses then."""
+
+    @abstractmethod
     def refresh(self, view: View, memory: Memory) -> None:
-        """Fit the model again; the compiled loop pauses for it."""
-        raise NotImplementedError
+        """Fit the model again to what has ended by then."""
 
 
 class Ranks(ABC):
@@ -132,6 +136,7 @@ class Ranks(ABC):
 class Describes(ABC):
     """Describes itself before a run on a trace."""
 
+    tuned: ClassVar[Mapping[str, Sequence[str]]] = MappingProxyType({})  # parameters worth tuning, and values to try
     placement: str = "count"  # the placement rule, which determines the jobs that can never run
 
     @abstractmethod

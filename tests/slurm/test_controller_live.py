@@ -252,26 +252,19 @@ def in_background(lab: Lab, tmp_path: Path, client: Client | None = None) -> Ite
         assert not thread.is_alive()
 
 
-def until(condition, timeout: float = 120.0) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
 def test_slurmctld_killed_and_restarted(full: Lab, tmp_path: Path) -> None:
     jobs = waiting(full, 9, 3)
     full.wait_saved()
     with in_background(full, tmp_path) as (outcomes, silences):
-        until(lambda: order_of(full) == [jobs[1], jobs[0]])
+        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 120)
         full.wait_saved()
         full.stop_controller(kill=True)
-        until(lambda: len(silences) > 0)
+        assert wait(lambda: len(silences) > 0, 120)
         full.start_controller()
         seen = len(outcomes)
-        until(lambda: len(outcomes) > seen)
+        assert wait(lambda: len(outcomes) > seen, 120)
         jobs += waiting(full, 1)
-        until(lambda: order_of(full) == [jobs[2], jobs[1], jobs[0]])
+        assert wait(lambda: order_of(full) == [jobs[2], jobs[1], jobs[0]], 120)
     assert set(full.jobs()) >= set(jobs)  # none is lost
 
 
@@ -284,13 +277,13 @@ def test_a_node_goes_down(lab: Lab, tmp_path: Path) -> None:
         def nodes_down() -> int:
             return int((outcomes[-1].round.view.nodes.state != 0).sum()) if outcomes else -1
 
-        until(lambda: nodes_down() == 0)
+        assert wait(lambda: nodes_down() == 0, 120)
         lab.stop_node("k80-1", kill=True)
         lab.run("scontrol", "update", "nodename=k80-1", "state=down", "reason=test")
-        until(lambda: nodes_down() == 1)
-        until(lambda: order_of(lab) == jobs[::-1])
+        assert wait(lambda: nodes_down() == 1, 120)
+        assert wait(lambda: order_of(lab) == jobs[::-1], 120)
         lab.start_node("k80-1")
-        until(lambda: nodes_down() == 0)
+        assert wait(lambda: nodes_down() == 0, 120)
 
 
 def test_a_command_that_hangs(full: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,17 +299,17 @@ def test_a_command_that_hangs(full: Lab, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     client = Client(full.conf, timeout_s=1.0)
     with in_background(full, tmp_path, client) as (outcomes, silences):
-        until(lambda: order_of(full) == [jobs[1], jobs[0]])
+        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 120)
         hangs.touch()
-        until(lambda: len(silences) > 0)
+        assert wait(lambda: len(silences) > 0, 120)
         assert "did not answer" in silences[0]
         hangs.unlink()
         seen = len(outcomes)
-        until(lambda: len(outcomes) > seen)
+        assert wait(lambda: len(outcomes) > seen, 120)
         hangs.touch()
-        until(lambda: len(silences) > 1)
+        assert wait(lambda: len(silences) > 1, 120)
         hangs.unlink()
-        until(lambda: not Journal(tmp_path / "journal.db").acts("intent"))
+        assert wait(lambda: not Journal(tmp_path / "journal.db").acts("intent"), 120)
 
 
 def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
@@ -388,7 +381,7 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
 def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
     waiting(full, 9, 3)
     with in_background(full, tmp_path) as (outcomes, _):
-        until(lambda: len(outcomes) > 0)
+        assert wait(lambda: len(outcomes) > 0, 120)
         with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()};"):
             controlled(full, tmp_path)
 

@@ -72,7 +72,7 @@ def looked_at(lab: Lab, *jobs: str) -> None:
     def reasons() -> bool:
         return all(lab.job(job)["Reason"] not in ("None", "") for job in jobs)
 
-    assert wait(reasons, 20)
+    assert wait(reasons, 60)
 
 
 def forecast(*jobs: str) -> list[Forecast]:
@@ -256,16 +256,16 @@ def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> 
         def run(self, program: str, *arguments: str) -> str:
             return lab.run(program, *arguments, user="nobody")
 
-    filled(lab, {"p100-1": 60, "p100-2": 60, "p100-3": 60})
-    runs(lab, "--gres=gpu:p100:4", "--nice=-100", seconds=9)
-    mine = runs(lab, "--gres=gpu:p100:1", seconds=9, user="nobody")
+    filled(lab, {"p100-1": 600, "p100-2": 600, "p100-3": 600})
+    runs(lab, "--gres=gpu:p100:4", "--nice=-100", seconds=600)
+    mine = runs(lab, "--gres=gpu:p100:1", seconds=600, user="nobody")
     looked_at(lab, mine)
     before = lab.conf.read_text()
     try:
         lab.conf.write_text(f"PrivateData=jobs\n{before}")
         lab.run("scontrol", "reconfigure")
         monkeypatch.setattr(asking, "Client", lambda: Nobody(lab.conf))
-        assert wait(lambda: len(Watcher(Nobody(lab.conf)).snapshot().jobs) == 1, 60)
+        assert wait(lambda: [job.id for job in Watcher(Nobody(lab.conf)).snapshot().jobs] == [mine], 60)
         outlook = asking.Sources().outlook(samples=10)
         found = why(outlook, asking.pending(outlook.snapshot, mine))
         assert (found.place, found.queue) == (None, None)

@@ -9,6 +9,7 @@ from typing import Any
 
 from shunter import registry
 from shunter.errors import InputError
+from shunter.policies._queued import Queued
 from shunter.policies.multifactor import Multifactor
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site
 
@@ -80,7 +81,7 @@ def _sum(priority: PriorityForm) -> float:
 def site_of(base: str) -> Site:
     """The configuration of Slurm that comes nearest to a policy, for a history that is not Slurm's."""
     policy: Any = registry.policy(base)
-    backfill = getattr(policy, "backfill", "none")
+    backfill = policy.backfill if isinstance(policy, Queued) else "none"
     scheduler = SchedulerForm(
         type="sched/builtin" if backfill == "none" else "sched/backfill",
         parameters="bf_job_part_count_reserve=1" if backfill == "easy" else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, I2, Arrays
 from shunter.compiled import kernel
+from shunter.policies._placing import sort
 from shunter.predictors.learned import Learned
 from shunter.predictors.throughput import Arrivals
 from shunter.world import I64, World
@@ -115,20 +116,9 @@ def shift_out(values: I64, at: int, count: int) -> None:
 
 
 @kernel
-def sort_jobs(values: I64, count: int) -> None:
-    """Sort in place, by insertion: there are few, or they are nearly in order."""
-    for i in range(1, count):
-        value, at = values[i], i
-        while at > 0 and values[at - 1] > value:
-            values[at] = values[at - 1]
-            at -= 1
-        values[at] = value
-
-
-@kernel
 def in_order(world: World, row: int, count: int, into: I64) -> int:
     """Copy one of the lists of jobs, sorted; returns how many."""
     for i in range(count):
         into[i] = world.lists[row, i]
-    sort_jobs(into, count)
+    sort(into[:count])
     return count

@@ -22,10 +22,9 @@ from shunter.policies._lucid import (
     LucidState,
     shift_out,
     soil_all,
-    sort_jobs,
 )
 from shunter.policies._lucid_places import chosen, collected, suits, usable
-from shunter.policies._placing import add_other, add_start
+from shunter.policies._placing import add_other, add_start, sort
 from shunter.world import Decision, World
 
 # ------------------------------------------------------------------------------------------- who is profiled
@@ -78,7 +77,7 @@ def turn_away(world: World, state: LucidState) -> int:
             state.scratch.jobs[away] = job
             away += 1
     state.settings[WAITING] = kept
-    sort_jobs(state.scratch.jobs, away)
+    sort(state.scratch.jobs[:away])
     return away
 
 

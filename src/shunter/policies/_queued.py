@@ -23,7 +23,7 @@ from shunter.policies._tiers import BEST, EVEN
 from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Learns, Ranks
+from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.world import F64, I64, Decision, Job, World
 
 QUANTILE_DOC = "quantile of a learned estimate that is used in its place; none: the estimate itself"
@@ -80,7 +80,7 @@ class QueueMemory:
         return QueueMemory(self.cluster, previous, form, plan, self.lessons, self.due, self.generation)
 
 
-class Queued(Compilable, Learns, Ranks, Describes, Explains):
+class Queued(Compilable, Refits, Ranks, Describes, Explains):
     """A policy with a ``key``; subclasses say what becomes of the first in the order."""
 
     estimate: str = "auto"

@@ -20,7 +20,7 @@ from shunter.policies._lucid_building import LucidMemory, state_of
 from shunter.policies._lucid_deciding import decide
 from shunter.policies._queued import LEARNED, Mask, ask, decode
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Learns, Shares
+from shunter.protocols import Compilable, Compiled, Describes, Explains, Refits, Shares
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import F64, I64, Decision, World
 
@@ -30,8 +30,8 @@ SCATTER = 1.5  # of the log of run time over estimate, where nothing has ended t
 
 
 @dataclass(frozen=True)
-class Lucid(Compilable, Learns, Shares, Describes, Explains):
-    """Profiles jobs on a few nodes, runs the least GPU time first, packs jobs in pairs, and never stops a job."""
+class Lucid(Compilable, Refits, Shares, Describes, Explains):
+    """Profiles jobs on a few nodes, runs the least GPU time first, packs pairs; stops a job only after profiling."""
 
     profiling: bool = param(True, "run jobs on a few nodes first, to measure their GPU use; else nothing is packed")
     profile_when: str = param(

@@ -32,7 +32,7 @@ from shunter.model import (
     Trace,
     View,
 )
-from shunter.protocols import Compilable, Compiled, Learns, Memory, Observer, Policy
+from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Refits
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, state, transitions
 from shunter.sim.scenario import Scenario
@@ -285,7 +285,7 @@ class Simulator:
             loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
         begun = time.perf_counter()
         while True:
-            until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Learns) else self._until
+            until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
             limits = (until, STEP, self._awaited)
             status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             self._look_for_stalls(STEP if status == loop.DECIDE else 0)

@@ -11,6 +11,7 @@ from shunter.comparison import compare_scene
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared, named
 from shunter.processes import Progress
+from shunter.protocols import Describes
 from shunter.scenes import Scene
 
 Grid: TypeAlias = Mapping[str, Sequence[str]]  # of a parameter, the values to be tried
@@ -37,7 +38,8 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
     cls = registry.policy_class(name)
     known = declared(cls)
     if not wanted:
-        found: dict[str, list[str]] = {key: list(values) for key, values in getattr(cls, "tuned", {}).items()}
+        tuned = cls.tuned if issubclass(cls, Describes) else {}
+        found: dict[str, list[str]] = {key: list(values) for key, values in tuned.items()}
         if not found:
             raise PolicyError(f"policy '{name}' does not say what is worth trying; give --try KEY=VALUE/VALUE")
         return found
