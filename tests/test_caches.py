@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import pwd
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,70 @@ class TestPrivate:
         monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError))
         with pytest.raises(caches.NotPrivateError, match="SHUNTER_KERNELS"):
             caches.user_folder("kernels", "SHUNTER_KERNELS")
+
+
+ACL_USER, ACL_GROUP, ACL_MASK = 0x02, 0x08, 0x10
+
+
+def allow(entry: Path, kind: str, tag: int, who: int, mask: int = 7) -> None:
+    """What ``setfacl -m u:WHO:rwx`` does, with ``-d`` for the default list."""
+    nobody = 2**32 - 1
+    owner, group, others = (0x01, 7, nobody), (0x04, 0, nobody), (0x20, 0, nobody)
+    entries = (owner, (tag, 7, who), group, (ACL_MASK, mask, nobody), others)
+    if tag == ACL_GROUP:  # they are kept in the order of their tags
+        entries = (owner, group, (tag, 7, who), (ACL_MASK, mask, nobody), others)
+    try:
+        os.setxattr(entry, kind, struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *each) for each in entries))
+    except OSError:
+        pytest.skip("this file system has no access control lists")
+
+
+class TestAccessControlLists:
+    """The group is the account's own, so its mode bits, which show what a list allows, are no sign of others."""
+
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(caches, "_own_group", lambda gid: gid == os.getegid())
+        folder = caches.private(tmp_path / "a" / "b")
+        (folder / "one.nbi").touch(0o600)
+        return folder
+
+    @pytest.mark.parametrize("tag", [ACL_USER, ACL_GROUP])
+    @pytest.mark.parametrize("place", [".", "..", "one.nbi"])
+    def test_others_that_they_name_are_others(self, folder, place, tag):
+        assert caches.private(folder) == folder
+        allow(folder / place, caches.ACCESS, tag, STRANGER)
+        with pytest.raises(caches.NotPrivateError, match="not used"):
+            caches.private(folder)
+        assert not caches.trusted(folder, frozenset({os.geteuid(), caches.ROOT}))
+
+    def test_the_remedy_helps(self, folder):
+        allow(folder.parent, caches.ACCESS, ACL_USER, STRANGER)
+        with pytest.raises(caches.NotPrivateError, match="chmod go-w") as refused:
+            caches.private(folder)
+        subprocess.run(str(refused.value).partition("run: ")[2], shell=True, check=True)
+        assert caches.private(folder) == folder
+
+    def test_lists_for_what_will_be_made_there(self, folder):
+        allow(folder, caches.DEFAULT, ACL_USER, STRANGER)
+        with pytest.raises(caches.NotPrivateError, match="not used"):
+            caches.private(folder)
+
+    def test_a_new_folder_takes_none_over(self, tmp_path):
+        allow(tmp_path, caches.DEFAULT, ACL_USER, STRANGER)
+        made = caches.private(tmp_path / "a" / "b")
+        assert os.listxattr(made) == []
+
+    def test_lists_that_let_nobody_else_write(self, folder):
+        allow(folder, caches.ACCESS, ACL_USER, STRANGER, mask=5)
+        (folder / "one.nbi").chmod(0o600)
+        allow(folder / "one.nbi", caches.ACCESS, ACL_USER, os.geteuid())
+        assert caches.private(folder) == folder
+
+    def test_others_can_replace_what_is_in_their_folder(self, folder):
+        assert not caches.replaceable(folder)
+        allow(folder, caches.ACCESS, ACL_USER, STRANGER)
+        assert caches.replaceable(folder)
 
 
 class TestInstalledKernels:

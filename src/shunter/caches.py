@@ -2,25 +2,34 @@
 
 Machine code is unpickled when it is loaded, and fitted models and finished runs are believed.  So a cache is used only
 if no other account could have written there: the folder and all above it belong to this account or to root, and others
-may not write to them.  This is the rule by which ``sshd`` accepts a file of keys.
+may not write to them, neither by their mode nor by an access control list.  This is the rule by which ``sshd`` accepts
+a file of keys.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
 import grp
 import os
 import pwd
 import shlex
 import shutil
 import stat
+import struct
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 ROOT = 0
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# -- POSIX access control lists: their attributes, and the entries of one
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"  # of an entry itself; of what is made in it
+ENTRY = struct.Struct("<HHI")  # tag, permissions, account or group
+NAMED_USER, NAMED_GROUP = 0x02, 0x08
+MAY_WRITE = 2
 
 
 class NotPrivateError(Exception):
@@ -78,7 +87,7 @@ def trusted(folder: Path, owners: frozenset[int]) -> bool:
 def replaceable(folder: Path) -> bool:
     """Whether others can rename or remove what this account makes in a folder."""
     found = folder.stat()
-    return _others_write(found) and not found.st_mode & stat.S_ISVTX
+    return _others_write(folder, found) and not found.st_mode & stat.S_ISVTX
 
 
 def _make(folder: Path) -> None:
@@ -86,6 +95,9 @@ def _make(folder: Path) -> None:
     if not folder.exists():
         _make(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
+        for kind in (ACCESS, DEFAULT):  # lists that it got from the folder above
+            with suppress(OSError):
+                os.removexattr(folder, kind)
 
 
 def _reachable(folder: Path, owners: frozenset[int] | None = None) -> str:
@@ -96,7 +108,7 @@ def _reachable(folder: Path, owners: frozenset[int] | None = None) -> str:
         if found.st_uid not in owners:
             return f"{place}: belongs to another account (user {found.st_uid}), so it is not used"
         kept_apart = found.st_mode & stat.S_ISVTX  # there only the owner of an entry can replace it
-        if not stat.S_ISLNK(found.st_mode) and _others_write(found) and not kept_apart:
+        if not stat.S_ISLNK(found.st_mode) and _others_write(place, found) and not kept_apart:
             return f"{place}: others can write there, so it is not used; run: chmod go-w {shlex.quote(str(place))}"
     return ""
 
@@ -117,19 +129,40 @@ def _tampered(folder: Path, owners: frozenset[int] | None = None) -> str:
         return f"{folder}: must be a folder, not a link or a file"
     entries = (Path(place, name) for place, folders, files in os.walk(folder) for name in (*folders, *files))
     odd = next((entry for entry in entries if _others_made(entry, owners)), None)
-    if found.st_uid not in owners or _others_write(found) or odd is not None:
+    if _others_made(folder, owners) or odd is not None:
         return f"{odd or folder}: another account could have written it, so it is not used; delete {folder}"
     return ""
 
 
 def _others_made(entry: Path, owners: frozenset[int]) -> bool:
     found = entry.lstat()
-    return stat.S_ISLNK(found.st_mode) or found.st_uid not in owners or _others_write(found)
+    if stat.S_ISLNK(found.st_mode) or found.st_uid not in owners or _others_write(entry, found):
+        return True
+    return stat.S_ISDIR(found.st_mode) and _lets_others_write(entry, DEFAULT)
 
 
-def _others_write(found: os.stat_result) -> bool:
+def _others_write(entry: Path, found: os.stat_result) -> bool:
+    """Whether others may write; where an entry has an access control list, its group's mode says what that allows."""
     mode = found.st_mode & OTHERS_WRITE
-    return bool(mode) and not (mode == stat.S_IWGRP and _own_group(found.st_gid))
+    if mode == stat.S_IWGRP and _own_group(found.st_gid):
+        return _lets_others_write(entry, ACCESS)
+    return bool(mode)
+
+
+def _lets_others_write(entry: Path, kind: str) -> bool:
+    """Whether an access control list lets another account write."""
+    try:
+        found = os.getxattr(entry, kind, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP):  # it has none, or the file system knows none
+            return False
+        raise
+    own = (os.geteuid(), ROOT)
+    return any(
+        (tag == NAMED_USER and owner not in own) or (tag == NAMED_GROUP and not _own_group(owner))
+        for tag, allowed, owner in ENTRY.iter_unpack(found[4:])  # after its version
+        if allowed & MAY_WRITE
+    )
 
 
 @cache
