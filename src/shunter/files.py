@@ -1,18 +1,26 @@
-"""Files that appear whole or not at all, and the folder with real data."""
+"""Files that appear whole or not at all, bounds on what is read of others' files, and the folder with real data."""
 
 from __future__ import annotations
 
 import io
 import os
+import resource
 import secrets
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from shunter.errors import InputError
 
 PIECE = 2**24
-MEMORY_SHARE = 0.5  # of the machine's, that a packed file may take
+# -- how much of a file is read: a few kB may stand for more than there is memory
+PARSED_SHARE = 1 / 40  # of the memory, for what becomes a table: reading text takes up to 20 times as much as it has
+PARSED_LEAST = 2**28  # bytes that are always read
+LOADED_SHARE = 1 / 8  # of the memory, for what is held as it is: arrays, event logs
+LOADED_LEAST = 2**30
 
 
 def data_folder(*needed: str) -> Path | None:
@@ -25,21 +33,107 @@ def data_folder(*needed: str) -> Path | None:
 
 
 class TooLargeError(ValueError):
-    """A packed file holds more than this machine can take."""
+    """A file holds more than this machine can take."""
+
+
+class NotAFileError(ValueError):
+    """A pipe or a device, which may never end."""
+
+
+@cache
+def memory_bytes() -> int:
+    """The memory that this process may use: the machine's, or less where a control group or a limit says so."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+    limits += [soft] if soft != resource.RLIM_INFINITY else []
+    return min([*limits, *_group_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+def _group_limits(groups: Path, mounted: Path) -> Iterator[int]:
+    """What the control groups of this process, and those above them, may use; either version of them."""
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, name = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = mounted / "memory" if controllers else mounted
+        group = top / name.lstrip("/")
+        for place in (group, *group.parents):
+            if place.is_relative_to(top):
+                with suppress(OSError, ValueError):  # "max": no limit
+                    yield int((place / ("memory.limit_in_bytes" if controllers else "memory.max")).read_text())
+
+
+def most_parsed() -> int:
+    """Bytes of a file, unpacked, that become a table."""
+    return max(int(PARSED_SHARE * memory_bytes()), PARSED_LEAST)
+
+
+def most_loaded() -> int:
+    """Bytes of a file that are held as they are."""
+    return max(int(LOADED_SHARE * memory_bytes()), LOADED_LEAST)
+
+
+def check_size(size: int, most: int) -> None:
+    """Refuse what holds more bytes than are read."""
+    if size > most:
+        raise TooLargeError(f"it holds more than {most / 2**20:,.0f} MiB, the most that is read on this machine")
+
+
+def check_parquet(path: Path, most: int) -> None:
+    """Refuse a Parquet file whose columns hold more bytes; a few of them may stand for many rows."""
+    import pyarrow.parquet as pq
+
+    with opened(path) as file, pq.ParquetFile(file) as found:
+        groups = [found.metadata.row_group(at) for at in range(found.metadata.num_row_groups)]
+        values = sum(group.num_rows * group.num_columns for group in groups)
+        check_size(8 * values + sum(group.total_byte_size for group in groups), most)
 
 
 def unpacked(read: Callable[[int], bytes]) -> bytes:
-    """All that a packed file holds; a few kB may stand for more than there is memory."""
-    most = int(MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    found = io.BytesIO()
+    """All that a packed file holds, if that is not too much."""
+    most, found = most_parsed(), io.BytesIO()
     try:
         while part := read(PIECE):
             found.write(part)
-            if found.tell() > most:
-                raise TooLargeError(f"it unpacks to more than {most / 2**30:,.1f} GiB, half of this machine's memory")
+            check_size(found.tell(), most)
         return found.getvalue()
     except MemoryError:
         raise TooLargeError("it unpacks to more than there is memory") from None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file of at most ``most_loaded`` bytes; opening a pipe must not wait for a writer."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise NotAFileError("is a pipe or a device; save it as a file first")
+        check_size(found.st_size, most_loaded())
+        yield file
+
+
+def text_of(path: Path, error: type[InputError], missing: str = "check the path") -> str:
+    """The text of a file that the user named; ``missing`` is the remedy if it is not there."""
+    try:
+        with opened(path) as file:
+            check_size(os.fstat(file.fileno()).st_size, most_parsed())
+            return file.read().decode()
+    except FileNotFoundError:
+        raise error(f"{path}: there is no such file; {missing}") from None
+    except IsADirectoryError:
+        raise error(f"{path}: is a folder; name a file in it") from None
+    except UnicodeDecodeError as problem:
+        raise error(f"{path}: text must be UTF-8 ({problem}); save the file as UTF-8") from None
+    except NotAFileError as problem:
+        raise error(f"{path}: {problem}") from None
+    except TooLargeError as problem:
+        raise error(f"{path}: {problem}; name a part of it") from None
+    except (OSError, ValueError) as problem:
+        raise error(f"{path}: cannot be read ({problem}); check the path and its permissions") from None
 
 
 @contextmanager

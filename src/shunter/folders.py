@@ -20,6 +20,7 @@ from shunter import __version__, caches, experiment
 from shunter.cluster import Cluster
 from shunter.errors import RunError
 from shunter.experiment import Experiment
+from shunter.files import check_parquet, most_loaded, text_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -75,18 +76,25 @@ def load(folder: str | Path) -> Run:
         raise RunError(f"{folder}: is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:
-        summary, versions = (json.loads((folder / name).read_text()) for name in ("summary.json", "versions"))
-        jobs, series, events = (pl.read_parquet(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
+        summary, versions = (json.loads(text_of(folder / name, RunError)) for name in ("summary.json", "versions"))
+        jobs, series, events = (_table(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
         if not {"policy", "digest"} <= set(summary):
             raise ValueError("summary.json is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
         optional = [folder / f"{name}.parquet" for name in ("decisions", "timers", "pairs")]
-        kept = [pl.read_parquet(path) if path.exists() else None for path in optional]
-    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        kept = [_table(path) if path.exists() else None for path in optional]
+    except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
         reason = str(error).partition("\n")[0]
         raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
     machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
     return Run(record, summary, versions, machines, jobs, series, log, *kept)
+
+
+def _table(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    check_parquet(path, most_loaded())
+    return pl.read_parquet(path)
 
 
 def versions() -> dict[str, str]:

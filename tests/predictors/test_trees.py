@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from growth import growth
 from shunter.predictors import trees as t
 from shunter.seeding import rng
 
@@ -97,3 +98,27 @@ def test_the_mean_of_models():
     mean = t.mean_of(models)
     for row in np.array([[-1.0], [1.0], [5.0], [math.nan]]):
         assert t.evaluate(mean, row) == pytest.approx(np.mean([t.evaluate(model, row) for model in models]))
+
+
+def chain(length: int) -> t.Trees:
+    """A tree in which every node but the last leads to the next one, numbered from the leaf upwards."""
+    growing = t._Growing()
+    node = growing.add(1.0)
+    for _ in range(length - 1):
+        node = growing.join(growing.add(0.0, 0, 1.0), node, node, node)
+    growing.roots.append(node)
+    return growing.grown(0.0)
+
+
+def test_checking_takes_as_long_as_there_are_nodes():
+    assert growth(lambda trees: t.check(trees, 1), chain(2_000), chain(8_000)) < 8  # 16 if every round sees all
+
+
+def test_a_tree_that_is_too_deep_or_a_circle_is_refused():
+    t.check(chain(t.DEEPEST), 1)
+    with pytest.raises(ValueError, match="through more than 10,000 nodes"):
+        t.check(chain(t.DEEPEST + 2), 1)
+    circle = chain(100)
+    circle.nodes[50, t.UPPER] = 80
+    with pytest.raises(ValueError, match="goes round in a circle"):
+        t.check(circle, 1)

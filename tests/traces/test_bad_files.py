@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import os
+import tarfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +23,9 @@ from shunter import files
 from shunter.energy import series
 from shunter.errors import EnergyError, TraceError
 from shunter.model import Trace
+from shunter.seeding import rng
 from shunter.traces import formats, read
+from shunter.traces.readers import parquet
 
 UNFINISHED = HELIOS + "15,eve,vcA,long,4,32,1,RUNNING,2020-04-01 00:03:00,2020-04-01 00:03:00,,,0\n"
 
@@ -31,21 +36,83 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
     return path
 
 
-def test_a_small_file_that_unpacks_to_more_than_there_is_memory(tmp_path, monkeypatch) -> None:
-    """Half of the memory is the bound; here it is a megabyte."""
-    most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    monkeypatch.setattr(files, "MEMORY_SHARE", 2**20 / most)
+@pytest.fixture
+def small_memory(monkeypatch):
+    """A machine on which a megabyte is the most that is read."""
+    monkeypatch.setattr(files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(files, "PARSED_LEAST", 0)
     monkeypatch.setattr(files, "PIECE", 2**16)
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_a_small_file_that_unpacks_to_too_much(tmp_path) -> None:
     for packed in (gzip.compress, bz2.compress, lzma.compress):
         bomb = file(tmp_path, packed(HELIOS.encode() + b"7" * 2**22), "bomb.csv.gz")
-        with pytest.raises(TraceError, match=r"bomb.csv.gz: it unpacks to more than 0.0 GiB, half of .* name a part"):
+        with pytest.raises(TraceError, match=r"bomb.csv.gz: it holds more than 1 MiB, the most .* a part of it"):
             read(bomb)
     assert len(read(file(tmp_path, gzip.compress(HELIOS.encode()), "small.csv.gz"))) > 0
     nodes = "time,active,total\n" + "".join(f"{60 * at},1,2\n" for at in range(200_000))
-    with pytest.raises(EnergyError, match="it unpacks to more than"):
+    with pytest.raises(EnergyError, match="it holds more than 1 MiB"):
         series.read(file(tmp_path, gzip.compress(nodes.encode()), "nodes.csv.gz"))
     few = "".join(nodes.splitlines(keepends=True)[:9])
     assert len(series.read(file(tmp_path, gzip.compress(few.encode()), "nodes.csv.gz"))) == 8
+
+
+@pytest.mark.usefixtures("small_memory")
+@pytest.mark.parametrize("size", [2**22, 2**40])
+def test_a_sparse_file_in_an_archive(tmp_path, size) -> None:
+    """A few bytes of an archive stand for holes of any size."""
+    member = tarfile.TarInfo("jobs.csv")
+    member.size = 512
+    member.pax_headers = {"GNU.sparse.map": f"0,512,{size},0", "GNU.sparse.size": str(size)}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        archive.addfile(member, io.BytesIO(HELIOS.encode()[:512].ljust(512, b"\n")))
+    with pytest.raises(TraceError, match=r"jobs.tar: it holds more than 1 MiB, .*; unpack it"):
+        read(file(tmp_path, packed.getvalue(), "jobs.tar"), "helios")
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_a_small_parquet_file_with_many_rows(tmp_path) -> None:
+    one = read(file(tmp_path, "job_id,submit,duration,gpus\na,0,1,1\n"))
+    for rows, name in ((1, "one"), (100_000, "many")):
+        pq.write_table(parquet._table(one).take(np.zeros(rows, np.int64)), tmp_path / f"{name}.parquet")
+    assert (tmp_path / "many.parquet").stat().st_size < 2**16
+    assert len(read(tmp_path / "one.parquet")) == 1
+    with pytest.raises(TraceError, match=r"many.parquet: it holds more than 1 MiB.*; split the trace"):
+        read(tmp_path / "many.parquet")
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_a_small_parquet_file_with_a_long_text_in_many_rows(tmp_path) -> None:
+    ids = "".join(f"{row},{row},1,1,{'x' * 10_000}\n" for row in range(300))
+    path = tmp_path / "long.parquet"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "PARSED_LEAST", 2**28)
+        parquet.write(read(file(tmp_path, "job_id,submit,duration,gpus,user\n" + ids)), path)
+    with pytest.raises(TraceError, match=r"long.parquet: it holds more than 1 MiB"):
+        read(path)
+
+
+def test_a_plain_file_larger_than_memory(tmp_path) -> None:
+    path = file(tmp_path, HELIOS)
+    os.truncate(path, 2**43)
+    with pytest.raises(TraceError, match=r"log.csv: it holds more than .* MiB"):
+        read(path)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_what_is_not_packed_as_its_name_says(tmp_path, ending) -> None:
+    kind = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}[ending]
+    for content in (rng(0, "bytes").bytes(3000), b"jobs\0" + HELIOS.encode()):
+        with pytest.raises(TraceError, match=rf"log.csv\{ending}: ends in \{ending}, but is no {kind} file"):
+            read(file(tmp_path, content, f"log.csv{ending}"))
+    assert len(read(file(tmp_path, HELIOS, f"log.csv{ending}"))) > 0  # harmless: a table all the same
+
+
+def test_a_node_series_that_is_not_packed_as_its_name_says(tmp_path) -> None:
+    with pytest.raises(EnergyError, match=r"nodes.csv.gz: ends in .gz, but is no gzip file"):
+        series.read(file(tmp_path, rng(0, "bytes").bytes(3000), "nodes.csv.gz"))
 
 
 BAD = {

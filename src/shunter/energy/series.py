@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.errors import EnergyError
-from shunter.files import TooLargeError, unpacked
+from shunter.files import TooLargeError, opened, unpacked
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -60,11 +61,11 @@ def recognises(path: Path) -> bool:
     import gzip
 
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             packed = path.suffix == ".gz"
             first = (gzip.GzipFile(fileobj=file) if packed else file).readline(LONGEST_HEADER)
         return tuple(first.decode().strip().split(",")) == COLUMNS
-    except (OSError, EOFError, UnicodeDecodeError):
+    except (OSError, EOFError, ValueError, zlib.error):
         return False
 
 
@@ -99,16 +100,22 @@ def _plain(path: Path) -> Path | bytes:
     """A packed file's text: unpacked here, where its size is bounded."""
     import gzip
 
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return path
     try:
+        with opened(path) as file:
+            if file.read(2) != b"\x1f\x8b":
+                _check_unpacked(path)
+                return path
         with gzip.open(path) as stream:
             return unpacked(stream.read)
     except TooLargeError as error:
         raise EnergyError(f"{path}: {error}; unpack it and name a part of it") from None
-    except EOFError as error:
-        raise EnergyError(f"{path}: the gzip data is cut off ({error}); fetch or pack the file again") from None
+    except (EOFError, zlib.error) as error:
+        raise EnergyError(f"{path}: the gzip data is damaged or cut off ({error}); fetch or pack it again") from None
+
+
+def _check_unpacked(path: Path) -> None:
+    if path.suffix == ".gz":
+        raise EnergyError(f"{path}: ends in .gz, but is no gzip file; fetch or pack it again, or rename it")
 
 
 def _times(texts: pl.Series) -> pl.Series:

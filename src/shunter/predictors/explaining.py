@@ -75,13 +75,15 @@ def _shape(trees: Trees, term: str, root: int) -> Shape:
 
 def _edges(trees: Trees, root: int, column: int) -> F64:
     """Where a tree splits a feature."""
-    found, left = set(), [root]
+    found, left, seen = set(), [root], {root}
     while left:
         node = left.pop()
         if trees.nodes[node, FEATURE] != LEAF:
             if trees.nodes[node, FEATURE] == column and np.isfinite(trees.threshold[node]):
                 found.add(float(trees.threshold[node]))
-            left += {int(trees.nodes[node, way]) for way in (LOWER, UPPER, MISSING)}
+            new = {int(trees.nodes[node, way]) for way in (LOWER, UPPER, MISSING)} - seen
+            left += new
+            seen |= new  # several ways may lead to a node
     return np.array(sorted(found))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,24 @@ from shunter.world import F64
 
 HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
 
+INSTANT = 2.0**63  # ms
+LONG = 60.0  # a logarithm of seconds or of factors that no job has
+# -- numbers of a model, from and to
+BOUNDS = {
+    "alpha": (0.0, 1.0),
+    "half_life_days": (1e-6, 1e6),
+    "longest_s": (1e-3, 1e15),
+    "errors": (-LONG, LONG),
+    "levels": (-10.0, 10.0),  # they may be beyond what can be read
+    "edges": (-LONG, LONG),
+    "spread": (-LONG, LONG),
+    "rows": (0, INSTANT),
+    "span": (-INSTANT, INSTANT),
+    "fitted_at": (-INSTANT, INSTANT),
+    "calibrated_at": (-INSTANT, INSTANT),
+    "error": (0.0, LONG),
+}
+
 # -- entries of `numbers`: the weight of the rolling mean, and the longest estimate in seconds
 ALPHA, LONGEST = range(2)
 
@@ -27,7 +44,7 @@ class Fitted:
     """A duration model as fitted: everything that estimates need, and where it comes from."""
 
     name: str  # history, gbm, ebm, blend
-    settings: dict[str, Any]
+    settings: dict[str, str | int | float | bool | None]
     trees: Trees  # of log(seconds / recent)
     alpha: float  # weight of the rolling mean
     half_life_days: float  # of the decayed means in its rows
@@ -47,12 +64,29 @@ class Fitted:
     features: tuple[str, ...] = f.NAMES
 
     def check(self) -> None:
-        """Refuse what no fit gives, and kernels could not stand."""
+        """Refuse what no fit gives, and kernels or pages could not stand; ``ValueError`` names the field."""
         check(self.trees, len(self.features))
-        numbers = [self.alpha, self.half_life_days, self.longest_s, *self.edges, *np.ravel(self.spread), *self.levels]
-        shapes = (self.levels.shape, self.edges.shape, self.spread.shape)
-        if shapes != ((len(QUANTILES),), (THIRDS - 1,), (THIRDS, len(QUANTILES))) or not np.isfinite(numbers).all():
-            raise ValueError("its numbers are not complete")
+        shapes = {"levels": (len(QUANTILES),), "edges": (THIRDS - 1,), "spread": (THIRDS, len(QUANTILES))}
+        shapes["errors"] = (2, max(self.errors.size // 2, 1))
+        for name, (low, high) in BOUNDS.items():
+            value = np.asarray(getattr(self, name))
+            if value.shape != shapes.get(name, value.shape):
+                raise ValueError(f"{name} must have the shape {shapes[name]}, got {value.shape}")
+            if not np.all((value >= low) & (value <= high)):  # NaN is not
+                raise ValueError(f"{name} must be from {low:g} to {high:g}")
+        self._check_terms()
+
+    def _check_terms(self) -> None:
+        """Refuse terms that are no features, or not as many as trees."""
+        names = [name for term in self.terms for name in term.split(" & ")]
+        odd = next((name for name in names if name not in self.features), None)
+        if odd is not None:
+            raise ValueError(f"terms must be made of its features, got '{odd}'")
+        if self.terms and (len(self.terms) != len(self.trees.roots) or len(set(self.terms)) != len(self.terms)):
+            raise ValueError(f"terms must be one for each of its {len(self.trees.roots)} trees, each once")
+        known = self.terms or self.features
+        if odd := next((name for name in self.importance if name not in known), None):
+            raise ValueError(f"importance must be of its terms or features, got '{odd}'")
 
     def read_at(self, levels: F64) -> Fitted:
         """The same with quantiles that are read at other levels."""

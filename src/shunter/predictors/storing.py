@@ -7,28 +7,33 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
+import struct
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from shunter import caches
+from shunter.arrays import DTYPES
 from shunter.errors import ModelError
-from shunter.files import whole
+from shunter.files import check_size, most_parsed, opened, whole
 from shunter.predictors.fitted import Fitted
 from shunter.predictors.throughput import Forecaster
 from shunter.predictors.trees import Trees
+from shunter.world import F64
 
 FORMAT = 2
 KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
 MONTH_S = 30 * 86_400
 _AGAIN = "make it anew with 'shunter predict fit'"
+# what reading a zip of arrays, or the JSON in it, raises where it is none
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 T = TypeVar("T", Fitted, Forecaster)
 
@@ -55,55 +60,92 @@ def save(fitted: Fitted | Forecaster, path: Path) -> None:
 def load(path: Path) -> Fitted | Forecaster:
     """Read a model; what can't be used is refused with what to do about it."""
     try:
-        content = io.BytesIO(path.read_bytes())
-        if not zipfile.is_zipfile(content):
-            raise zipfile.BadZipFile("it is no zip")
-        with np.load(content, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _arrays(path)
         header = json.loads(arrays["header"].tobytes())
         intact = arrays["checksum"].tobytes() == _checksum(arrays)
     except FileNotFoundError:
         raise ModelError(f"{path}: there is no such file; {_AGAIN}") from None
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (*_UNREADABLE, struct.error) as error:
         raise ModelError(f"{path}: is not a model, or only a part of one ({error}); {_AGAIN}") from None
-    if header.get("format") != FORMAT or header.get("kind") not in KINDS:
+    kind, version = (header.get(key) if isinstance(header, dict) else None for key in ("kind", "format"))
+    if version != FORMAT or str(kind) not in KINDS:
         raise ModelError(
-            f"{path}: must be a model of format {FORMAT}, got {header.get('kind')} of format {header.get('format')}, "
+            f"{path}: must be a model of format {FORMAT}, got {kind} of format {version}, "
             f"which another version of shunter wrote; {_AGAIN}"
         )
     if not intact:
         raise ModelError(f"{path}: its content is not what was written: it was changed or damaged; {_AGAIN}")
     try:
         fitted = _restored(header, arrays)
-    except (TypeError, ValueError, KeyError) as error:
-        raise ModelError(f"{path}: is not a model that shunter wrote ({error}); {_AGAIN}") from None
-    return _check_features(fitted, path)
+        _check_features(fitted)
+        fitted.check()
+    except ValueError as error:
+        raise ModelError(f"{path}: is not a model that shunter wrote: {error}; {_AGAIN}") from None
+    return fitted
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """The arrays in a file, if they are not too large."""
+    with opened(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise zipfile.BadZipFile("it is no zip")
+        with zipfile.ZipFile(file) as parts:
+            check_size(sum(part.file_size for part in parts.infolist()), most_parsed())
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+    odd = next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None)
+    if odd is not None:
+        raise ValueError(f"{odd} is no array")
+    return arrays
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Forecaster:
+    """The model with every field of its declared type; else ``ValueError`` with the field's name."""
     cls = KINDS[header["kind"]]
+    hints = get_type_hints(cls)
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if f"{field.name}.nodes" in arrays:
-            values[field.name] = Trees(*(arrays[f"{field.name}.{part}"] for part in Trees.fields))
-        elif field.name in arrays:
-            values[field.name] = arrays[field.name]
+    for name in (field.name for field in dataclasses.fields(cls)):
+        if hints[name] is Trees:
+            parts = {part: _array(f"{name}.{part}", kind, arrays) for part, kind in Trees.fields.items()}
+            values[name] = Trees(**parts)
+        elif hints[name] == F64:
+            values[name] = _array(name, "F", arrays)
         else:
-            value = header[field.name]
-            values[field.name] = tuple(value) if isinstance(value, list) else value
+            values[name] = _value(name, hints[name], header)
     made: Fitted | Forecaster = cls(**values)
-    made.check()
     return made
 
 
-def _check_features(fitted: Fitted | Forecaster, path: Path) -> Fitted | Forecaster:
+def _array(name: str, kind: str, arrays: dict[str, Any]) -> Any:
+    """An array of numbers: its kind is that of a field of ``Arrays``, such as I2, or the type alone."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    found, dtype = arrays[name], np.dtype(DTYPES[kind[0]])
+    if found.dtype != dtype or (kind[1:] and found.ndim != int(kind[1:])):
+        wanted = f" with {kind[1:]} dimensions" if kind[1:] else ""
+        raise ValueError(f"{name} must hold {dtype} numbers{wanted}, got {found.dtype} with {found.ndim} dimensions")
+    return found
+
+
+def _value(name: str, hint: Any, header: dict[str, Any]) -> Any:
+    from pydantic import TypeAdapter, ValidationError  # slow to import
+
+    if name not in header:
+        raise ValueError(f"{name} is missing")
+    try:
+        return TypeAdapter(hint, config={"allow_inf_nan": False}).validate_json(json.dumps(header[name]), strict=True)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join([name, *(str(part) for part in first["loc"])])
+        raise ValueError(f"{place}: {first['msg'].replace('Input should be', 'must be')}") from None
+
+
+def _check_features(fitted: Fitted | Forecaster) -> None:
     known: tuple[str, ...] = type(fitted).features  # the default
     if fitted.features != known:
         differ = sorted(set(fitted.features) ^ set(known)) or ["their order"]
-        raise ModelError(
-            f"{path}: was fitted to other features than this version of shunter has ({', '.join(differ[:5])}); {_AGAIN}"
-        )
-    return fitted
+        raise ValueError(f"it was fitted to other features than this version of shunter has ({', '.join(differ[:5])})")
 
 
 def _checksum(arrays: dict[str, Any]) -> bytes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +44,7 @@ class Forecaster:
     """A fitted throughput model."""
 
     name: str
-    settings: dict[str, Any]
+    settings: dict[str, str | int | float | bool | None]
     jobs: Trees  # of log(1 + jobs) in a bin
     gpus: Trees
     bins: int  # that it was fitted to
@@ -57,6 +56,8 @@ class Forecaster:
         """Refuse what no fit gives, and kernels could not stand."""
         check(self.jobs, len(self.features))
         check(self.gpus, len(self.features))
+        if not 0 <= self.bins < 2**63 or not -(2**63) <= self.fitted_at < 2**63:
+            raise ValueError("bins and fitted_at must be numbers of bins and of milliseconds")
 
 
 class Arrivals(Arrays):

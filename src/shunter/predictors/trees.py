@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.arrays import F1, I1, I2, Arrays
 from shunter.compiled import kernel
 from shunter.world import F64
 
+Mask: TypeAlias = NDArray[np.bool_]
+
 LEAF = -1
 TOGETHER = 256  # rows
+DEEPEST = 10_000  # nodes from a root to a leaf; models have some dozens
 # -- columns of `nodes`: feature (LEAF: none), children where it is at most the threshold, above it, and NaN
 FEATURE, LOWER, UPPER, MISSING = range(4)
 
@@ -91,22 +95,37 @@ def by_feature(trees: Trees, row: F64, parts: F64) -> None:
 def check(trees: Trees, width: int) -> None:
     """Refuse trees that would lead a kernel out of its arrays, round in a circle, or to no number."""
     nodes, count = trees.nodes, len(trees.value)
+    if nodes.shape != (count, 4) or len(trees.threshold) != count or len(trees.base) != 1:
+        raise ValueError("the parts of its trees have different lengths")
     feature, children = nodes[:, FEATURE], nodes[:, LOWER:]
     inner = feature != LEAF
-    if nodes.shape != (count, 4) or len(trees.threshold) != count or len(trees.base) != 1:
-        raise ValueError("its trees have parts of different lengths")
     if np.any((feature < LEAF) | (feature >= width)) or not _within(children[inner], count):
         raise ValueError("a node of its trees leads nowhere")
     if not _within(trees.roots, count) or np.isnan(trees.threshold).any():
         raise ValueError("a tree has no root or no threshold")
     if not (np.isfinite(trees.value).all() and np.isfinite(trees.base).all()):
         raise ValueError("a leaf of its trees has no number")
-    ends = ~inner  # nodes from which every way ends in a leaf
-    while not ends.all():
-        more = ends | ends[children].all(axis=1)
-        if (more == ends).all():
-            raise ValueError("a way through its trees goes round in a circle")
-        ends = more
+    _check_ways(inner, children)
+
+
+def _check_ways(inner: Mask, children: I2) -> None:
+    """Refuse ways that never end in a leaf; from the leaves upwards, every node is looked at once."""
+    above, below = np.repeat(np.flatnonzero(inner), children.shape[1]), children[inner].ravel()
+    order = np.argsort(below, kind="stable")
+    above, first = above[order], np.searchsorted(below[order], np.arange(len(inner) + 1))
+    open_ways = np.where(inner, children.shape[1], 0)  # of each node
+    ended, left = np.flatnonzero(~inner), int(inner.sum())
+    for _ in range(DEEPEST):
+        if not left or not len(ended):
+            break
+        counts = first[ended + 1] - first[ended]
+        places = np.arange(counts.sum()) + np.repeat(first[ended] - np.cumsum(counts) + counts, counts)
+        nodes, ways = np.unique(above[places], return_counts=True)
+        open_ways[nodes] -= ways
+        ended = nodes[open_ways[nodes] == 0]
+        left -= len(ended)
+    if left:
+        raise ValueError(f"a way through its trees goes round in a circle, or through more than {DEEPEST:,} nodes")
 
 
 def _within(places: I1, count: int) -> bool:

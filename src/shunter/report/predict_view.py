@@ -113,11 +113,14 @@ def _name(row: dict[str, Any], jobs: int) -> str:
 # ------------------------------------------------------------------------------------------- a model
 
 
+LATEST_DATE_MS = 253_402_300_800_000  # the year 10000, which no date has
+
+
 def date(ms: int) -> str:
     """An instant as people write it; one that is counted from a beginning of its own as seconds."""
     from shunter.model import EARLIEST_DATE_MS
 
-    if ms < EARLIEST_DATE_MS:
+    if not EARLIEST_DATE_MS <= ms < LATEST_DATE_MS:
         return f"{ms / 1000:,.0f} s"
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import json
 import lzma
-import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import TraceError
-from shunter.files import TooLargeError, unpacked
+from shunter.files import NotAFileError, TooLargeError, opened, unpacked
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 HEAD = 65536  # bytes of a file that are looked at to find out what it is
 BOM = b"\xef\xbb\xbf"
-PACKED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+PACKED_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 SEPARATORS = (",", "|", ";", "\t", "\x1f")  # the last: for names that may hold any of the others
 CHECK = "check the path and its permissions"
+TOO_LARGE = "unpack it, and name the unpacked file or a part of it"
 
 
 def _zstandard(path: Path) -> Any:
@@ -145,19 +146,18 @@ class Source:
         """The first ``size`` bytes, or all."""
         kind = ""
         try:
-            mode = self.path.stat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise TraceError(f"{self.path}: is a pipe or a device, but is read twice; save it as a file first")
-            with self.path.open("rb") as stream:
-                start = stream.read(8)
+            with opened(self.path) as plain:
+                start = plain.read(8)
                 found = next((packed for magic, packed in PACKED.items() if start.startswith(magic)), None)
                 if not found:
-                    return start + stream.read(size)
-            kind, opened = found
-            with opened(self.path) as stream:
+                    return self._plain(start + plain.read(size))
+            kind, unpack = found
+            with unpack(self.path) as stream:
                 return bytes(stream.read(size)) if size >= 0 else unpacked(stream.read)
         except TooLargeError as error:
-            raise TraceError(f"{self.path}: {error}; unpack it and name a part of it") from None
+            raise TraceError(f"{self.path}: {error}; {TOO_LARGE}") from None
+        except NotAFileError as error:
+            raise TraceError(f"{self.path}: {error}") from None
         except FileNotFoundError:
             raise TraceError(f"{self.path}: there is no such file; check the path") from None
         except IsADirectoryError:
@@ -169,6 +169,15 @@ class Source:
                 ) from None
             raise TraceError(f"{self.path}: cannot be read ({error}); {CHECK}") from None
 
+    def _plain(self, data: bytes) -> bytes:
+        """What is not packed, if it was not meant to be."""
+        kind = PACKED_ENDINGS.get(self.path.suffix)
+        if kind and not (_is_text(data[:HEAD]) or _is_tar(data) or data.startswith(b"PAR1")):
+            raise TraceError(
+                f"{self.path}: ends in {self.path.suffix}, but is no {kind} file; fetch or pack it again, or rename it"
+            )
+        return data
+
     def _member(self, data: bytes) -> bytes:
         """The one file in a tar archive; what is no archive is taken as it is."""
         if not _is_tar(data):
@@ -178,13 +187,23 @@ class Source:
                 names = [member.name for member in archive.getmembers() if member.isfile()]
                 if len(names) == 1:
                     file = archive.extractfile(names[0])
-                    return file.read() if file else b""
+                    return unpacked(file.read) if file else b""
+        except TooLargeError as error:
+            raise TraceError(f"{self.path}: {error}; {TOO_LARGE}") from None
         except (tarfile.TarError, OSError, ValueError, EOFError) as error:
             raise TraceError(f"{self.path}: the tar archive is damaged ({error}); fetch it again") from None
         listed = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
         raise TraceError(
             f"{self.path}: is an archive of {len(names)} files ({listed}); unpack it and name the file with the jobs"
         )
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether a file that begins so may be UTF-8; a character may be cut at the end."""
+    try:
+        return "\0" not in codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
 
 
 def _is_tar(data: bytes) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shunter.errors import TraceError
-from shunter.files import whole
+from shunter.files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, whole
 from shunter.model import Column, Trace
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.source import Source
@@ -109,10 +109,17 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        check_parquet(path, most_parsed())
+        texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True, read_dictionary=texts)
+        table = _with_texts(table, texts)
         table.validate(full=True)  # text must be UTF-8
         table.column_names  # noqa: B018  names too; pyarrow decodes them here
         found = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    except TooLargeError as error:
+        raise TraceError(f"{path}: {error}; split the trace into several files") from None
+    except NotAFileError as error:
+        raise TraceError(f"{path}: {error}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise TraceError(f"{path}: is not a whole Parquet file ({reason}); fetch or write it again") from None
@@ -125,6 +132,19 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
             "read it with the shunter that wrote it, or a newer one"
         )
     return table, found
+
+
+def _with_texts(table: Any, columns: list[str]) -> Any:
+    """The table with a text in every row, if that is not too much: one long text may stand in many rows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in columns:
+        column = table[name]
+        sizes = [pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() for chunk in column.chunks]
+        check_size(sum(size or 0 for size in sizes), most_parsed())
+        table = table.set_column(table.column_names.index(name), name, column.cast(pa.string()))
+    return table
 
 
 def _strings(path: Path, table: Any, name: str) -> pl.Series:
@@ -155,7 +175,7 @@ def _integers(problems: Problems, name: str, about: Column, table: Any) -> I64:
 def _names(path: Path, metadata: Mapping[str, str], key: str) -> tuple[str, ...]:
     try:
         names = json.loads(metadata[f"shunter.{key}"])
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, RecursionError):
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TraceError(f"{path}: shunter.{key} in the metadata must be a JSON list of names; {REMEDY}")

@@ -1,0 +1,60 @@
+"""How much of a file is read, and what is no file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from shunter import files
+from shunter.errors import InputError
+
+
+def limits(folder: Path, lines: str, **values: str) -> list[int]:
+    """What control groups allow that look like this; their files are named with ``__`` for a slash."""
+    (folder / "cgroup").write_text(lines)
+    for name, value in values.items():
+        path = folder / "fs" / name.replace("__", "/").replace("memory_", "memory.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value + "\n")
+    return sorted(files._group_limits(folder / "cgroup", folder / "fs"))
+
+
+def test_memory_is_what_the_control_groups_leave(tmp_path):
+    found = limits(tmp_path, "0::/job/step\n", job__memory_max="4096", job__step__memory_max="max", memory_max="8192")
+    assert found == [4096, 8192]
+
+
+def test_memory_with_the_older_control_groups(tmp_path):
+    lines = "5:cpu,cpuacct:/job\n4:memory:/job\n"
+    found = limits(tmp_path, lines, memory__job__memory_limit_in_bytes="4096", cpu__job__memory_max="1")
+    assert found == [4096]
+
+
+def test_bounds_follow_the_memory(monkeypatch):
+    assert files.memory_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for memory, parsed, loaded in ((2**30, 2**28, 2**30), (2**36, int(2**36 / 40), 2**33)):
+        monkeypatch.setattr(files, "memory_bytes", lambda memory=memory: memory)
+        assert (files.most_parsed(), files.most_loaded()) == (parsed, loaded)
+
+
+def test_pipes_devices_and_folders_are_no_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "long").touch()
+    os.truncate(tmp_path / "long", 2**43)
+    (tmp_path / "odd").write_bytes(b"\xff\xfe")
+    told = {
+        "pipe": "is a pipe or a device",
+        "zero": "is a pipe or a device",
+        "long": "it holds more than",
+        "odd": "text must be UTF-8",
+        "none": "no such file; look elsewhere",
+        ".": "is a folder",
+    }
+    for name, why in told.items():
+        with pytest.raises(InputError, match=why):
+            files.text_of(tmp_path / name, InputError, "look elsewhere")
+    (tmp_path / "text").write_text("gr\u00fcn")
+    assert files.text_of(tmp_path / "text", InputError) == "gr\u00fcn"
