@@ -16,13 +16,13 @@ import numpy as np
 
 from shunter.advice import advising, capacity, present
 from shunter.advice.candidates import site_of
-from shunter.advice.record import DAY_MS
+from shunter.advice.recorded_waits import DAY_MS
 from shunter.advice.validity import agreement, months
 from shunter.advice.verdict import Verdict
-from shunter.files import data_folder
 from shunter.model import Trace
-from shunter.report.tables import duration
-from shunter.scenes import read_trace
+from shunter.report.terminal.tables import duration
+from shunter.safe_files import data_folder
+from shunter.setup import read_trace
 from shunter.world import I64
 
 BASE = "fifo:backfill=easy"
@@ -76,16 +76,16 @@ class Outcome:
 
 def outcome(history: History) -> Outcome:
     """Replay a history."""
-    scene, stated = present.read(history.read(), history.cluster, [BASE])
-    plain = present.replay(dataclasses.replace(scene, user_cap=0), BASE)
-    site = present.present(scene, stated, plain if not scene.user_cap else present.replay(scene, BASE))
-    days = min(30.0, (scene.trace.submit[-1] - scene.trace.submit[0]) / DAY_MS / 3)
+    setup, stated = present.read(history.read(), history.cluster, [BASE])
+    plain = present.replay(dataclasses.replace(setup, user_cap=0), BASE)
+    site = present.present(setup, stated, plain if not setup.user_cap else present.replay(setup, BASE))
+    days = min(30.0, (setup.trace.submit[-1] - setup.trace.submit[0]) / DAY_MS / 3)
     question = advising.Question(BASE, site_of(BASE), days=days)
-    window = advising.window(site.scene, question)
+    window = advising.window(site.setup, question)
     assert window is not None
     found, after = advising.replayed(site, question, window.begin)
-    verdict = advising.judged(site, found, advising.window(site.scene, question, window.begin))
-    place = {job: at for at, job in enumerate(scene.trace.job_id)}
+    verdict = advising.judged(site, found, advising.window(site.setup, question, window.begin))
+    place = {job: at for at, job in enumerate(setup.trace.job_id)}
     return Outcome(site, plain[[place[job] for job in site.trace.job_id]], after, verdict)
 
 

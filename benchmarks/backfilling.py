@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.table import Table
 
 from shunter import traces
-from shunter.files import data_folder
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.reproduce import venus
 from shunter.reproduce.qssf.data import AAIC, PHILLY, PHILLY_NODES, fewer
@@ -25,7 +24,8 @@ from shunter.reproduce.qssf.design import LOAD, RESTART
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
 from shunter.reproduce.trials import Case, Trials, run_cases, teach, with_settings
 from shunter.reproduce.venus import divided, nodes_in
-from shunter.scenes import Scene, scene, window_of
+from shunter.safe_files import data_folder
+from shunter.setup import Setup, set_up, window_of
 
 ORDERS = (
     "fifo:estimate=history", "fifo:estimate=limit", "sjf:estimate=history", "sjf:estimate=limit",
@@ -48,31 +48,31 @@ def windows(name: str, months: str) -> Iterator[tuple[str, str]]:
     yield from pairwise(edges)
 
 
-def scenes(months: str, seed: int = 0) -> dict[str, Scene]:
+def setups(months: str, seed: int = 0) -> dict[str, Setup]:
     """What is simulated, by name; made up where files are missing."""
     folder = data_folder(AAIC, PHILLY, PHILLY_NODES, venus.JOBS, venus.NODES)
     if folder is None or months == "made-up":
         made = with_loose_limits(stand_in(seed, users=True), seed)
-        return {"stand-in": scene(made, divided("stand-in", NODES, RESTART), since=begin_of(made))}
-    found: dict[str, Scene] = {}
+        return {"stand-in": set_up(made, divided("stand-in", NODES, RESTART), since=begin_of(made))}
+    found: dict[str, Setup] = {}
     aaic = traces.read(folder / AAIC, "aaic")
     for nodes in AAIC_NODES:
         cluster = divided("aaic", {"": nodes}, RESTART)
-        found |= {f"aaic/{nodes} {a[:7]}": scene(aaic, cluster, since=a, until=b) for a, b in windows("aaic", months)}
+        found |= {f"aaic/{nodes} {a[:7]}": set_up(aaic, cluster, since=a, until=b) for a, b in windows("aaic", months)}
     cluster = divided("venus", nodes_in(folder / venus.NODES), RESTART)
     jobs = venus.venus(folder, seed)
-    found |= {f"venus {a[:7]}": scene(jobs, cluster, since=a, until=b) for a, b in windows("venus", months)}
+    found |= {f"venus {a[:7]}": set_up(jobs, cluster, since=a, until=b) for a, b in windows("venus", months)}
     nodes_of = nodes_in(folder / PHILLY_NODES)
     philly = traces.read(folder / PHILLY, "philly")
     philly = philly.select(np.isin(philly.vc, [code for code, vc in enumerate(philly.vcs) if vc in nodes_of]))
     nodes_of = {vc: nodes_of[vc] for vc in philly.vcs if vc in nodes_of}
     cluster = divided("philly", fewer(nodes_of, window_of(philly, "2017-10-01", "2017-12-01")[1], LOAD), RESTART)
-    found |= {f"philly {a[:7]}": scene(philly, cluster, since=a, until=b) for a, b in windows("philly", months)}
+    found |= {f"philly {a[:7]}": set_up(philly, cluster, since=a, until=b) for a, b in windows("philly", months)}
     return found
 
 
-def cases(found: dict[str, Scene], orders: Sequence[str]) -> list[tuple[Case, Case]]:
-    """Every order on every scene that has what it needs, without backfilling and with EASY."""
+def cases(found: dict[str, Setup], orders: Sequence[str]) -> list[tuple[Case, Case]]:
+    """Every order on every setup that has what it needs, without backfilling and with EASY."""
     plain = [
         Case(name, "", order)
         for name, one in found.items()
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
     chosen = parser.parse_args()
-    found = scenes("made-up" if chosen.quick else chosen.months)
+    found = setups("made-up" if chosen.quick else chosen.months)
     pairs = cases(found, chosen.order or ORDERS)
     both = [case for pair in pairs for case in pair]
     teach(found, both)

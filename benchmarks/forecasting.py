@@ -22,10 +22,10 @@ import numpy as np
 from shunter import clusters, extras, registry
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.files import data_folder
 from shunter.model import Trace
-from shunter.scenes import read_trace
+from shunter.safe_files import data_folder
 from shunter.seeding import rng
+from shunter.setup import read_trace
 from shunter.sim.engine import Simulator
 from shunter.slurm.forest import Forest, quantiles
 from shunter.slurm.nodes import Node

@@ -24,7 +24,7 @@ from shunter import clusters, registry
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
-from shunter.network.drawing import with_models
+from shunter.network.model_assignment import with_models
 from shunter.network.models import catalogue
 from shunter.network.placing import Costs, Tiers, shape_of
 from shunter.report.metrics import jct_ms

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 
-from shunter.files import data_folder
-from shunter.scenes import read_trace
+from shunter.safe_files import data_folder
+from shunter.setup import read_trace
 from shunter.slurm.run_times import LEVELS
 
 

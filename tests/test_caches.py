@@ -15,9 +15,9 @@ import pytest
 
 from shunter import caches, compiled
 from shunter.errors import ModelError, RunError
-from shunter.folders import new_folder
 from shunter.predictors import storing, trees
 from shunter.predictors.fitted import QUANTILES
+from shunter.run_folder import new_folder
 
 STRANGER = 4001
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another account")

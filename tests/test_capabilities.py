@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import shunter
-from shunter import registry, runs
+from shunter import registry, simulation
 from shunter.cluster import Cluster
 from shunter.drive import drive
 from shunter.errors import PolicyError
 from shunter.model import Plan, Refusal, Start, View
 from shunter.protocols import Describes, Explains, Learns, Memory, Policy, Ranks, Shares, Wraps, capability
-from shunter.scenes import scene
+from shunter.setup import set_up
 from shunter.sim import Simulator
 
 TRACE, CLUSTER = "synthetic:jobs=60,gpus=16,load=1.2", "4x4"
@@ -159,9 +159,9 @@ def test_a_configuration_decides_whether_gpus_are_shared(text: str, shares: bool
 
 
 def test_a_wrapped_policy_learns_the_same() -> None:
-    place = scene("synthetic:jobs=400,gpus=16,load=1.2", CLUSTER, since="+1")
+    place = set_up("synthetic:jobs=400,gpus=16,load=1.2", CLUSTER, since="+1")
     policy = registry.policy("sjf:estimate=rolling")
-    alone, wrapped = (runs.run(place, each) for each in (policy, Around(policy)))
+    alone, wrapped = (simulation.run(place, each) for each in (policy, Around(policy)))
     assert wrapped.digest == alone.digest
     assert wrapped.about["estimate"] == "rolling"
     assert wrapped.summary["prediction"] == alone.summary["prediction"]
@@ -169,7 +169,7 @@ def test_a_wrapped_policy_learns_the_same() -> None:
 
 @pytest.mark.parametrize("policy", [LastFirst(), Around(LastFirst())], ids=["alone", "wrapped"])
 def test_a_plan_carries_the_order_where_it_is_wanted(policy: Policy) -> None:
-    backend = Ordered(scene(TRACE, CLUSTER).trace, scene(TRACE, CLUSTER).cluster)
+    backend = Ordered(set_up(TRACE, CLUSTER).trace, set_up(TRACE, CLUSTER).cluster)
     drive(backend, policy)
     assert max(map(len, backend.orders)) > 1
     assert all(order == sorted(order, reverse=True) for order in backend.orders)

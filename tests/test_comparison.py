@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import shunter
-from shunter import comparison, runs, scenes
+from shunter import comparison, simulation
 from shunter.errors import RunError
 from shunter.processes import run_tasks
+from shunter.setup import set_up
 
 TRACE, CLUSTER = "synthetic:jobs=200,gpus=16,load=1.2", "2x8"
 
@@ -84,7 +85,7 @@ def test_a_kept_comparison_is_a_folder_of_runs(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["out"]
     from shunter.experiment import read
 
-    again = runs.rerun(read(next(out.glob("1-*-repeat1")) / "experiment.toml"))
+    again = simulation.rerun(read(next(out.glob("1-*-repeat1")) / "experiment.toml"))
     assert again.digest == found.summaries[0][1]["digest"]
     with pytest.raises(RunError, match="exists already"):
         shunter.compare(TRACE, CLUSTER, ["fifo"], out=out)
@@ -110,11 +111,11 @@ def test_what_makes_no_sense_is_refused(arguments, says):
 
 
 def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
-    scene = scenes.scene(TRACE, CLUSTER)
+    setup = set_up(TRACE, CLUSTER)
     out = tmp_path / "out"
-    with comparison._stash(scene, out), pytest.raises(RunError, match="another comparison is being written there"):
-        comparison.compare_scene(scene, ["fifo"], out=out)
-    with comparison._stash(scene, None) as first, comparison._stash(scene, None) as second:
+    with comparison._stash(setup, out), pytest.raises(RunError, match="another comparison is being written there"):
+        comparison.compare_setup(setup, ["fifo"], out=out)
+    with comparison._stash(setup, None) as first, comparison._stash(setup, None) as second:
         assert first != second  # without a folder of its own, the second keeps nothing
     assert not second.exists()
 
@@ -127,8 +128,8 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 
 def test_progress_ends_at_the_end():
     told = []
-    scene = scenes.scene(TRACE, CLUSTER)
-    comparison.compare_scene(scene, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
+    setup = set_up(TRACE, CLUSTER)
+    comparison.compare_setup(setup, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
     assert told[-1] == (400, 400)
     assert told == sorted(told)
 
@@ -170,10 +171,10 @@ def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     import own_policy
 
-    scene = scenes.scene(TRACE, CLUSTER)
-    before = comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path)
+    setup = set_up(TRACE, CLUSTER)
+    before = comparison._task(setup, own_policy.Slow(), "slow", 0, 0, tmp_path)
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY + "# changed\n")
-    assert comparison._task(scene, own_policy.Slow(), "slow", 0, 0, tmp_path) != before
+    assert comparison._task(setup, own_policy.Slow(), "slow", 0, 0, tmp_path) != before
 
 
 @pytest.mark.parametrize(("compiled", "jobs"), [([], [1]), (["queue.nbi"], [])])
@@ -182,8 +183,8 @@ def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_pa
         (tmp_path / name).touch()
     seen = []
     monkeypatch.setattr(comparison, "cache_folder", lambda: tmp_path)
-    monkeypatch.setattr(comparison, "run", lambda scene, policy: seen.append(len(scene.trace)))
-    comparison.compile_once(scenes.scene("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
+    monkeypatch.setattr(comparison, "run", lambda setup, policy: seen.append(len(setup.trace)))
+    comparison.compile_once(set_up("synthetic:jobs=20,gpus=16", "2x8"), "fifo")
     assert seen == jobs
 
 

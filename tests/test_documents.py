@@ -13,14 +13,15 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import clusters, registry, runs, scenes
+from shunter import clusters, registry, simulation
 from shunter.cli.main import app
 from shunter.cli.policies import _written
 from shunter.model import Trace
 from shunter.params import declared
-from shunter.policies._leasing import Backfilled, Leasing
-from shunter.policies._ordering import Ordering
 from shunter.reasons import CODES
+from shunter.scheduling.leasing.policy import Backfilled, Leasing
+from shunter.scheduling.queue.ordering import Ordering
+from shunter.setup import set_up
 from shunter.traces.checks import REQUIRED
 
 ROOT = Path(__file__).parents[1]
@@ -168,7 +169,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     )  # fmt: skip
     tiers = clusters.load("dally-2rack").tiers
     cluster = shunter.Cluster("one", (shunter.cluster.NodeGroup(1, 2, vc="only"),), tiers=tiers)
-    summary = runs.run(scenes.scene(trace, cluster, network="profiled"), "fifo").summary
+    summary = simulation.run(set_up(trace, cluster, network="profiled"), "fifo").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "# The summary")]
     assert told == list(dict.fromkeys(flat(summary)))
 
@@ -253,7 +254,7 @@ def sharing_tables(data):
 
 def test_the_measured_workloads_are_those_of_the_tables():
     from shunter.cluster import SHARING
-    from shunter.report.sharing_view import workload_records
+    from shunter.report.terminal.sharing import workload_records
     from shunter.sharing import profiles, score
     from shunter.sharing.measuring import CONFIGURATIONS
 

@@ -15,7 +15,7 @@ ORDERS = ("fifo:estimate=history", "sjf:estimate=history", "saf:estimate=limit",
 
 
 def test_easy_harms_no_order():
-    found = backfilling.scenes("made-up")
+    found = backfilling.setups("made-up")
     pairs = backfilling.cases(found, ORDERS)
     trials = run_cases(found, [case for pair in pairs for case in pair], 2, workers=1)
     rows, changes = backfilling.table(trials, pairs)

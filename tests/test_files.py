@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shunter import files
+from shunter import safe_files
 from shunter.errors import InputError
 
 
@@ -18,7 +18,7 @@ def limits(folder: Path, lines: str, **values: str) -> list[int]:
         path = folder / "fs" / name.replace("__", "/").replace("memory_", "memory.")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(value + "\n")
-    return sorted(files._group_limits(folder / "cgroup", folder / "fs"))
+    return sorted(safe_files._group_limits(folder / "cgroup", folder / "fs"))
 
 
 def test_memory_is_what_the_control_groups_leave(tmp_path):
@@ -33,10 +33,10 @@ def test_memory_with_the_older_control_groups(tmp_path):
 
 
 def test_bounds_follow_the_memory(monkeypatch):
-    assert files.memory_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert safe_files.memory_bytes() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for memory, parsed, loaded in ((2**30, 2**28, 2**30), (2**36, int(2**36 / 40), 2**33)):
-        monkeypatch.setattr(files, "memory_bytes", lambda memory=memory: memory)
-        assert (files.most_parsed(), files.most_loaded()) == (parsed, loaded)
+        monkeypatch.setattr(safe_files, "memory_bytes", lambda memory=memory: memory)
+        assert (safe_files.most_parsed(), safe_files.most_loaded()) == (parsed, loaded)
 
 
 def test_pipes_devices_and_folders_are_no_files(tmp_path):
@@ -55,6 +55,6 @@ def test_pipes_devices_and_folders_are_no_files(tmp_path):
     }
     for name, why in told.items():
         with pytest.raises(InputError, match=why):
-            files.text_of(tmp_path / name, InputError, "look elsewhere")
+            safe_files.text_of(tmp_path / name, InputError, "look elsewhere")
     (tmp_path / "text").write_text("gr\u00fcn")
-    assert files.text_of(tmp_path / "text", InputError) == "gr\u00fcn"
+    assert safe_files.text_of(tmp_path / "text", InputError) == "gr\u00fcn"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from shunter import registry
 from shunter import world as w
-from shunter.policies._estimates import bin_of
-from shunter.policies._queue import BINS, HISTOGRAM
 from shunter.policies.tiresias import gittins
+from shunter.scheduling.estimates import bin_of
+from shunter.scheduling.queue.queue import BINS, HISTOGRAM
 from shunter.testing import strategies
 from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places

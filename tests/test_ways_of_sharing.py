@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from shunter import runs, scenes
+from shunter import simulation
 from shunter.cluster import SHARING, Cluster, NodeGroup
 from shunter.errors import ClusterError
 from shunter.report.html.provenance import command
+from shunter.setup import set_up
 from shunter.sharing.profiles import measured
 
 JOBS = "synthetic:jobs=60,seed=2,gpus=8,load=2"
@@ -16,21 +17,21 @@ POLICY = "gandiva:packing=true"
 
 def test_the_cluster_says_it_and_an_option_wins():
     cluster = Cluster("mine", (NodeGroup(1, 8),), sharing="mps")
-    assert scenes.scene(JOBS, cluster).cluster.sharing == "mps"
-    assert scenes.scene(JOBS, cluster, sharing="time-slice").cluster.sharing == "time-slice"
-    assert scenes.scene(JOBS, "1x8").cluster.sharing == "time-slice"
+    assert set_up(JOBS, cluster).cluster.sharing == "mps"
+    assert set_up(JOBS, cluster, sharing="time-slice").cluster.sharing == "time-slice"
+    assert set_up(JOBS, "1x8").cluster.sharing == "time-slice"
     with pytest.raises(ClusterError, match="sharing must be one of time-slice, mps, got 'mpi'"):
-        scenes.scene(JOBS, "1x8", sharing="mpi")
+        set_up(JOBS, "1x8", sharing="mpi")
 
 
 def test_runs_go_by_it_and_record_it():
-    results = {way: runs.run(scenes.scene(JOBS, "1x8", sharing=way), POLICY) for way in SHARING}
+    results = {way: simulation.run(set_up(JOBS, "1x8", sharing=way), POLICY) for way in SHARING}
     for way, found in results.items():
         assert found.experiment.sharing == way
         assert f"--sharing {way}" in command([found.kept], [found.summary])
-        assert runs.rerun(found.experiment).digest == found.digest
+        assert simulation.rerun(found.experiment).digest == found.digest
     assert results["mps"].digest != results["time-slice"].digest
-    assert results["time-slice"].digest == runs.run(scenes.scene(JOBS, "1x8"), POLICY).digest
+    assert results["time-slice"].digest == simulation.run(set_up(JOBS, "1x8"), POLICY).digest
 
 
 def test_mps_is_seldom_slower():

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from shunter.cluster import Cluster
     from shunter.comparison import Comparison, compare
     from shunter.errors import InputError, ShunterError
-    from shunter.folders import Run
-    from shunter.folders import load as load_run
     from shunter.model import Trace
     from shunter.registry import policy
-    from shunter.runs import Result, simulate
+    from shunter.run_folder import Run
+    from shunter.run_folder import load as load_run
+    from shunter.simulation import Result, simulate
     from shunter.traces import read as read_trace
     from shunter.traces import write as write_trace
 
@@ -43,15 +43,15 @@ _HOMES = {
     "Cluster": ("shunter.cluster", "Cluster"),
     "Comparison": ("shunter.comparison", "Comparison"),
     "InputError": ("shunter.errors", "InputError"),
-    "Result": ("shunter.runs", "Result"),
-    "Run": ("shunter.folders", "Run"),
+    "Result": ("shunter.simulation", "Result"),
+    "Run": ("shunter.run_folder", "Run"),
     "ShunterError": ("shunter.errors", "ShunterError"),
     "Trace": ("shunter.model", "Trace"),
     "compare": ("shunter.comparison", "compare"),
-    "load_run": ("shunter.folders", "load"),
+    "load_run": ("shunter.run_folder", "load"),
     "policy": ("shunter.registry", "policy"),
     "read_trace": ("shunter.traces", "read"),
-    "simulate": ("shunter.runs", "simulate"),
+    "simulate": ("shunter.simulation", "simulate"),
     "write_trace": ("shunter.traces", "write"),
 }
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Any, ClassVar, Self, TypeAlias
 
-from shunter import sealed  # noqa: F401 before numba
+from shunter import numba_config  # noqa: F401 before numba
 
 # isort: split
 import numba

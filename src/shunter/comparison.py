@@ -22,12 +22,12 @@ import numpy as np
 from shunter import caches, experiment, registry
 from shunter.compiled import cache_folder
 from shunter.errors import RunError
-from shunter.folders import Run, check_folder, load, new_folder
 from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.report.bootstrap import mean_difference
-from shunter.runs import describe, run
-from shunter.scenes import ClusterLike, Scene, TraceLike, check, scene
+from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
+from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
+from shunter.simulation import describe, run
 from shunter.world import F64
 
 
@@ -89,11 +89,11 @@ def compare(  # noqa: PLR0913, PLR0917
     all is done in this process.
     """
     folder = None if out is None else Path(out)
-    return compare_scene(scene(trace, cluster), policies, seed, repeat, folder, force, workers, decisions=decisions)
+    return compare_setup(set_up(trace, cluster), policies, seed, repeat, folder, force, workers, decisions=decisions)
 
 
-def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watches
-    scene: Scene,
+def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and who watches
+    setup: Setup,
     policies: Sequence[Any],
     seed: int = 0,
     repeat: int = 1,
@@ -104,7 +104,7 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     decisions: bool = False,
     keep: Callable[[Sequence[Run]], None] | None = None,
 ) -> Comparison:
-    """Compare policies on a scene that has been read; ``progress`` is told how far it is.
+    """Compare policies on a setup that has been read; ``progress`` is told how far it is.
 
     ``keep`` is given the first run of each policy, which else are gone in the end unless there is ``out``.
     """
@@ -115,27 +115,27 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
         raise RunError(f"repeat must be >= 1, got {repeat}")
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
-    labels = _labels(scene, policies)
+    labels = _labels(setup, policies)
     for policy in policies:
-        check(scene, policy)
+        check(setup, policy)
     if out is not None:
         check_folder(out, force)
-    with _stash(scene, out) as stash:
+    with _stash(setup, out) as stash:
         rows = [
-            [_task(scene, p, t, seed, r, stash, decisions) for r in range(repeat)]
+            [_task(setup, p, t, seed, r, stash, decisions) for r in range(repeat)]
             for p, t in zip(policies, labels, strict=True)
         ]
         tasks = [task for row in rows for task in row]
         todo = [task for task in tasks if not Path(task.folder).exists()]
         workers = workers or usable_cores()
         if min(workers, len(todo)) > 1:
-            compile_once(scene, todo[0].policy)
-        steps = [len(scene.trace)] * len(todo)
-        run_tasks(_run_task, scene, todo, steps, workers, progress or (lambda ended, total: None))
+            compile_once(setup, todo[0].policy)
+        steps = [len(setup.trace)] * len(todo)
+        run_tasks(_run_task, setup, todo, steps, workers, progress or (lambda ended, total: None))
         found = [[_read(task) for task in row] for row in rows]
         comparison = Comparison(
-            scene.trace.name,
-            scene.cluster.name,
+            setup.trace.name,
+            setup.cluster.name,
             seed,
             tuple(tuple(summary for summary, _ in row) for row in found),
             tuple(tuple(jct for _, jct in row) for row in found),
@@ -149,10 +149,10 @@ def compare_scene(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     return comparison
 
 
-def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
+def _labels(setup: Setup, policies: Sequence[Any]) -> list[str]:
     if not policies:
         raise RunError("there is nothing to compare; give at least one policy")
-    labels = [str(describe(registry.policy(policy), scene.trace)["policy"]) for policy in policies]
+    labels = [str(describe(registry.policy(policy), setup.trace)["policy"]) for policy in policies]
     for label in labels:
         if labels.count(label) > 1:
             raise RunError(f"policy '{label}' is given more than once; leave one out")
@@ -163,7 +163,7 @@ def _labels(scene: Scene, policies: Sequence[Any]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
+def _stash(setup: Setup, out: Path | None) -> Iterator[Path]:
     """The folder in which finished runs wait for the others; it outlives an interruption and is found again.
 
     Without ``out`` it is in the user's cache.  Where that can't be used, another process uses it, or others could put
@@ -173,7 +173,7 @@ def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
 
     with contextlib.ExitStack() as stack:
         try:
-            stash = _cache(scene) if out is None else out.parent / f".{out.name}.unfinished"
+            stash = _cache(setup) if out is None else out.parent / f".{out.name}.unfinished"
             stash.mkdir(parents=True, exist_ok=True)
             # The folder may be another account's: a link in it is not followed, and a pipe is not waited for.
             lock = os.open(stash / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -190,17 +190,17 @@ def _stash(scene: Scene, out: Path | None) -> Iterator[Path]:
         yield stash
 
 
-def _cache(scene: Scene) -> Path:
-    return caches.private(caches.user_folder("compare")) / _key(scene.experiment("", 0))
+def _cache(setup: Setup) -> Path:
+    return caches.private(caches.user_folder("compare")) / _key(setup.experiment("", 0))
 
 
-def _task(scene: Scene, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool = False) -> Task:
+def _task(setup: Setup, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool = False) -> Task:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = registry.policy(policy)
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
     more = repr((chosen, decisions)).encode() + code + cache_folder().name.encode()
-    return Task(policy, label, seed, repeat, str(stash / _key(scene.experiment(label, seed, repeat), more)), decisions)
+    return Task(policy, label, seed, repeat, str(stash / _key(setup.experiment(label, seed, repeat), more)), decisions)
 
 
 def _key(record: experiment.Experiment, more: bytes = b"") -> str:
@@ -246,11 +246,11 @@ def _average(repeats: Sequence[Any]) -> Any:
 # ------------------------------------------------------------------------------------------- runs
 
 
-def compile_once(scene: Scene, policy: Any) -> None:
+def compile_once(setup: Setup, policy: Any) -> None:
     """Compile what all policies share, if nothing is compiled yet; else every worker would, at the same time."""
     if not any(cache_folder().rglob("*.nbi")):
-        run(dataclasses.replace(scene, trace=scene.trace.select(np.arange(1))), policy)
+        run(dataclasses.replace(setup, trace=setup.trace.select(np.arange(1))), policy)
 
 
-def _run_task(scene: Scene, task: Task, tell: Callable[[int], None]) -> None:
-    run(scene, task.policy, task.seed, task.repeat, tell, task.decisions).save(task.folder, force=True)
+def _run_task(setup: Setup, task: Task, tell: Callable[[int], None]) -> None:
+    run(setup, task.policy, task.seed, task.repeat, tell, task.decisions).save(task.folder, force=True)

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
-from shunter import sealed  # noqa: F401 before numba
+from shunter import numba_config  # noqa: F401 before numba
 
 # isort: split
 import numba

@@ -41,7 +41,7 @@ class Experiment:
 
     policy: str = ""
     seed: int = 0
-    repeat: int = 0  # above 0: the same with other arrivals and another seed, see ``scenes.Scene.repeat``
+    repeat: int = 0  # above 0: the same with other arrivals and another seed, see ``setups.Setup.repeat``
     drop_unfit: bool = False  # leave out jobs that can never fit
     network: str = ""  # how the network model is calibrated; "": where a job is put does not change its speed
     contention: bool = False  # jobs share the links of that network

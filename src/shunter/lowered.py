@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shunter import sealed  # noqa: F401 before numba
+from shunter import numba_config  # noqa: F401 before numba
 
 # isort: split
 import llvmlite.binding as llvm

@@ -20,7 +20,7 @@ VARIANTS = ("fifo:backfill=easy", "wfp3:backfill=easy", "fifo:backfill=conservat
 
 def for_this_account() -> Path:
     """Compile into this account's cache; returns where that is."""
-    from shunter.runs import simulate
+    from shunter.simulation import simulate
     from shunter.slurm import warming
 
     for name in (*registry.names(), *VARIANTS):

@@ -40,7 +40,11 @@ def policy_class(name: str) -> type[Any]:
     if name not in names():
         raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
     module = importlib.import_module(f"shunter.policies.{name}")
-    return next(item for item in vars(module).values() if isinstance(item, type) and item.__module__ == module.__name__)
+    return next(
+        item
+        for item in vars(module).values()
+        if isinstance(item, type) and item.__module__ in {module.__name__, f"{module.__name__}.policy"}
+    )
 
 
 def _by_path(path: str) -> type[Any]:
@@ -98,7 +102,7 @@ def _with_policies(made: Any) -> Any:
 def text(policy: Policy) -> str:
     """The text that names a policy, with the parameters that differ from their defaults."""
     cls = type(policy)
-    name = cls.__module__.rpartition(".")[2]
+    name = cls.__module__.removeprefix("shunter.policies.").partition(".")[0]
     if not cls.__module__.startswith("shunter.policies."):
         name = f"{cls.__module__}.{cls.__qualname__}"
     if not dataclasses.is_dataclass(cls):

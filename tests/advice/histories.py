@@ -7,10 +7,11 @@ from functools import cache
 
 import numpy as np
 
-from shunter import registry, scenes
+from shunter import registry
 from shunter import world as w
 from shunter.advice import advising, present
 from shunter.advice.candidates import site_of
+from shunter.setup import read_trace, set_up
 from shunter.sim import Scenario, Simulator
 
 BASE = "fifo:backfill=easy"
@@ -19,21 +20,21 @@ DAY = 86_400_000
 
 @cache
 def jobs(text="jobs=6000,gpus=64,load=0.9,seed=1", most=None):
-    trace = scenes.read_trace(f"synthetic:{text}")
+    trace = read_trace(f"synthetic:{text}")
     return trace if most is None else dataclasses.replace(trace, gpus=np.minimum(trace.gpus, 1000 * most))
 
 
 def recorded(trace, cluster, scenario=None):
     """The trace with the waits that it has on this cluster."""
-    run = Simulator(trace, scenes.scene(trace, cluster).cluster, scenario=scenario or Scenario())
+    run = Simulator(trace, set_up(trace, cluster).cluster, scenario=scenario or Scenario())
     run.run(registry.policy(BASE))
     return dataclasses.replace(trace, recorded_wait=run.world.jobs[w.WAITED].copy())
 
 
 def site_shown(trace, cluster):
     """What the record shows, with this cluster file."""
-    scene, stated = present.read(trace, cluster, [BASE])
-    return present.present(scene, stated, present.replay(scene, BASE))
+    setup, stated = present.read(trace, cluster, [BASE])
+    return present.present(setup, stated, present.replay(setup, BASE))
 
 
 def judged(site, days=5):

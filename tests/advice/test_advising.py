@@ -12,7 +12,7 @@ from test_validity import made, pool
 from typer.testing import CliRunner
 
 import shunter
-from shunter import scenes, traces
+from shunter import traces
 from shunter.advice import advising, present
 from shunter.advice.candidates import Candidate, site_of
 from shunter.advice.validity import validity
@@ -20,6 +20,7 @@ from shunter.advice.verdict import CAUTION, NO, TRUST
 from shunter.advice.words import action, checked, dominated, explained, failed, gain, percent, trust
 from shunter.cli.main import app
 from shunter.errors import RunError
+from shunter.setup import set_up
 
 BASE = "fifo:backfill=easy"
 CHOSEN = [
@@ -49,8 +50,8 @@ def question(base=BASE, **more):
 
 def replayed(history, cluster, base):
     """The judgement of a replay, its waits, and the site as the record shows it."""
-    scene, stated = present.read(str(history), cluster, [base])
-    site = present.present(scene, stated, present.replay(scene, base))
+    setup, stated = present.read(str(history), cluster, [base])
+    site = present.present(setup, stated, present.replay(setup, base))
     return *advising.replayed(site, question(base), 0), site
 
 
@@ -80,19 +81,19 @@ def test_waiting_with_room_is_explained():
 @pytest.mark.usefixtures("few")
 def test_policies_are_compared_on_the_last_days_after_a_warm_up(history):
     trace = traces.read(history)
-    found = advising.window(scenes.scene(trace, "4x8"), question())
+    found = advising.window(set_up(trace, "4x8"), question())
     last = int(trace.submit[-1]) + 1
     assert found.begin == last - 2 * 86_400_000
-    assert found.scene.trace.submit[0] >= last - 3 * 86_400_000
-    assert found.scene.history is not None
+    assert found.setup.trace.submit[0] >= last - 3 * 86_400_000
+    assert found.setup.history is not None
     assert (found.counted.submit >= found.begin).all()
-    assert len(found.rows) < len(found.scene.trace) < len(trace)
+    assert len(found.rows) < len(found.setup.trace) < len(trace)
 
 
 @pytest.mark.usefixtures("few")
 def test_the_best_are_better_and_one_of_them_is_slurms_own(history):
     trace, asked = traces.read(history), question()
-    rows = advising.compared(advising.window(scenes.scene(trace, "4x8"), asked), asked)
+    rows = advising.compared(advising.window(set_up(trace, "4x8"), asked), asked)
     assert rows[0]["policy"] == BASE
     best = advising.best(advising.better(rows), None)
     assert {row["policy"].partition(":")[0] for row in best} == {"sjf", "multifactor"}
@@ -103,9 +104,9 @@ def test_the_best_are_better_and_one_of_them_is_slurms_own(history):
 @pytest.mark.usefixtures("few")
 def test_the_better_ones_are_run_on_the_days_before(history):
     trace, asked = traces.read(history), question(goal="tail")
-    scene = scenes.scene(trace, "4x8")
-    begin = advising.window(scene, asked).begin
-    check = advising.window(scene, asked, begin)
+    setup = set_up(trace, "4x8")
+    begin = advising.window(setup, asked).begin
+    check = advising.window(setup, asked, begin)
     found = advising.checked(check, asked, [{"policy": "sjf:backfill=easy"}])
     inside = (trace.submit >= begin - 2 * 86_400_000) & (trace.submit < begin)
     assert found["jobs"] == inside.sum()
@@ -115,7 +116,7 @@ def test_the_better_ones_are_run_on_the_days_before(history):
     assert f"the P99 wait by {percent(of_sjf['goal']['change'])}" in checked(
         {"policy": "sjf:backfill=easy"}, found, "tail"
     )
-    assert advising.window(scene, asked, int(trace.submit[0])) is None
+    assert advising.window(setup, asked, int(trace.submit[0])) is None
     assert "too short" in checked({}, None, "wait")
 
 

@@ -14,7 +14,7 @@ from shunter.advice.capacity import learned_until
 from shunter.advice.cycle import Cycle, cycle
 from shunter.advice.held import held_until
 from shunter.advice.limits import kept_back, user_cap
-from shunter.advice.record import Capacity
+from shunter.advice.recorded_waits import Capacity
 from shunter.advice.verdict import CAUTION, NO, verdict
 from shunter.advice.words import inferred
 from shunter.cluster import Cluster, NodeGroup
@@ -74,7 +74,7 @@ def test_a_limit_on_users_is_found_and_replayed():
     history = recorded(trace, "16x8", Scenario(user_cap=8000))
     assert user_cap(history, learned_until(history)) == 8
     site = site_shown(history, "16x8")
-    assert site.scene.user_cap == 8000
+    assert site.setup.user_cap == 8000
     assert set(site.judged_gpus(site.capacity[0])) == {128}  # that jobs wait is no sign of fewer GPUs
     assert judged(site)["rank_of_waits"] > 0.99
     assert "the replay lets a user have 8" in " ".join(inferred(site))
@@ -82,7 +82,7 @@ def test_a_limit_on_users_is_found_and_replayed():
     # without a limit there is none to find, however full it is
     assert user_cap(recorded(trace, "4x8"), learned_until(history)) == 0
     # nor is a record of which nothing can be made believed
-    without = dataclasses.replace(site, scene=dataclasses.replace(site.scene, user_cap=0))
+    without = dataclasses.replace(site, setup=dataclasses.replace(site.setup, user_cap=0))
     assert verdict(judged(without)).use == NO
 
 
@@ -107,8 +107,8 @@ def test_held_jobs_come_into_the_replay_late_and_count_as_not_explained():
     site = site_shown(dataclasses.replace(history, recorded_wait=wait), "16x8")
     held = site.held > 0
     assert held.sum() > 0.8 * some.sum()
-    assert np.isin(site.scene.trace.job_id[held], history.job_id[some]).mean() > 0.95
-    assert (np.diff(site.scene.trace.submit) >= 0).all()
+    assert np.isin(site.setup.trace.job_id[held], history.job_id[some]).mean() > 0.95
+    assert (np.diff(site.setup.trace.submit) >= 0).all()
     assert sorted(site.trace.recorded_wait) == sorted(wait)  # the comparison is with all of the record
     assert "waited for reasons of their own" in " ".join(inferred(site))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.advice.record import passed, use_of, waiting_with_room
+from shunter.advice.recorded_waits import passed, use_of, waiting_with_room
 from shunter.advice.validity import validity
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace

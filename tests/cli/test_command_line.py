@@ -15,7 +15,7 @@ from shunter import __version__
 from shunter.cli.main import app
 
 SMALL = "synthetic:jobs=100,gpus=16,load=1.2"
-HEAVY = {"numpy", "numba", "polars", "pyarrow", "shunter.runs", "shunter.sim"}
+HEAVY = {"numpy", "numba", "polars", "pyarrow", "shunter.simulation", "shunter.sim"}
 
 
 @pytest.fixture(autouse=True)
@@ -255,7 +255,7 @@ def test_ctrl_c_is_code_130(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shunter.runs.run", interrupt)
+    monkeypatch.setattr("shunter.simulation.run", interrupt)
     result = shunter("simulate", SMALL, *GOOD)
     assert result.exit_code == 130
     assert "interrupted" in result.stderr

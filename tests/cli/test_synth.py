@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from shunter import scenes, traces
+from shunter import traces
 from shunter.cli import trace_synth as synth
 from shunter.cli.main import app
+from shunter.setup import read_trace
 from shunter.traces import twins
 
 
@@ -35,7 +36,7 @@ def test_a_twin_of_a_published_trace_is_written_and_what_to_do_next_is_told():
     assert "300 jobs over 0.2 days, a load of" in told
     assert "shunter simulate t.parquet -c philly -p fifo" in told
     assert traces.read("t.parquet").digest == twins.twin("philly", 300, seed=3).digest
-    assert scenes.read_trace("synthetic:like=philly,jobs=300,seed=3").digest == traces.read("t.parquet").digest
+    assert read_trace("synthetic:like=philly,jobs=300,seed=3").digest == traces.read("t.parquet").digest
 
 
 def test_a_twin_of_ones_own_trace_says_what_is_kept():
@@ -72,7 +73,7 @@ def test_a_name_that_cannot_be_written_is_refused_before_anything_is_made():
 
 
 def test_arrivals_in_a_synthetic_text():
-    assert len(np.unique(scenes.read_trace("synthetic:jobs=20,arrivals=batch").submit)) == 1
+    assert len(np.unique(read_trace("synthetic:jobs=20,arrivals=batch").submit)) == 1
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from shunter import clusters, runs, scenes
+from shunter import clusters, simulation
 from shunter.cli.main import app
 from shunter.model import GPU, Trace
 from shunter.network.models import STAND_IN
+from shunter.setup import set_up
 
 MINE = """
 [[model]]
@@ -30,7 +31,7 @@ def a_job(model, gpus=16):
 
 
 def communication(trace, cluster, **choices):
-    result = runs.run(scenes.scene(trace, cluster, network="profiled", **choices), "fifo")
+    result = simulation.run(set_up(trace, cluster, network="profiled", **choices), "fifo")
     return result.summary["communication_s"]["mean"], result
 
 
@@ -50,16 +51,16 @@ def test_a_cluster_without_a_network_gets_one_that_is_named(cluster, tiers):
     (remark,) = [text for text in result.summary["remarks"] if "network model" in text]
     assert "machine 112.5 GB/s, rack 50 GB/s" in remark
     assert "assumed for clusters that describe no network" in remark
-    again = runs.rerun(result.experiment) if result.experiment.trace.path else None
+    again = simulation.rerun(result.experiment) if result.experiment.trace.path else None
     assert again is None or again.digest == result.digest
 
 
 def test_without_a_network_nothing_is_assumed():
-    assert scenes.scene(a_job("resnet50"), "36x8").cluster.tiers == ()
+    assert set_up(a_job("resnet50"), "36x8").cluster.tiers == ()
 
 
 def test_described_tiers_are_not_called_assumed():
-    remark = scenes.scene(a_job("resnet50"), "philly", network="profiled").remarks[0]
+    remark = set_up(a_job("resnet50"), "philly", network="profiled").remarks[0]
     assert "rack 1.5625 GB/s" in remark
     assert "assumed" not in remark
 

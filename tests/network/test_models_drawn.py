@@ -7,11 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 import shunter
-from shunter import runs, scenes
+from shunter import simulation
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
-from shunter.network.drawing import DRAWN, with_models
+from shunter.network.model_assignment import DRAWN, with_models
+from shunter.setup import set_up
 
 RUN = ["simulate", "synthetic:jobs=200,gpus=128", "-c", "dally-2rack", "-p", "fifo:placement=spread", "--json"]
 
@@ -38,8 +39,8 @@ def test_the_seed_alone_decides():
 
 
 def test_the_option_makes_spread_jobs_slower_and_is_recorded(tmp_path):
-    both = [scenes.scene(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
-    free, slowed = (runs.run(scene, "fifo:placement=spread") for scene in both)
+    both = [set_up(RUN[1], "dally-2rack", network=network) for network in ("", "profiled")]
+    free, slowed = (simulation.run(setup, "fifo:placement=spread") for setup in both)
     assert slowed.summary["jct_s"]["mean"] > free.summary["jct_s"]["mean"]
     assert any("network model, calibration profiled" in remark for remark in slowed.summary["remarks"])
     slowed.save(tmp_path / "run")
@@ -64,5 +65,5 @@ def test_bad_input_is_a_message(arguments, message):
 def test_a_network_that_nobody_knows_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[9], gpus=[2 * GPU], model=[0], models=("resnet51",))
     with pytest.raises(RunError, match="no network 'x'"):
-        scenes.scene(trace, "dally-2rack", network="x")
+        set_up(trace, "dally-2rack", network="x")
     assert shunter.simulate(trace, "dally-2rack", "fifo").summary["finished"] == 1

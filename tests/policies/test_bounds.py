@@ -6,7 +6,7 @@ import pytest
 from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
-from shunter.policies import _bounds
+from shunter.scheduling.backfill import bounds
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.testing import bounds as slow
@@ -25,36 +25,36 @@ def drawn(jobs: int) -> list[tuple[int, float]]:
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.99])
 def test_bounds_are_those_of_the_slow_reference(share):
-    past, made = drawn(3000), _bounds.bounds_for(share)
+    past, made = drawn(3000), bounds.bounds_for(share)
     for ended, (estimate, took) in enumerate(past):
         if ended % 151 == 0:
             for age in (0.0, 0.01, 0.9, 1.0, 3.0, 1e5):
                 for limit in (0, 2 * estimate):
                     work = age * estimate
                     expected = slow.bound(share, past[:ended], estimate, limit, work)
-                    assert _bounds.bound_of(made, estimate, limit, work) == expected, (ended, estimate, limit, age)
-        _bounds.note_run_time(made, estimate, took)
+                    assert bounds.bound_of(made, estimate, limit, work) == expected, (ended, estimate, limit, age)
+        bounds.note_run_time(made, estimate, took)
 
 
 @pytest.mark.parametrize("ended", [0, 30, 1500])
 def test_a_job_is_never_expected_to_end_in_the_next_moment(ended):
     """However far beyond a tiny estimate: a second was expected, and it runs for three hours."""
-    made = _bounds.bounds_for(0.9)
+    made = bounds.bounds_for(0.9)
     for estimate, took in drawn(ended):
-        _bounds.note_run_time(made, estimate, took)
-        _bounds.note_run_time(made, 1000, 20_000_000.0)
+        bounds.note_run_time(made, estimate, took)
+        bounds.note_run_time(made, 1000, 20_000_000.0)
     for work in (3e6, 1e7, 1e8):
-        assert _bounds.bound_of(made, 1000, 0, work) >= 1.05 * work
+        assert bounds.bound_of(made, 1000, 0, work) >= 1.05 * work
 
 
 def test_the_share_of_jobs_that_stay_within_their_bounds_is_kept():
     """At submission, and of the jobs that have outlived their estimates; a bin is 9 % wide, so that it may be more."""
-    made, within, old = _bounds.bounds_for(0.9), [], []
+    made, within, old = bounds.bounds_for(0.9), [], []
     for estimate, took in drawn(6000):
-        within.append(took <= _bounds.bound_of(made, estimate, 0, 0.0))
+        within.append(took <= bounds.bound_of(made, estimate, 0, 0.0))
         if took > estimate:
-            old.append(took <= _bounds.bound_of(made, estimate, 0, float(estimate)))
-        _bounds.note_run_time(made, estimate, took)
+            old.append(took <= bounds.bound_of(made, estimate, 0, float(estimate)))
+        bounds.note_run_time(made, estimate, took)
     assert 0.88 < np.mean(within[1000:]) < 0.93
     assert 0.87 < np.mean(old[300:]) < 0.94
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shunter
-from shunter import registry, runs
+from shunter import registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.errors import InvariantError, PolicyError
 from shunter.model import GPU, NOTHING, Plan, Start, Trace
-from shunter.policies.ces import Ces
+from shunter.policies.ces.policy import Ces
 from shunter.policies.fifo import Fifo
 from shunter.report.energy import sleeps
 from shunter.report.explain import find, timeline
@@ -218,7 +218,7 @@ INNER = ("fifo", "fifo:blocking=skip;placement=spread", "sjf:backfill=easy;estim
 
 
 @st.composite
-def scenes(draw):
+def setups(draw):
     """Little clusters of one or two virtual clusters, and jobs that come in bursts with time to sleep between."""
     parts = draw(st.integers(1, 2))
     groups = [NodeGroup(draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 4])), vc="ab"[i]) for i in range(parts)]
@@ -235,7 +235,7 @@ def scenes(draw):
 
 
 @settings(max_examples=60, deadline=None)
-@given(scenes())
+@given(setups())
 def test_nobody_is_lost_and_nobody_waits_long_beside_a_sleeping_node(drawn):
     jobs, machines, text = drawn
     policy = registry.policy(text)
@@ -283,15 +283,15 @@ def test_the_forecast_is_learned_from_the_demand_seen_so_far(tides, monkeypatch)
 
 
 def test_the_demand_before_a_window_is_known_from_the_beginning(tides):
-    from shunter.scenes import scene
+    from shunter.setup import set_up
 
-    window = scene(tides, cluster(NodeGroup(12, 4)), since="+8")
-    memory = runs.taught(registry.policy("ces:forecast=last"), window, window.trace)
+    window = set_up(tides, cluster(NodeGroup(12, 4)), since="+8")
+    memory = simulation.taught(registry.policy("ces:forecast=last"), window, window.trace)
     assert len(memory.used) == 8 * 144
     assert memory.time[-1] == 8 * 86_400_000 - 600_000
     assert set(memory.used[12 * 6 : 13 * 6]) == {11}  # noon
-    assert runs.taught(registry.policy("ces:forecast=last"), scene(tides, "12x4"), tides) is None
-    late = runs.run(window, "ces:forecast=last,fell=0").events
+    assert simulation.taught(registry.policy("ces:forecast=last"), set_up(tides, "12x4"), tides) is None
+    late = simulation.run(window, "ces:forecast=last,fell=0").events
     assert late[late[:, 1] == w.SLEEP, 0].min() == 8 * 86_400_000 + 600_000  # at the end of the first step
 
 
@@ -339,7 +339,7 @@ def test_a_text_in_place_of_an_object_is_refused():
 
 def test_a_job_that_waits_for_a_node_is_told_so():
     jobs = trace((0, 500, 4), (200, 50, 4), (205, 20, 4))
-    run = runs.run(runs.scene(jobs, cluster()), f"ces:{EAGER}", decisions=True).kept
+    run = simulation.run(simulation.setup(jobs, cluster()), f"ces:{EAGER}", decisions=True).kept
     told = {job: [line.text for line in timeline(run, find(run, job)) if line.code] for job in ("j1", "j2")}
     assert told["j1"] == ["waited for sleeping nodes, awake at day 0 00:03:50"]
     assert set(told["j2"]) == {"waited for sleeping nodes, awake at day 0 00:03:55"}

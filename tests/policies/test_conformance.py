@@ -6,7 +6,7 @@ import pytest
 
 from shunter import placers, registry
 from shunter.errors import PolicyError
-from shunter.policies._ordering import Ordering
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.sim.engine import Simulator
 from shunter.testing.cases import CASES
 from shunter.testing.conformance import BackendConformance, PolicyConformance

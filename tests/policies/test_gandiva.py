@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from shunter import registry, runs
+from shunter import registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.model import GPU, Trace
@@ -448,7 +448,7 @@ def test_pairs_are_as_fast_as_measured_in_a_run_from_the_command_line(packing):
     found = measured()
     speeds, first, second = found.speeds(), found.names[0], found.names[-1]
     trace = jobs((0, 100, 1), (0, 100, 1), model=[0, 1], models=(first, second))
-    result = runs.simulate(trace, "1x1", f"gandiva:packing={packing},lease=0")
+    result = simulation.simulate(trace, "1x1", f"gandiva:packing={packing},lease=0")
     beside = speeds[0, -1], speeds[-1, 0]
     together = 100 / max(beside)
     last = together + 100 - together * min(beside)

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from shunter import extras, registry, runs, scenes, traces
+from shunter import extras, registry, simulation, traces
 from shunter.cli.main import app
 from shunter.errors import InputError, TraceError
 from shunter.model import GPU, Trace
 from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.lessons import TRUTH, lessons_for, requests_of, without_truth
 from shunter.predictors.noise import noisy_times
+from shunter.setup import set_up
 from shunter.sim import Simulator
 from shunter.traces.synthetic import synthetic
 
@@ -45,18 +46,18 @@ def estimates(memory):
 
 @pytest.mark.parametrize("estimate", LEARNED)
 def test_after_a_history_estimates_are_near_the_truth(estimate):
-    scene = scenes.scene(with_habits(), "1x8", since="+5")
+    setup = set_up(with_habits(), "1x8", since="+5")
     policy = registry.policy(f"qssf:estimate={estimate}")
-    simulator = Simulator(scene.trace, scene.cluster)
-    memory = simulator.run(policy, memory=runs.taught(policy, scene, scene.trace))
-    error = np.abs(np.log(estimates(memory) / (scene.trace.duration / 1000)))
+    simulator = Simulator(setup.trace, setup.cluster)
+    memory = simulator.run(policy, memory=simulation.taught(policy, setup, setup.trace))
+    error = np.abs(np.log(estimates(memory) / (setup.trace.duration / 1000)))
     assert error.mean() < 0.15
 
 
 def test_without_history_it_learns_on_the_way():
     """The first day is guessed, then models are fitted to what ended."""
     trace = with_habits()
-    simulator = Simulator(trace, scenes.scene(trace, "1x8").cluster)
+    simulator = Simulator(trace, set_up(trace, "1x8").cluster)
     memory = simulator.run(registry.policy("qssf:estimate=gbm,refit=1"))
     error = np.abs(np.log(estimates(memory) / (trace.duration / 1000)))
     assert memory.lessons.fitted is not None
@@ -65,12 +66,12 @@ def test_without_history_it_learns_on_the_way():
 
 @pytest.mark.parametrize("estimate", [*LEARNED, "gbm,quantile=p75"])
 def test_the_compiled_loop_and_drive_agree(estimate):
-    scene = scenes.scene(with_habits(600), "1x8", since="+2")
+    setup = set_up(with_habits(600), "1x8", since="+2")
     policy = registry.policy(f"qssf:estimate={estimate},refit=1")
     digests = set()
     for compiled in (True, False):
-        simulator = Simulator(scene.trace, scene.cluster)
-        simulator.run(policy, memory=runs.taught(policy, scene, scene.trace), compiled=compiled)
+        simulator = Simulator(setup.trace, setup.cluster)
+        simulator.run(policy, memory=simulation.taught(policy, setup, setup.trace), compiled=compiled)
         digests.add(simulator.digest)
     assert len(digests) == 1
 
@@ -78,29 +79,29 @@ def test_the_compiled_loop_and_drive_agree(estimate):
 @pytest.mark.parametrize("quantile", ["none", "p90"])
 def test_what_is_to_come_changes_nothing_before(quantile):
     """Jobs that end after some time take ten times as long: estimates of those that came before don't change."""
-    scene, cut = scenes.scene(with_habits(800), "64x8", since="+3"), 5 * DAY
-    later = np.where(scene.trace.submit + scene.trace.duration > cut, scene.trace.duration * 10, scene.trace.duration)
+    setup, cut = set_up(with_habits(800), "64x8", since="+3"), 5 * DAY
+    later = np.where(setup.trace.submit + setup.trace.duration > cut, setup.trace.duration * 10, setup.trace.duration)
     found = []
-    for duration in (scene.trace.duration, later):
-        trace = scene.trace.select(np.arange(len(scene.trace)))
+    for duration in (setup.trace.duration, later):
+        trace = setup.trace.select(np.arange(len(setup.trace)))
         object.__setattr__(trace, "duration", duration)
         policy = registry.policy(f"qssf:estimate=gbm,refit=2,quantile={quantile}")
-        memory = Simulator(trace, scene.cluster).run(policy, memory=runs.taught(policy, scene, trace))
+        memory = Simulator(trace, setup.cluster).run(policy, memory=simulation.taught(policy, setup, trace))
         found.append(estimates(memory))
-    early = scene.trace.submit < cut
+    early = setup.trace.submit < cut
     assert (found[0][early] == found[1][early]).all()
     assert (found[0][~early] != found[1][~early]).any()
 
 
 def test_a_quantile_is_what_such_jobs_stay_below():
     """Quantiles in their order, and about so many jobs below each."""
-    scene, found = scenes.scene(with_habits(), "64x8", since="+4"), {}
+    setup, found = set_up(with_habits(), "64x8", since="+4"), {}
     for quantile in QUANTILES:
         policy = registry.policy(f"sjf:estimate=gbm,quantile={quantile}")
-        memory = Simulator(scene.trace, scene.cluster).run(policy, memory=runs.taught(policy, scene, scene.trace))
+        memory = Simulator(setup.trace, setup.cluster).run(policy, memory=simulation.taught(policy, setup, setup.trace))
         found[quantile] = estimates(memory)
     assert (np.diff(list(found.values()), axis=0) >= 0).all()
-    below = [(scene.trace.duration / 1000 <= each).mean() for each in found.values()]
+    below = [(setup.trace.duration / 1000 <= each).mean() for each in found.values()]
     assert below == pytest.approx([0.1, 0.5, 0.75, 0.9], abs=0.07)
 
 
@@ -123,7 +124,7 @@ def test_lessons_hold_no_truth():
 
 def test_requests_are_what_the_trace_asks_for():
     trace = synthetic(jobs=50, gpus=16)
-    view = next(iter(Simulator(trace, scenes.scene(trace, "4x8").cluster)))
+    view = next(iter(Simulator(trace, set_up(trace, "4x8").cluster)))
     found, wanted = requests_of(view), without_truth(trace)
     for column in ("submit", "gpus", "user", "limit", "job_name", "account"):
         assert (getattr(found, column) == getattr(wanted, column)).all()
@@ -144,24 +145,24 @@ def test_a_noisy_estimate_makes_an_oracle():
 
 def test_a_window_keeps_what_was_before_as_history():
     trace = with_habits(400)
-    scene = scenes.scene(trace, "1x8", since="+2", until="+4")
-    assert len(scene.history) == (trace.submit < trace.submit[0] + 2 * DAY).sum()
-    assert scene.trace.submit.min() >= trace.submit[0] + 2 * DAY
-    assert scene.trace.submit.max() < trace.submit[0] + 4 * DAY
-    assert "only jobs submitted from +2 on and before +4" in scene.remarks
+    setup = set_up(trace, "1x8", since="+2", until="+4")
+    assert len(setup.history) == (trace.submit < trace.submit[0] + 2 * DAY).sum()
+    assert setup.trace.submit.min() >= trace.submit[0] + 2 * DAY
+    assert setup.trace.submit.max() < trace.submit[0] + 4 * DAY
+    assert "only jobs submitted from +2 on and before +4" in setup.remarks
 
 
 @pytest.mark.parametrize(("since", "until", "why"), [("+4", "+2", "must come after"), ("+99", "", "no job of trace")])
 def test_windows_that_hold_nothing(since, until, why):
     with pytest.raises(TraceError, match=why):
-        scenes.scene(with_habits(50), "1x8", since=since, until=until)
+        set_up(with_habits(50), "1x8", since=since, until=until)
 
 
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     monkeypatch.setattr(extras, "is_there", lambda module: False)
     with pytest.raises(InputError, match=r"lightgbm .*pip install 'shunter\[ml\]'"):
-        runs.run(scenes.scene(with_habits(50), "1x8"), "qssf")
+        simulation.run(set_up(with_habits(50), "1x8"), "qssf")
 
 
 def test_the_command_line_says_what_it_learns_from(tmp_path):

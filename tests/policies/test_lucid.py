@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter import registry, runs, scenes
+from shunter import registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
-from shunter.policies.lucid import BLOCKING
+from shunter.policies.lucid.policy import BLOCKING
 from shunter.predictors import features
-from shunter.sharing.drawing import workloads_of
+from shunter.setup import read_trace, set_up
+from shunter.sharing.workload_assignment import workloads_of
 from shunter.sim import Scenario, Simulator
 from shunter.sim.scenario import Workloads
 from shunter.testing.invariants import check
@@ -260,8 +261,8 @@ def test_a_world_that_tells_nothing_of_gpus_is_refused():
 
 
 def test_runs_draw_workloads_and_learn_from_the_past():
-    trace = dataclasses.replace(scenes.read_trace("synthetic:jobs=800,gpus=32,load=1.3,seed=2"), name="t")
-    result = runs.run(scenes.scene(trace, "8x4", since="+1"), "lucid:estimate=rolling")
+    trace = dataclasses.replace(read_trace("synthetic:jobs=800,gpus=32,load=1.3,seed=2"), name="t")
+    result = simulation.run(set_up(trace, "8x4", since="+1"), "lucid:estimate=rolling")
     assert (result.table[w.STATE] == w.DONE).all()
 
 
@@ -288,9 +289,11 @@ def test_what_ended_in_the_profiler_before_the_window_is_not_learned_from():
     which = registry.policy("lucid:profile_time=100,profile_gpus=8").lessons_of(trace)
     assert (which == ((trace.duration > 100_000) | (trace.gpus > 8 * GPU))).all()
     assert registry.policy("lucid:profiling=false").lessons_of(trace).all()
-    scene = scenes.scene(dataclasses.replace(trace, name="t"), "4x4", since="3000")
-    memory = runs.taught(registry.policy("lucid:estimate=rolling,profile_time=100,profile_gpus=8"), scene, scene.trace)
-    assert len(scene.history) == 300
+    setup = set_up(dataclasses.replace(trace, name="t"), "4x4", since="3000")
+    memory = simulation.taught(
+        registry.policy("lucid:estimate=rolling,profile_time=100,profile_gpus=8"), setup, setup.trace
+    )
+    assert len(setup.history) == 300
     assert len(memory.lessons.history) == which[:300].sum()
 
 
@@ -427,15 +430,15 @@ def test_plain_python_decides_the_same(data, chosen, world):
 
 
 def test_plain_python_decides_the_same_with_what_was_learned_before():
-    trace = dataclasses.replace(scenes.read_trace("synthetic:jobs=900,gpus=32,load=1.3,seed=4"), name="t")
-    scene = scenes.scene(trace, "8x4", since="+3")
+    trace = dataclasses.replace(read_trace("synthetic:jobs=900,gpus=32,load=1.3,seed=4"), name="t")
+    setup = set_up(trace, "8x4", since="+3")
     for more in ("", f",{PUBLISHED},dynamic=true"):
         policy = registry.policy(f"lucid:estimate=rolling,refit=1,profile_time=200{more}")
-        lessons = runs.lessons_before(policy, scene, scene.trace)
-        scenario = Scenario(workloads=Workloads(*workloads_of(scene.trace, 0)))
-        compiled, plain = (Simulator(scene.trace, scene.cluster, scenario=scenario) for _ in range(2))
-        compiled.run(policy, memory=policy.start_with(scene.cluster, lessons))
-        plain.run(PlainLucid(policy), memory=PlainLucid(policy).start(scene.cluster, lessons))
+        lessons = simulation.lessons_before(policy, setup, setup.trace)
+        scenario = Scenario(workloads=Workloads(*workloads_of(setup.trace, 0)))
+        compiled, plain = (Simulator(setup.trace, setup.cluster, scenario=scenario) for _ in range(2))
+        compiled.run(policy, memory=policy.start_with(setup.cluster, lessons))
+        plain.run(PlainLucid(policy), memory=PlainLucid(policy).start(setup.cluster, lessons))
         assert compiled.digest == plain.digest
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace, View
-from shunter.policies._queued import queue_of
 from shunter.registry import policy
+from shunter.scheduling.queue.policy import queue_of
 from shunter.sim.engine import Simulator
 
 CLUSTER = Cluster("little", (NodeGroup(2, 4),))

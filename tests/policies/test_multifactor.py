@@ -9,7 +9,7 @@ from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
-from shunter.policies import _queue as q
+from shunter.scheduling.queue import queue as q
 from shunter.sim.engine import Simulator
 from shunter.world import START
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
-from shunter.policies import _queue as q
 from shunter.policies.multifactor import Multifactor
+from shunter.scheduling.queue import queue as q
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.world import FINISH, START

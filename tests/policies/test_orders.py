@@ -8,7 +8,7 @@ import pytest
 from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
-from shunter.policies._ordering import Ordering
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 from shunter.world import START, Job

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shunter.cluster import Cluster, NodeGroup, Tier
 from shunter.network.placing import shape_of, top
-from shunter.policies import _tiers as t
+from shunter.scheduling import tiers as t
 from shunter.sim import Simulator
 from shunter.traces.synthetic import synthetic
 

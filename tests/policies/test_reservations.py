@@ -15,8 +15,8 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.drive import drive
 from shunter.errors import PolicyError
 from shunter.model import Plan, Trace, View
-from shunter.policies._queued import queue_of
 from shunter.reasons import CODES
+from shunter.scheduling.queue.policy import queue_of
 from shunter.sim.engine import Simulator
 from shunter.testing import strategies
 from shunter.testing.offers import LeaseJob

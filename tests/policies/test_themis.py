@@ -11,8 +11,8 @@ from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
-from shunter.policies import _auction
-from shunter.policies import _fairness as f
+from shunter.policies.themis import auction as auction_kernels
+from shunter.policies.themis import fairness as f
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 
@@ -276,7 +276,7 @@ def test_greedy_is_exact_where_all_are_alike(seed):
 
 
 def test_a_search_that_takes_too_long_has_an_outcome_all_the_same(monkeypatch):
-    monkeypatch.setitem(_auction.MOST_STEPS, "exact", 5)
+    monkeypatch.setitem(auction_kernels.MOST_STEPS, "exact", 5)
     trace = jobs_of(*[(0, 20 + i, 1 + i % 4) for i in range(12)])
     simulator, _ = simulated("themis:auction=exact,fraction=0,lease=10", trace, machines(4, 4))
     assert (simulator.world.jobs[w.STATE] == w.DONE).all()

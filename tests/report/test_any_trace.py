@@ -13,12 +13,12 @@ from rich.console import Console
 from shunter import clusters
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import Trace
+from shunter.report.calendar import zone_of
 from shunter.report.describe import describe
-from shunter.report.hours import zone_of
 from shunter.report.html.trace_page import trace_page
 from shunter.report.quality import validate
-from shunter.report.quality_view import validate_view
-from shunter.report.trace_view import describe_view
+from shunter.report.terminal.quality import validate_view
+from shunter.report.terminal.trace import describe_view
 
 CLUSTERS = [None, clusters.load("2x8"), Cluster("parted", (NodeGroup(1, 8, "v100", vc="a"), NodeGroup(1, 4, vc="b")))]
 EXTREMES = {

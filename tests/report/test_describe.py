@@ -19,12 +19,12 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.report import demand
-from shunter.report.blocks import bar, binned, columns
+from shunter.report.calendar import local_ms, text_of, weekday, zone_of
 from shunter.report.describe import describe
-from shunter.report.hours import local_ms, text_of, weekday, zone_of
 from shunter.report.quality import validate
-from shunter.report.quality_view import validate_view
-from shunter.report.trace_view import describe_view
+from shunter.report.terminal.blocks import bar, binned, columns
+from shunter.report.terminal.quality import validate_view
+from shunter.report.terminal.trace import describe_view
 from shunter.traces import read
 from shunter.traces.synthetic import synthetic
 

@@ -15,7 +15,7 @@ from shunter.energy.control import Settings, run_series
 from shunter.energy.power import PowerModel
 from shunter.model import GPU, Trace
 from shunter.report.energy import any_slept, energy, of_course, over_time, sleeps
-from shunter.report.tables import comparison_view, summary_view
+from shunter.report.terminal.tables import comparison_view, summary_view
 from shunter.sim.engine import Simulator
 
 HOUR = 3_600_000

@@ -16,7 +16,7 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
 from shunter.report.explain import Piece, find, headline, moment, pieces, shortened, timeline
-from shunter.report.explain_tables import longest
+from shunter.report.terminal.waiting import longest
 
 HOUR = 3_600_000
 FREE = "for 2.00 h enough GPUs were free for it"

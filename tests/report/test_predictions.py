@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import shunter
-from shunter import folders
+from shunter import run_folder
 from shunter import world as w
 from shunter.model import Trace
 from shunter.protocols import Explains, Wraps
-from shunter.report.foresight import foresight
 from shunter.report.insights import insights
-from shunter.report.tables import summary_view
+from shunter.report.prediction_error import foresight
+from shunter.report.terminal.tables import summary_view
 
 TIMES = st.lists(st.tuples(st.integers(1000, 10**9), st.integers(1000, 10**9)), min_size=2, max_size=40)
 JOBS = "synthetic:jobs=120,seed=2,gpus=16,load=1.2"
@@ -183,7 +183,7 @@ def test_jobs_that_ended_in_the_profiler_were_never_estimated(packed):
 
 
 def test_a_folder_keeps_pairs_and_columns(packed, tmp_path):
-    again = folders.load(packed.save(tmp_path / "run"))
+    again = run_folder.load(packed.save(tmp_path / "run"))
     assert again.pairs.equals(packed.insights.pairs)
     assert again.jobs.equals(packed.kept.jobs)
     assert again.summary == packed.summary

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from shunter.report.tables import comparison_view, duration, number, summary_view
+from shunter.report.terminal.tables import comparison_view, duration, number, summary_view
 
 POINTS = ("mean", "p50", "p90", "p95", "p99", "max")
 

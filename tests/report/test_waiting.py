@@ -15,10 +15,10 @@ import shunter
 from shunter import registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
-from shunter.folders import Run
 from shunter.model import GPU, Plan, Reason, Start, Trace
 from shunter.report.explain import pieces, waits
 from shunter.report.waiting import waiting
+from shunter.run_folder import Run
 from shunter.seeding import rng
 from shunter.sim import Simulator
 

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from shunter import runs
+from shunter import simulation
 from shunter.cli.main import app
 from shunter.model import GPU
 from shunter.reproduce import study
 from shunter.reproduce.lucid import page as lucid_page
-from shunter.reproduce.lucid.data import scenes_of
+from shunter.reproduce.lucid.data import setups_of
 from shunter.reproduce.lucid.design import (
     AS_PUBLISHED,
     AUTHORS,
@@ -39,10 +39,10 @@ def reproduce(*arguments):
 
 
 def test_the_public_jobs_are_put_into_virtual_clusters_by_rules(data):
-    found, made_up = scenes_of(tuple(RULES), 0)
+    found, made_up = setups_of(tuple(RULES), 0)
     variants = ("", STOPS, DEARER, AUTHORS)
     assert (made_up, set(found)) == (False, {name + variant for name in RULES for variant in variants})
-    assert {(len(scene.history), len(scene.trace)) for scene in found.values()} == {(99707, 12957)}
+    assert {(len(setup.history), len(setup.trace)) for setup in found.values()} == {(99707, 12957)}
     mixed, apart = found["venus"].trace, found["venus-apart"].trace
     assert (mixed.gpus == apart.gpus).all()
     large = apart.gpus > 8 * GPU
@@ -55,19 +55,19 @@ def test_the_public_jobs_are_put_into_virtual_clusters_by_rules(data):
 
 @pytest.mark.usefixtures("_few_jobs")
 def test_repeats_are_draws_of_the_virtual_clusters():
-    scene = scenes_of(("venus-apart",), 0)[0]["venus-apart"]
-    first, second = (scene.repeat(0, repeat) for repeat in (0, 1))
+    setup = setups_of(("venus-apart",), 0)[0]["venus-apart"]
+    first, second = (setup.repeat(0, repeat) for repeat in (0, 1))
     assert (first.submit == second.submit).all()
     assert (first.vc != second.vc).any()
-    assert (scene.repeat(0, 1).vc == second.vc).all()
+    assert (setup.repeat(0, 1).vc == second.vc).all()
     large = second.gpus > 8 * GPU
     assert set(second.vc[large]).isdisjoint(second.vc[~large])
 
 
 @pytest.mark.usefixtures("_few_jobs")
 def test_only_tiresias_pays_for_stops():
-    found = scenes_of(("venus",), 0)[0]
-    overheads = {name: scene.cluster.overheads.restart for name, scene in found.items()}
+    found = setups_of(("venus",), 0)[0]
+    overheads = {name: setup.cluster.overheads.restart for name, setup in found.items()}
     dear = {"venus" + STOPS: ((8, 40.0), (9, 60.0)), "venus" + DEARER: ((8, 62.0), (9, 62.0))}
     assert overheads == {"venus": (), "venus" + AUTHORS: (), **dear}
     cases = list(DATA["venus"].cases("venus"))
@@ -76,8 +76,8 @@ def test_only_tiresias_pays_for_stops():
 
 @pytest.mark.usefixtures("_few_jobs")
 def test_numbers_of_sharing_are_shares_and_those_of_sizes_make_the_mean():
-    scene = scenes_of(("venus",), 0)[0]["venus"]
-    result = runs.run(scene, f"lucid:{AS_PUBLISHED},estimate=rolling")
+    setup = setups_of(("venus",), 0)[0]["venus"]
+    result = simulation.run(setup, f"lucid:{AS_PUBLISHED},estimate=rolling")
     numbers = about_sharing(result)
     assert 0 < numbers["ended in profiler share"] < numbers["profiled share"] < 1
     assert numbers["packed slowdown"] >= 1
@@ -86,9 +86,9 @@ def test_numbers_of_sharing_are_shares_and_those_of_sizes_make_the_mean():
     assert mean == pytest.approx(result.summary["jct_s"]["mean"])
     assert numbers["wait_p99.9_s"] <= result.summary["wait_s"]["max"]
     assert "packed slowdown" not in about_sharing(
-        runs.run(scene, f"lucid:{AS_PUBLISHED},packing=false,estimate=rolling")
+        simulation.run(setup, f"lucid:{AS_PUBLISHED},packing=false,estimate=rolling")
     )
-    assert set(SHARES).isdisjoint(about_sharing(runs.run(scene, "fifo")))
+    assert set(SHARES).isdisjoint(about_sharing(simulation.run(setup, "fifo")))
 
 
 @pytest.mark.usefixtures("_few_jobs")

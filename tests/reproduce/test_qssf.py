@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from shunter import runs
+from shunter import simulation
 from shunter.cli.main import app
 from shunter.predictors.fitting import Model
 from shunter.reproduce import study
 from shunter.reproduce.numbers import about_estimates
 from shunter.reproduce.qssf import paper
-from shunter.reproduce.qssf.data import scenes_of
+from shunter.reproduce.qssf.data import setups_of
 from shunter.reproduce.qssf.design import DATA, FIFO, NOISY, QSSF, SJF, WITH_LUCIDS
 from shunter.reproduce.qssf.experiment import EXPERIMENT
 from shunter.reproduce.qssf.page import page
@@ -35,9 +35,9 @@ def reproduce(*arguments):
 
 
 def test_the_public_traces_are_cut_as_published(data):
-    found, made_up = scenes_of(tuple(DATA), 0)
+    found, made_up = setups_of(tuple(DATA), 0)
     assert not made_up
-    counts = {name: (len(scene.history), len(scene.trace)) for name, scene in found.items()}
+    counts = {name: (len(setup.history), len(setup.trace)) for name, setup in found.items()}
     assert counts == {
         "philly": (5348, 58067),
         "philly-fewer": (5348, 58067),
@@ -56,11 +56,11 @@ def test_the_public_traces_are_cut_as_published(data):
             load = (trace.duration[mine] / 1000 * trace.gpus[mine] / 1000).sum() / (fewer[vc] * 8 * 61 * 86400)
             assert load <= 0.51
             assert trace.gpus[mine].max() <= fewer[vc] * 8000
-    assert all(scene.trace.submit[0] > scene.history.submit[-1] for scene in found.values())
+    assert all(setup.trace.submit[0] > setup.history.submit[-1] for setup in found.values())
 
 
 def test_lucids_predictions_stand_beside_the_jobs_that_have_one(data):
-    found = scenes_of(("venus",), 0)[0]["venus" + WITH_LUCIDS]
+    found = setups_of(("venus",), 0)[0]["venus" + WITH_LUCIDS]
     with gzip.open(data / "helios/venus_gpu_jobs.csv.gz", "rt") as file:
         wanted = {row["job_id"]: row["lucid_lgb_pred"] for row in csv.DictReader(file)}
     for job, limit in zip(found.trace.job_id[:500], found.trace.limit[:500], strict=True):
@@ -99,11 +99,11 @@ def test_all_repeats_share_a_model_that_knows_nothing_of_them(monkeypatch):
 
     monkeypatch.setattr(Model, "fit", counted)
     part = Part(("aaic",), repeats=3, anew=False)
-    scenes = study.prepared(EXPERIMENT, part)
+    setups = study.prepared(EXPERIMENT, part)
     assert fits == {"blend": 1, "history": 1, "gbm": 1}
-    found = study.run(EXPERIMENT, part, scenes, workers=1)
+    found = study.run(EXPERIMENT, part, setups, workers=1)
     assert fits == {"blend": 1, "history": 1, "gbm": 1}
-    begin = scenes[0]["aaic"].trace.submit[0]
+    begin = setups[0]["aaic"].trace.submit[0]
     assert all(at <= begin and last < begin for at, last in seen)
     digests = {outcome.digest for outcome in found.board.trials.outcomes[next(EXPERIMENT.data["aaic"].cases("aaic"))]}
     assert len(digests) == 3
@@ -111,15 +111,17 @@ def test_all_repeats_share_a_model_that_knows_nothing_of_them(monkeypatch):
 
 @pytest.mark.usefixtures("_few_jobs")
 def test_numbers_by_virtual_cluster_and_of_estimates_are_those_of_the_summary():
-    scene = scenes_of(("venus",), 0)[0]["venus"]
-    result = runs.run(scene, "qssf:estimate=rolling")
+    setup = setups_of(("venus",), 0)[0]["venus"]
+    result = simulation.run(setup, "qssf:estimate=rolling")
     numbers, summary = about_estimates(result), result.summary
     for vc, group in summary["by_vc"].items():
         assert numbers[f"{vc} jct_mean_s"] == pytest.approx(group["jct_s"]["mean"])
         assert numbers[f"{vc} wait_mean_s"] == pytest.approx(group["wait_s"]["mean"])
     for name in ("mean_abs_log_error", "rank_correlation"):
         assert numbers[f"predicted {name}"] == pytest.approx(summary["prediction"][name], abs=1e-3)
-    assert not any(name.startswith("predicted") for name in about_estimates(runs.run(scene, "sjf:estimate=oracle")))
+    assert not any(
+        name.startswith("predicted") for name in about_estimates(simulation.run(setup, "sjf:estimate=oracle"))
+    )
 
 
 # ------------------------------------------------------------------------------------------- command and page

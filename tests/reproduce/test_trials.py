@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shunter import runs, scenes
+from shunter import simulation
 from shunter.model import GPU, Trace
 from shunter.reproduce.dally.standin import standin
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL, waiting
 from shunter.reproduce.trials import Case, Outcome, Trials, Watch, run_cases, with_settings
+from shunter.setup import set_up
 
 CASE = Case("batch", "dally-2rack", "fifo", "dally")
 OTHER = Case("batch", "dally-2rack", "lifo", "dally")
@@ -28,7 +29,7 @@ def test_numbers_of_a_trial_are_those_of_the_summary():
     found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, watch=watch, workers=1)
     assert list(found.outcomes) == [CASE, OTHER]
     for repeat, outcome in enumerate(found.outcomes[OTHER]):
-        result = runs.run(scenes.scene(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
+        result = simulation.run(set_up(trace, CASE.cluster, network="dally"), "lifo", 0, repeat)
         summary, numbers = result.summary, outcome.numbers
         assert outcome.digest == result.digest
         assert sorted(outcome.jct) == sorted(result.jobs["jct"])

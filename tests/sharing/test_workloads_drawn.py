@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from growth import growth
 from shunter.cluster import SHARING
 from shunter.model import Trace
-from shunter.sharing.drawing import workload_names, workloads, workloads_of
 from shunter.sharing.profiles import measured
+from shunter.sharing.workload_assignment import workload_names, workloads, workloads_of
 
 NAMES = ("ppo-b256", "resnet-cifar-b128-amp", "resnet-imagenet-b64", "bert-b32-amp", "gpt-b8")
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from shunter import clusters, registry, runs, scenes
+from shunter import clusters, registry, simulation
 from shunter.cli.main import app
 from shunter.errors import SlurmError, TraceError
+from shunter.setup import set_up
 from shunter.slurm import importing
 from shunter.slurm import site as sites
 from shunter.slurm.importing import Sources, read_site
@@ -234,7 +235,7 @@ def test_tiers_of_partitions_that_share_nodes_outweigh_all_else():
 
 def test_the_import_of_a_real_slurm_can_be_simulated():
     found = read_site(sources("22.05", jobs="sacct.json"))
-    result = runs.run(scenes.scene(found.trace, found.cluster), found.site.policy)
+    result = simulation.run(set_up(found.trace, found.cluster), found.site.policy)
     assert result.summary["finished"] == len(found.trace) == 17
 
 

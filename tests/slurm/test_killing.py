@@ -46,7 +46,7 @@ class Own:
 
 
 @dataclass
-class Scene:
+class Setup:
     """A cluster with jobs of all kinds, and controllers to kill."""
 
     lab: Lab
@@ -243,7 +243,7 @@ def values_of(own: Own, job: Job) -> tuple[object, ...]:
 
 
 @pytest.fixture
-def scene(lab_folder: Path, tmp_path: Path) -> Iterator[Scene]:
+def set_up(lab_folder: Path, tmp_path: Path) -> Iterator[Setup]:
     if reason := Lab.missing():
         pytest.skip(reason)
     (tmp_path / "ran").mkdir()
@@ -253,7 +253,7 @@ def scene(lab_folder: Path, tmp_path: Path) -> Iterator[Scene]:
         pipe = subprocess.PIPE
         starter = subprocess.Popen([*command, str(tmp_path / "journal.db")], stdin=pipe, stdout=pipe, text=True)
         seed = int(os.environ.get("KILLING_SEED", "13"))
-        yield Scene(lab, tmp_path, random.Random(seed), starter)
+        yield Setup(lab, tmp_path, random.Random(seed), starter)
         starter.stdin.close()
         starter.terminate()
         starter.wait()
@@ -263,19 +263,19 @@ def scene(lab_folder: Path, tmp_path: Path) -> Iterator[Scene]:
 @pytest.mark.parametrize(
     ("kills", "freezes", "crashes"), [(6, 2, 1), pytest.param(76, 20, 4, marks=pytest.mark.slow)], ids=["some", "100"]
 )
-def test_killed_at_random_points(scene: Scene, kills: int, freezes: int, crashes: int) -> None:
+def test_killed_at_random_points(setup: Setup, kills: int, freezes: int, crashes: int) -> None:
     """Nothing is lost, held, pinned, run twice or left with a wrong nice."""
-    scene.submit_arrays()
-    scene.submit_held()
-    plan = [scene.killed] * kills + [scene.frozen] * freezes + [scene.forgetful] * crashes
-    scene.draw.shuffle(plan)
+    setup.submit_arrays()
+    setup.submit_held()
+    plan = [setup.killed] * kills + [setup.frozen] * freezes + [setup.forgetful] * crashes
+    setup.draw.shuffle(plan)
     for harm in plan:
-        scene.fill()
+        setup.fill()
         harm()
-    with closing(Journal(scene.journal)) as book:
+    with closing(Journal(setup.journal)) as book:
         levers = {act.order.lever for act in book.acts(DONE, "undone")}
         assert not book.left_alone(), story(book)  # nobody else has changed anything
         assert not [text for _, kind, text in book.events() if kind == "crash" and "did not answer" not in text]
-    scene.given_back()
-    scene.all_ran()
+    setup.given_back()
+    setup.all_ran()
     assert levers >= {"nice", "priority", "pin", "requeue", "shard"} or kills < 50

@@ -13,8 +13,8 @@ import pytest
 from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
-from shunter.policies._queued import keys_of
 from shunter.policies.multifactor import Multifactor
+from shunter.scheduling.queue.policy import keys_of
 from shunter.sim.engine import Simulator
 from shunter.slurm.lab import Lab, Nodes
 from shunter.slurm.shows import settings

@@ -44,7 +44,7 @@ class Recording(Client):
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def set_up(tmp_path, monkeypatch):
     """A journal with a pin and a nice in force, on two jobs that wait."""
     jobs = (Job("7", "7", "PENDING", wanted_nodes="n1"), Job("8", "8", "PENDING", nice=-50))
     monkeypatch.setattr(watchdog, "UNDER_WAY_S", 0.0)
@@ -76,21 +76,21 @@ def seen(book, client):
 LIFTED = [("squeue",), ("scontrol", "update", "jobid=7", "ReqNodeList=")]
 
 
-def test_a_controller_that_lives_is_left_alone(scene):
-    book, client = scene
+def test_a_controller_that_lives_is_left_alone(setup):
+    book, client = setup
     book.live(os.getpid(), 60)
     assert seen(book, client)
     assert client.said == []
 
 
-def test_before_there_was_a_controller_there_is_nothing_to_do(scene):
-    book, client = scene
+def test_before_there_was_a_controller_there_is_nothing_to_do(setup):
+    book, client = setup
     assert seen(book, client)
     assert client.said == []
 
 
-def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(scene):
-    book, client = scene
+def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(setup):
+    book, client = setup
     book.live(NOT_A_PROCESS, 60)
     assert not seen(book, client)
     assert client.said == LIFTED
@@ -98,8 +98,8 @@ def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(scene):
     assert "is gone: 1 of pin, shard lifted" in book.last_event("watchdog")[2]
 
 
-def test_another_process_with_its_number_is_not_the_controller(scene, monkeypatch):
-    book, client = scene
+def test_another_process_with_its_number_is_not_the_controller(setup, monkeypatch):
+    book, client = setup
     child = subprocess.Popen(["sleep", "60"])
     try:
         monkeypatch.setattr(time, "time", lambda real=time.time: real() - 3600)
@@ -114,8 +114,8 @@ def test_another_process_with_its_number_is_not_the_controller(scene, monkeypatc
         child.wait()
 
 
-def test_a_silent_one_loses_its_pins_and_is_still_watched(scene):
-    book, client = scene
+def test_a_silent_one_loses_its_pins_and_is_still_watched(setup):
+    book, client = setup
     book.live(os.getpid(), 0.4)
     time.sleep(0.4)
     assert seen(book, client)  # a round may take a while
@@ -131,8 +131,8 @@ def test_a_silent_one_loses_its_pins_and_is_still_watched(scene):
     assert client.said == LIFTED * 2
 
 
-def test_one_that_stopped_in_order_leaves_no_pin(scene):
-    book, client = scene
+def test_one_that_stopped_in_order_leaves_no_pin(setup):
+    book, client = setup
     book.live(os.getpid(), 60)
     book.tell("end", "stopped")
     assert not seen(book, client)
@@ -141,8 +141,8 @@ def test_one_that_stopped_in_order_leaves_no_pin(scene):
     assert seen(book, client)
 
 
-def test_slurm_away_is_tried_again_until_it_answers(scene):
-    book, client = scene
+def test_slurm_away_is_tried_again_until_it_answers(setup):
+    book, client = setup
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 3
     told: list[str] = []
@@ -153,8 +153,8 @@ def test_slurm_away_is_tried_again_until_it_answers(scene):
     assert [act.state for act in book.acts() if act.order.lever == "pin"] == [UNDONE]
 
 
-def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(scene, monkeypatch):
-    book, client = scene
+def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(setup, monkeypatch):
+    book, client = setup
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 1_000_000
     dog = Watchdog(book.path, client)
@@ -166,8 +166,8 @@ def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(scene, monkeypa
     dog._book.close()
 
 
-def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(scene):
-    book, client = scene
+def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(setup):
+    book, client = setup
     book.live(NOT_A_PROCESS, 60)
     book._file.execute("begin immediate")
     dog = Watchdog(book.path, client)
@@ -180,8 +180,8 @@ def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(scene):
     dog._book.close()
 
 
-def test_there_is_one_for_each_journal(scene):
-    book, client = scene
+def test_there_is_one_for_each_journal(setup):
+    book, client = setup
     with held(book.path, "watchdog"):
         with pytest.raises(SlurmError, match="watches it already"):
             watch(book.path, client)

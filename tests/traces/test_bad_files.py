@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from samples import AAIC, DALLY, HELIOS, OPENB, PHILLY, SACCT, SAMPLES, SEREN, SUPERCLOUD, SWF, sample
 
 from growth import growth
-from shunter import files
+from shunter import safe_files
 from shunter.energy import series
 from shunter.errors import EnergyError, TraceError
 from shunter.model import Trace
@@ -39,9 +39,9 @@ def file(folder: Path, text: str | bytes, name: str = "log.csv") -> Path:
 @pytest.fixture
 def small_memory(monkeypatch):
     """A machine on which a megabyte is the most that is read."""
-    monkeypatch.setattr(files, "memory_bytes", lambda: 40 * 2**20)
-    monkeypatch.setattr(files, "PARSED_LEAST", 0)
-    monkeypatch.setattr(files, "PIECE", 2**16)
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 0)
+    monkeypatch.setattr(safe_files, "PIECE", 2**16)
 
 
 @pytest.mark.usefixtures("small_memory")
@@ -88,7 +88,7 @@ def test_a_small_parquet_file_with_a_long_text_in_many_rows(tmp_path) -> None:
     ids = "".join(f"{row},{row},1,1,{'x' * 10_000}\n" for row in range(300))
     path = tmp_path / "long.parquet"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "PARSED_LEAST", 2**28)
+        patch.setattr(safe_files, "PARSED_LEAST", 2**28)
         parquet.write(read(file(tmp_path, "job_id,submit,duration,gpus,user\n" + ids)), path)
     with pytest.raises(TraceError, match=r"long.parquet: it holds more than 1 MiB"):
         read(path)
@@ -300,7 +300,7 @@ ODD = [
     "\x0b",
     "null",
 ]
-ALL = [text.encode() for files in SAMPLES.values() for text in files.values()]
+ALL = [text.encode() for files in SAMPLES.values() for text in safe_files.values()]
 
 
 @st.composite

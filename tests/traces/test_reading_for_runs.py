@@ -9,10 +9,11 @@ from samples import HELIOS, sample
 from typer.testing import CliRunner
 
 from growth import growth
-from shunter import experiment, scenes
+from shunter import experiment
 from shunter.cli.console import format_names
 from shunter.cli.main import app
 from shunter.errors import TraceError
+from shunter.setup import recorded_setup, set_up
 from shunter.traces import formats, read
 
 BAD = HELIOS + "15,eve,vcA,long,4,32,1,RUNNING,2020-04-01 00:03:00,2020-04-01 00:03:00,,,0\n"
@@ -27,13 +28,13 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_record_reads_alike(tmp_path: Path, log: Path) -> None:
-    scene = scenes.scene(log, "4x8", format="helios", on_bad_row="skip")
-    (tmp_path / "experiment.toml").write_text(experiment.to_toml(scene.experiment("fifo", 0)))
+    setup = set_up(log, "4x8", format="helios", on_bad_row="skip")
+    (tmp_path / "experiment.toml").write_text(experiment.to_toml(setup.experiment("fifo", 0)))
     record = experiment.read(tmp_path / "experiment.toml")
     assert (record.trace.format, record.trace.on_bad_row) == ("helios", "skip")
-    assert scenes.recorded_scene(record).trace.digest == scene.trace.digest
+    assert recorded_setup(record).trace.digest == setup.trace.digest
     with pytest.raises(TraceError, match="end_time must be known"):
-        scenes.recorded_scene(experiment.override(record, ["trace.on_bad_row=fail"]))
+        recorded_setup(experiment.override(record, ["trace.on_bad_row=fail"]))
 
 
 @pytest.mark.parametrize("command", ["simulate", "compare"])

@@ -7,26 +7,26 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from shunter import scenes
 from shunter.cli.main import app
-from shunter.comparison import compare_scene
+from shunter.comparison import compare_setup
 from shunter.errors import PolicyError
+from shunter.setup import set_up
 from shunter.tune.search import grid_of, tune
 
 SCENE = "synthetic:jobs=150,gpus=16,load=1.4", "2x8"
 
 
 def test_the_best_is_the_best_of_what_was_tried():
-    scene = scenes.scene(*SCENE)
-    tried = tune(scene, "dally", {"lease": ["300", "3600"], "timers": ["none", "auto"]})
+    setup = set_up(*SCENE)
+    tried = tune(setup, "dally", {"lease": ["300", "3600"], "timers": ["none", "auto"]})
     assert len({each.policy for each in tried}) == len(tried) >= 3
     assert [each.value for each in tried] == sorted(each.value for each in tried)
-    again = compare_scene(scene, [tried[0].policy]).policies[0]
+    again = compare_setup(setup, [tried[0].policy]).policies[0]
     assert again["jct_s"]["mean"] == tried[0].value
 
 
 def test_a_later_parameter_is_tried_with_the_best_of_those_before():
-    tried = tune(scenes.scene(*SCENE), "sjf", {"estimate": ["oracle", "history"], "blocking": ["strict", "skip"]})
+    tried = tune(set_up(*SCENE), "sjf", {"estimate": ["oracle", "history"], "blocking": ["strict", "skip"]})
     first = min((each for each in tried if "blocking" not in each.policy), key=lambda each: each.value)
     assert any(each.policy.startswith(first.policy) and "blocking=skip" in each.policy for each in tried)
 

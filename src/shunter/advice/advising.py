@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from shunter import scenes
 from shunter.advice.candidates import Candidate, candidates
 from shunter.advice.effects import effects
 from shunter.advice.paired import value_of
 from shunter.advice.present import Present, replay
-from shunter.advice.record import Capacity
+from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import validity
 from shunter.advice.verdict import CAUTION, Verdict, verdict
-from shunter.comparison import compare_scene
+from shunter.comparison import compare_setup
 from shunter.errors import RunError, did_you_mean
-from shunter.folders import Run
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.scenes import Scene
+from shunter.run_folder import Run
+from shunter.setup import Setup, set_up
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
 
@@ -57,18 +56,18 @@ class Question:
 class Window:
     """Some days of the history: what is simulated, and which of its jobs count."""
 
-    scene: Scene
+    setup: Setup
     begin: int  # ms; jobs submitted from then on count
 
     @property
     def rows(self) -> I64:
         """The jobs that count."""
-        return np.flatnonzero(self.scene.trace.submit >= self.begin)
+        return np.flatnonzero(self.setup.trace.submit >= self.begin)
 
     @property
     def counted(self) -> Trace:
         """The same as a trace."""
-        return self.scene.trace.select(self.rows)
+        return self.setup.trace.select(self.rows)
 
 
 def check(question: Question) -> None:
@@ -84,9 +83,9 @@ def options(question: Question) -> list[Candidate]:
     return candidates(question.base, question.site, question.preemption, question.more)
 
 
-def window(scene: Scene, question: Question, until: int | None = None) -> Window | None:
+def window(setup: Setup, question: Question, until: int | None = None) -> Window | None:
     """The last days of a history, or those before ``until``; None where there are no jobs to speak of."""
-    trace = scene.trace
+    trace = setup.trace
     first, last = int(trace.submit[0]), int(trace.submit[-1]) + 1 if until is None else until
     begin = last - round(question.days * DAY_MS)
     if begin < first and until is not None:
@@ -96,8 +95,8 @@ def window(scene: Scene, question: Question, until: int | None = None) -> Window
     policies = [question.base, *(one.policy for one in options(question))]
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
-    part = scenes.scene(trace, scene.cluster, policies, since=since, until=ends)
-    found = Window(dataclasses.replace(part, faults=scene.faults, user_cap=scene.user_cap), begin)
+    part = set_up(trace, setup.cluster, policies, since=since, until=ends)
+    found = Window(dataclasses.replace(part, faults=setup.faults, user_cap=setup.user_cap), begin)
     return found if len(found.rows) > 1 else None
 
 
@@ -114,12 +113,12 @@ def replayed(
 
     The days compared begin at ``begin``; they and as many before them, the check days, are judged on their own, too.
     """
-    trace, waits = present.trace, replay(present.scene, question.base, question.seed, progress)
-    waits = present.cycle.waits(present.scene.trace, waits) if present.cycle else waits
+    trace, waits = present.trace, replay(present.setup, question.base, question.seed, progress)
+    waits = present.cycle.waits(present.setup.trace, waits) if present.cycle else waits
     rows = trace.submit >= present.judged_from
     submit, length = trace.submit[rows], round(question.days * DAY_MS)
     parts = {COMPARED: submit >= begin, CHECKED: (submit >= begin - length) & (submit < begin)}
-    site = present.scene.cluster, question.seed, parts, present.capacity, present.held[rows]
+    site = present.setup.cluster, question.seed, parts, present.capacity, present.held[rows]
     more = {"with_cycle": present.cycle is not None, "goal": _goal(present, question, waits, begin)}
     return validity(trace.select(rows), waits[rows], *site) | more, waits
 
@@ -180,7 +179,7 @@ def _effects(
 def _waits(found: Window, policies: Sequence[str], question: Question, progress: Progress | None) -> list[F64]:
     """The waits (s) of the jobs that count, per policy; a job that did not finish waits for what it has by then."""
     kept: list[Run] = []
-    compare_scene(found.scene, policies, question.seed, workers=question.workers, progress=progress, keep=kept.extend)
+    compare_setup(found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=kept.extend)
     return [run.jobs["wait"].to_numpy()[found.rows] for run in kept]
 
 

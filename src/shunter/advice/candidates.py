@@ -9,8 +9,8 @@ from typing import Any
 
 from shunter import registry
 from shunter.errors import InputError
-from shunter.policies._queued import Queued
 from shunter.policies.multifactor import Multifactor
+from shunter.scheduling.queue.policy import Queued
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site
 
 DAY = 86_400.0

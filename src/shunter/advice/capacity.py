@@ -14,7 +14,17 @@ from itertools import pairwise
 import numpy as np
 
 from shunter.advice.limits import kept_back
-from shunter.advice.record import AT_ONCE_MS, DAY_MS, Capacity, Use, at_least, pools, use_of, waiting_during, weighted
+from shunter.advice.recorded_waits import (
+    AT_ONCE_MS,
+    DAY_MS,
+    Capacity,
+    Use,
+    at_least,
+    pools,
+    use_of,
+    waiting_during,
+    weighted,
+)
 from shunter.cluster import Cluster, NodeGroup
 from shunter.model import GPU, Trace
 from shunter.sim import Fault

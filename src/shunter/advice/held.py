@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import AT_ONCE_MS, Capacity, pools, use_of
+from shunter.advice.recorded_waits import AT_ONCE_MS, Capacity, pools, use_of
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.world import I64

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import AT_ONCE_MS, Use, at_least, use_of, waiting_during
+from shunter.advice.recorded_waits import AT_ONCE_MS, Use, at_least, use_of, waiting_during
 from shunter.model import GPU, Trace
 from shunter.world import F64
 

@@ -22,7 +22,7 @@ from shunter.report.html.page import (
     table,
     text_of,
 )
-from shunter.report.tables import duration, share
+from shunter.report.terminal.tables import duration, share
 from shunter.world import F64
 
 WAIT = Axis("mean wait", "duration")

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from shunter import runs, scenes
+from shunter import simulation
 from shunter import world as w
 from shunter.advice.capacity import capacities, learned_until, modelled, with_room_for_all
 from shunter.advice.cycle import Cycle, cycle
 from shunter.advice.held import held_until
 from shunter.advice.limits import kept_back, user_cap
-from shunter.advice.record import Capacity
+from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import agreement
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.processes import Progress
-from shunter.scenes import ClusterLike, Scene, TraceLike
+from shunter.setup import ClusterLike, Setup, TraceLike, set_up
 from shunter.world import I64
 
 FEW = 0.01  # of all waiting: less is not worth it
@@ -30,7 +30,7 @@ OFF = 0.1  # of the GPUs: if the record shows so many more or fewer, the cluster
 class Present:
     """What is replayed, and what of it was inferred from the record."""
 
-    scene: Scene  # with the inferred capacity
+    setup: Setup  # with the inferred capacity
     stated: Cluster  # as the cluster file has it
     capacity: tuple[Capacity, ...]  # of each virtual cluster, day by day
     cycle: Cycle | None
@@ -41,7 +41,7 @@ class Present:
     @property
     def trace(self) -> Trace:
         """All jobs as they were recorded, in the order of the replay."""
-        jobs = self.scene.trace
+        jobs = self.setup.trace
         return dataclasses.replace(jobs, submit=jobs.submit - self.held, recorded_wait=jobs.recorded_wait + self.held)
 
     def judged_gpus(self, one: Capacity) -> I64:
@@ -66,39 +66,39 @@ class Present:
 
 def read(
     history: TraceLike, cluster: ClusterLike, policies: list[str], form: str | None = None, on_bad_row: str = "fail"
-) -> tuple[Scene, Cluster]:
+) -> tuple[Setup, Cluster]:
     """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file."""
-    first = scenes.scene(history, cluster, (), form, on_bad_row)
-    second = scenes.scene(first.trace, with_room_for_all(first.cluster, first.trace), policies)
+    first = set_up(history, cluster, (), form, on_bad_row)
+    second = set_up(first.trace, with_room_for_all(first.cluster, first.trace), policies)
     cap = GPU * user_cap(first.trace, learned_until(first.trace))
     return dataclasses.replace(second, trace_source=first.trace_source, user_cap=cap), first.cluster
 
 
-def replay(scene: Scene, base: str, seed: int = 0, progress: Progress | None = None) -> I64:
+def replay(setup: Setup, base: str, seed: int = 0, progress: Progress | None = None) -> I64:
     """The waits (ms) of all jobs under a policy; -1 for a job that did not end."""
-    total = len(scene.trace)
+    total = len(setup.trace)
     told = None if progress is None else lambda done: progress(done, total)
-    table = runs.run(scene, base, seed, progress=told).table
+    table = simulation.run(setup, base, seed, progress=told).table
     found: I64 = np.where(table[w.STATE] == w.DONE, table[w.WAITED], -1)
     return found
 
 
-def present(scene: Scene, stated: Cluster, simulated: I64) -> Present:
+def present(setup: Setup, stated: Cluster, simulated: I64) -> Present:
     """What the record shows of the site; ``simulated`` are the waits of a replay with the stated cluster."""
-    trace = scene.trace
+    trace = setup.trace
     begin = learned_until(trace)
     known = (trace.recorded_wait >= 0) & (simulated >= 0) & (trace.submit >= begin)
     before = agreement(trace, simulated, known) if known.any() else {}
     if not known.any():
-        return Present(scene, stated, (), None, begin, before, np.zeros(len(trace), np.int64))
-    cap = scene.user_cap // GPU
-    found = tuple(capacities(trace, scene.cluster, simulated, cap))
-    cluster, faults = modelled(scene.cluster, found)
-    held = held_until(trace, scene.cluster, found, kept_back(trace, cap)) - trace.submit
+        return Present(setup, stated, (), None, begin, before, np.zeros(len(trace), np.int64))
+    cap = setup.user_cap // GPU
+    found = tuple(capacities(trace, setup.cluster, simulated, cap))
+    cluster, faults = modelled(setup.cluster, found)
+    held = held_until(trace, setup.cluster, found, kept_back(trace, cap)) - trace.submit
     if held.sum() < FEW * np.maximum(trace.recorded_wait, 0).sum():
         held = np.zeros(len(trace), np.int64)
     jobs, held = _from_when_they_could(trace, held)
-    site = dataclasses.replace(scene, trace=jobs, cluster=cluster, faults=faults)
+    site = dataclasses.replace(setup, trace=jobs, cluster=cluster, faults=faults)
     return Present(site, stated, found, cycle(trace, begin), begin, before, held)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shunter.advice.record import AT_ONCE_MS, DAY_MS, Capacity, passed, waiting_with_room
+from shunter.advice.recorded_waits import AT_ONCE_MS, DAY_MS, Capacity, passed, waiting_with_room
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.predictors.evaluating import ranks

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shunter.report.tables import duration, share
+from shunter.report.terminal.tables import duration, share
 
 TRUST, CAUTION, NO = "trust", "caution", "don't use"
 LEVELS = (TRUST, CAUTION, NO)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
 from shunter.advice.words import NO_ADVICE, NOTHING, percent, rank, verdict_text
-from shunter.report.tables import broken, duration, share, table
+from shunter.report.terminal.tables import broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
 NAME = 44  # columns of a title

@@ -12,10 +12,10 @@ from shunter.advice import conf
 from shunter.advice.advising import GOALS, Question, shown
 from shunter.advice.candidates import lines
 from shunter.advice.present import Present
-from shunter.advice.record import AT_ONCE_MS
+from shunter.advice.recorded_waits import AT_ONCE_MS
 from shunter.model import GPU, Trace
 from shunter.report.explain import moment
-from shunter.report.tables import duration, share
+from shunter.report.terminal.tables import duration, share
 
 NOTHING = (
     "Nothing that was tried is better than what is done now, beyond chance, on the days compared and on the check days."
@@ -63,7 +63,7 @@ def inferred(present: Present) -> list[str]:
             " ones that asked for as much began at once, and GPUs were still free. They come into the replay when"
             " that was last so, and the comparison with the record counts all of their waiting as not explained."
         )
-    cycle, cap = present.cycle, present.scene.user_cap // GPU
+    cycle, cap = present.cycle, present.setup.user_cap // GPU
     if cap:
         said.append(
             f"In the first days no user holds more than {cap:,} GPUs, and users wait with just these while others are"

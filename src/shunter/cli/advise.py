@@ -27,9 +27,9 @@ from shunter.errors import InputError, RunError
 
 if TYPE_CHECKING:
     from shunter.advice.advising import Question, Window
-    from shunter.advice.telling import Answer
+    from shunter.advice.findings import Answer
     from shunter.cluster import Cluster
-    from shunter.scenes import Scene
+    from shunter.setup import Setup
     from shunter.slurm.site import Site
 
 EXAMPLES = """Examples:
@@ -125,10 +125,10 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
     advising.check(question)
     policies = [question.base, *(one.policy for one in advising.options(question))]
-    scene, stated = present.read(history, cluster, policies, format, on_bad_row or "fail")
-    for remark in (*scene.trace.remarks, *scene.remarks, *question.site.remarks):
+    setup, stated = present.read(history, cluster, policies, format, on_bad_row or "fail")
+    for remark in (*setup.trace.remarks, *setup.remarks, *question.site.remarks):
         note(remark)
-    record, waits = _advice(history, scene, stated, question, text)
+    record, waits = _advice(history, setup, stated, question, text)
     if output is not None:
         write_page(output, advice_page(record, *waits), "report")
     answer(record, advice_view, json)
@@ -175,28 +175,28 @@ def _site(cluster: str, given: Path | None) -> Site | None:
 
 
 def _advice(
-    history: str, scene: Scene, stated: Cluster, question: Question, conf: str | None
+    history: str, setup: Setup, stated: Cluster, question: Question, conf: str | None
 ) -> tuple[dict[str, Any], Any]:
     """Everything, step by step, each with its bar."""
-    from shunter.advice import advising, present, telling
+    from shunter.advice import advising, findings, present
     from shunter.advice.verdict import NO
 
     with progress("replaying the history") as tell:
-        simulated = present.replay(scene, question.base, question.seed, tell)
-    site = present.present(scene, stated, simulated)
-    window = advising.window(site.scene, question)
+        simulated = present.replay(setup, question.base, question.seed, tell)
+    site = present.present(setup, stated, simulated)
+    window = advising.window(site.setup, question)
     if window is None:
         raise RunError(
             f"the last {question.days:g} days have no jobs to compare policies on after {question.warmup:g} days of"
             " warm-up; the history is too short, or give more with --days and less with --warmup"
         )
-    check = advising.window(site.scene, question, window.begin)
+    check = advising.window(site.setup, question, window.begin)
     with progress("replaying it on the cluster that the record shows") as tell:
         found, simulated = advising.replayed(site, question, window.begin, tell)
-    found_out = telling.Answer(history, site, question, found, window, advising.judged(site, found, check))
+    found_out = findings.Answer(history, site, question, found, window, advising.judged(site, found, check))
     if found_out.verdict.use != NO:
         found_out = _compared(found_out, check)
-    return telling.record(found_out, conf), telling.both_waits(site, simulated)
+    return findings.record(found_out, conf), findings.both_waits(site, simulated)
 
 
 def _compared(answer: Answer, check: Window | None) -> Answer:
@@ -204,10 +204,10 @@ def _compared(answer: Answer, check: Window | None) -> Answer:
     from shunter.advice import advising
 
     window, question = answer.window, answer.question
-    if window.scene.history is None:
+    if window.setup.history is None:
         note("there are no jobs before the days that are compared, so policies learn run times on the way")
     else:
-        learn(window.scene, [one.policy for one in advising.options(question)])
+        learn(window.setup, [one.policy for one in advising.options(question)])
     with progress("comparing") as tell:
         rows = advising.compared(window, question, tell)
     good, checked = advising.better(rows), None

@@ -39,11 +39,11 @@ def show_cluster(
         raise RunError("cluster auto is sized from a trace; give it with --trace jobs.csv")
 
     from shunter import clusters
-    from shunter.clusters.drawing import draw
+    from shunter.clusters.picture import draw
 
     jobs = None
     if trace is not None:
-        from shunter.scenes import read_trace
+        from shunter.setup import read_trace
 
         jobs = read_trace(trace)
     found = clusters.load(text, jobs)

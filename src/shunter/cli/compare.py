@@ -86,19 +86,20 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
     check_places(force, decisions, out, report)
 
-    from shunter import comparison, folders, scenes
-    from shunter.report.tables import comparison_view
+    from shunter import comparison, run_folder
+    from shunter.report.terminal.tables import comparison_view
+    from shunter.setup import set_up
 
     must_fit = policy if drop_unfit else ()
     choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "")
-    scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
-    say_about(scene, cluster, policy)
-    learn(scene, policy)
-    kept: list[folders.Run] = []
+    setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
+    say_about(setup, cluster, policy)
+    learn(setup, policy)
+    kept: list[run_folder.Run] = []
     try:
         with progress("comparing") as tell:
             why, keep = (decisions, None) if report is None else (True, kept.extend)
-            found = comparison.compare_scene(scene, policy, seed, repeat, out, force, workers, tell, why, keep)
+            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, workers, tell, why, keep)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from shunter.model import Trace
-    from shunter.scenes import Scene
+    from shunter.setup import Setup
 
 T = TypeVar("T")
 WIDTH = 100  # columns that a table may take
@@ -211,33 +211,33 @@ OutArgument: TypeAlias = Annotated[
 
 def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
     """The trace that the user named."""
-    from shunter.scenes import read_trace
+    from shunter.setup import read_trace
 
     return read_trace(trace, format, on_bad_row or "fail")
 
 
-def say_about(scene: Scene, cluster: str, policies: Sequence[str]) -> None:
+def say_about(setup: Setup, cluster: str, policies: Sequence[str]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
     from shunter import registry
     from shunter.protocols import Describes, capability
 
     if cluster.startswith("auto"):
-        note(f"cluster auto: {scene.cluster.name}, {scene.cluster.nodes:,} nodes, {scene.cluster.gpus:,} GPUs")
-    for remark in scene.trace.remarks:
+        note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
+    for remark in setup.trace.remarks:
         note(remark)
-    if scene.dropped:
-        note(f"{scene.remarks[0]}; {len(scene.trace):,} are left")
-    for remark in scene.network_remarks:
+    if setup.dropped:
+        note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
+    for remark in setup.network_remarks:
         note(remark)
     for text in policies:
         describing = capability(Describes, registry.policy(text))
-        for remark in describing.remarks(scene.trace) if describing else ():
+        for remark in describing.remarks(setup.trace) if describing else ():
             note(remark, "warning", "bold yellow")
 
 
-def learn(scene: Scene, policies: Sequence[str]) -> None:
+def learn(setup: Setup, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn before any of them is run, which then find them in the cache."""
-    from shunter import registry, runs
+    from shunter import registry, simulation
     from shunter.protocols import Learns, capability
 
     for text in policies:
@@ -245,14 +245,14 @@ def learn(scene: Scene, policies: Sequence[str]) -> None:
         learner = capability(Learns, policy)
         if learner is None or not learner.model:
             continue
-        if scene.history is None:
+        if setup.history is None:
             note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
             continue
         console = _stderr()
         with console.status(
-            f"{text}: fitting model '{learner.model}' to {len(scene.history):,} jobs before the window"
+            f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window"
         ):
-            lessons = runs.lessons_before(policy, scene, scene.trace)
+            lessons = simulation.lessons_before(policy, setup, setup.trace)
         if lessons is not None and lessons.fitted is None:
             note(
                 f"{text}: too few jobs had ended before the window to fit model '{learner.model}'; it learns on the way"

@@ -31,21 +31,22 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
     only if --report names one.
     """
-    from shunter import comparison, folders, scenes
+    from shunter import comparison, run_folder
+    from shunter.setup import set_up
 
     check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
         note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
-    scene = scenes.scene(TRACE.format(seed=seed), CLUSTER)
-    kept: list[folders.Run] = []
+    setup = set_up(TRACE.format(seed=seed), CLUSTER)
+    kept: list[run_folder.Run] = []
     why, keep = (False, None) if page is None else (True, kept.extend)
     with progress("comparing six policies") as tell:
-        found = comparison.compare_scene(scene, POLICIES, seed, progress=tell, decisions=why, keep=keep)
+        found = comparison.compare_setup(setup, POLICIES, seed, progress=tell, decisions=why, keep=keep)
     if json:
         print_json(found.as_dict())
     else:
-        from shunter.report.tables import comparison_view
+        from shunter.report.terminal.tables import comparison_view
 
         show(comparison_view(found.policies))
         show(NEXT)

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from shunter.energy.control import Settings
     from shunter.energy.power import PowerModel
     from shunter.energy.series import NodeSeries
-    from shunter.runs import Result
-    from shunter.scenes import Scene
+    from shunter.setup import Setup
+    from shunter.simulation import Result
 
 EXAMPLES = """Examples:
 
@@ -121,18 +121,18 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         else:
             _series(Path(source), kinds, chosen, report, json)
         return
-    from shunter import scenes
+    from shunter.setup import set_up
 
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
     if "leak" in kinds:
         raise EnergyError("--forecast leak: a trace is simulated with what knows only the past; use another forecast")
-    scene = scenes.scene(source, cluster, [policy] if drop_unfit else (), format)
-    say_about(scene, cluster, [policy])
+    setup = set_up(source, cluster, [policy] if drop_unfit else (), format)
+    say_about(setup, cluster, [policy])
     if search:
-        _search_trace(scene, policy, chosen, seed, json)
+        _search_trace(setup, policy, chosen, seed, json)
     else:
-        _trace(scene, policy, kinds, chosen, seed, report, json)
+        _trace(setup, policy, kinds, chosen, seed, report, json)
 
 
 def _chosen(preset: str, given: Sequence[str], window: tuple[str | None, str | None]) -> Chosen:
@@ -176,7 +176,7 @@ def _record(chosen: Chosen, first: int, last: int) -> dict[str, Any]:
 
 def _times(chosen: Chosen, what: str, begin: int) -> tuple[int | None, int | None]:
     from shunter.model import EARLIEST_DATE_MS
-    from shunter.traces.changing import instant
+    from shunter.traces.slicing import instant
 
     dated = begin >= EARLIEST_DATE_MS
     first, last = (None if text is None else instant(text, what, begin, dated, UTC) for text in chosen.window)
@@ -190,7 +190,7 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | Non
     from shunter.energy import series as node_series
     from shunter.energy.saving import saving
     from shunter.report.energy import of_course
-    from shunter.report.energy_view import series_view
+    from shunter.report.terminal.energy import series_view
 
     series = node_series.read(path)
     _say_gaps(series)
@@ -224,25 +224,25 @@ def _say_gaps(series: NodeSeries) -> None:
 
 
 def _trace(
-    scene: Scene, policy: str, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool
+    setup: Setup, policy: str, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool
 ) -> None:
-    from shunter import runs
-    from shunter.report.energy_view import trace_view
+    from shunter import simulation
+    from shunter.report.terminal.energy import trace_view
 
-    begin = int(scene.trace.submit[0])
-    first, last = _times(chosen, f"trace '{scene.trace.name}'", begin)
+    begin = int(setup.trace.submit[0])
+    first, last = _times(chosen, f"trace '{setup.trace.name}'", begin)
     if chosen.wake is not None:
-        scene = dataclasses.replace(scene, cluster=_waking(scene.cluster, chosen.wake))
+        setup = dataclasses.replace(setup, cluster=_waking(setup.cluster, chosen.wake))
     rule = ",".join(f"{key}={value:g}" for key, value in dataclasses.asdict(chosen.settings).items())
     sleeping = [f"ces:policy={policy.replace(',', ';')},forecast={kind},{rule}" for kind in kinds]
     results = []
     for text in (policy, *sleeping):
         with progress("simulating") as tell:
-            count = lambda ended, tell=tell: tell(ended, len(scene.trace))  # noqa: E731
-            results.append(runs.run(scene, text, seed, progress=count, decisions=report is not None))
+            count = lambda ended, tell=tell: tell(ended, len(setup.trace))  # noqa: E731
+            results.append(simulation.run(setup, text, seed, progress=count, decisions=report is not None))
     # not to the end of the run: when nobody comes any more, sleep is no merit
-    span = (first if first is not None else begin, last if last is not None else int(scene.trace.submit[-1]))
-    record: dict[str, Any] = {"trace": scene.trace.name, "cluster": scene.cluster.name, "policy": policy}
+    span = (first if first is not None else begin, last if last is not None else int(setup.trace.submit[-1]))
+    record: dict[str, Any] = {"trace": setup.trace.name, "cluster": setup.cluster.name, "policy": policy}
     record |= _record(chosen, *span)
     record |= {"before": _numbers(results[0], span, chosen.power)}
     if first is not None:
@@ -263,21 +263,21 @@ def _search_series(path: Path, chosen: Chosen, json: bool) -> None:
     _search(series, first, last, chosen, json)
 
 
-def _search_trace(scene: Scene, policy: str, chosen: Chosen, seed: int, json: bool) -> None:
+def _search_trace(setup: Setup, policy: str, chosen: Chosen, seed: int, json: bool) -> None:
     """On the nodes in use under the policy, without sleep."""
-    from shunter import runs
+    from shunter import simulation
     from shunter.energy.series import of_run
 
-    first, last = _times(chosen, f"trace '{scene.trace.name}'", int(scene.trace.submit[0]))
+    first, last = _times(chosen, f"trace '{setup.trace.name}'", int(setup.trace.submit[0]))
     with progress("simulating") as tell:
-        result = runs.run(scene, policy, seed, progress=lambda ended: tell(ended, len(scene.trace)))
-    series = of_run(scene.trace.name, result.events, result.cluster.nodes)
-    _search(series, first, last if last is not None else int(scene.trace.submit[-1]), chosen, json)
+        result = simulation.run(setup, policy, seed, progress=lambda ended: tell(ended, len(setup.trace)))
+    series = of_run(setup.trace.name, result.events, result.cluster.nodes)
+    _search(series, first, last if last is not None else int(setup.trace.submit[-1]), chosen, json)
 
 
 def _search(series: NodeSeries, first: int | None, last: int | None, chosen: Chosen, json: bool) -> None:
     from shunter.energy.searching import search
-    from shunter.report.energy_search import search_record, search_view
+    from shunter.report.terminal.energy_search import search_record, search_view
 
     assert first is not None
     found = search(series, first, last, SEARCHED, chosen.settings)

@@ -32,13 +32,13 @@ def explain(
     if top is not None and top < 1:
         raise RunError(f"--top must be >= 1, got {top}")
 
-    from shunter import folders
+    from shunter import run_folder
     from shunter.report import explain as why
-    from shunter.report import explain_tables
+    from shunter.report.terminal import waiting
 
-    kept = folders.load(run)
+    kept = run_folder.load(run)
     if job is not None:
         row = why.find(kept, job)
-        answer(why.as_dicts(kept, row), lambda _: explain_tables.job_view(kept, row), json)
+        answer(why.as_dicts(kept, row), lambda _: waiting.job_view(kept, row), json)
     else:
-        answer(explain_tables.longest(kept, top or 20), explain_tables.longest_view, json)
+        answer(waiting.longest(kept, top or 20), waiting.longest_view, json)

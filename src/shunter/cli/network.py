@@ -151,7 +151,7 @@ def models(
 ) -> None:
     """List the models, or the layers of one."""
     from shunter.network.models import catalogue, find
-    from shunter.report import network_view as view
+    from shunter.report.terminal import network as view
 
     known = catalogue(file)
     found = [find(name, known)] if name else list(known.values())
@@ -165,7 +165,7 @@ def models(
 def table(calibration: CalibrationOption = "paper", data: DataOption = None, json: JsonOption = False) -> None:
     """Dally's Table I beside the printed one: communication as % of compute, 8 GPUs as 2 x 4."""
     from shunter.network import paper
-    from shunter.report.network_view import table_view
+    from shunter.report.terminal.network import table_view
 
     rows = paper.table(calibration, _folder(data))
     if json:
@@ -197,7 +197,7 @@ def slowdown(
     from shunter import clusters
     from shunter.network.models import catalogue
     from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
-    from shunter.report import network_view as view
+    from shunter.report.terminal import network as view
 
     found = clusters.with_tiers(clusters.load(cluster))
     costs = Costs(Tiers.of(found), calibration, catalogue(file), _folder(data))
@@ -222,7 +222,7 @@ def slowdown(
 
 def _folder(given: Path | None) -> Path | None:
     """The data folder: the given one must be there."""
-    from shunter.files import data_folder
+    from shunter.safe_files import data_folder
 
     if given is not None and not given.is_dir():
         raise NetworkError(f"--data {given}: is not a folder; name the one that has dally/layers")

@@ -135,7 +135,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
         given, outcomes = evaluating.evaluate(found, split, models, schedules[refit], at, lambda name: tell)
 
     from shunter.report.gains import by_month
-    from shunter.report.predict_view import date, eval_view
+    from shunter.report.terminal.predict import date, eval_view
 
     record = {
         "trace": found.name,
@@ -176,8 +176,8 @@ def submissions(
     from shunter.predictors.evaluating import split_at
     from shunter.predictors.models import model as model_of
     from shunter.predictors.submissions import evaluate as forecast
-    from shunter.report.predict_view import date
-    from shunter.report.submissions_view import records, submissions_view
+    from shunter.report.terminal.predict import date
+    from shunter.report.terminal.submissions import records, submissions_view
 
     models = [model_of(text) for text in model or ("gbm", "ebm")]
     for each in models:
@@ -260,7 +260,7 @@ def explain(
 
 def _tell(fitted: Fitted, why: Reasons | None, json: bool) -> None:
     from shunter.predictors.explaining import shapes
-    from shunter.report.predict_view import model_record, model_view, reasons_record, reasons_view
+    from shunter.report.terminal.predict import model_record, model_view, reasons_record, reasons_view
 
     if json:
         print_json(model_record(fitted, shapes(fitted)) | ({"job": reasons_record(why)} if why else {}))
@@ -283,6 +283,6 @@ def _read(trace: str, format: str | None, on_bad_row: str | None, quiet: bool) -
 def _instant(text: str, trace: Trace) -> int:
     from datetime import UTC
 
-    from shunter.traces.changing import moment
+    from shunter.traces.slicing import moment
 
     return moment(text, trace, UTC)

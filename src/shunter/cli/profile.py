@@ -74,7 +74,7 @@ def profile(  # noqa: PLR0913, PLR0917  one argument per option
 
 
 def _list(json: bool) -> None:
-    from shunter.report.tables import table
+    from shunter.report.terminal.tables import table
     from shunter.sharing.measuring import CONFIGURATIONS
 
     if json:
@@ -107,7 +107,7 @@ def show_tables(
 ) -> None:
     """Show what was measured, the interference model and the sharing scores."""
     from shunter.cluster import SHARING
-    from shunter.report.sharing_view import record, view
+    from shunter.report.terminal.sharing import record, view
     from shunter.sharing import map_svg, profiles, score, tree_svg
 
     if sharing not in SHARING:
@@ -132,7 +132,7 @@ def _check_drawing(option: str, file: Path | None, ends: tuple[str, ...], force:
 
 
 def _write(file: Path, text: str) -> None:
-    from shunter.files import whole
+    from shunter.safe_files import whole
 
     with whole(file, SharingError) as made:
         made.write_text(text, "utf-8")

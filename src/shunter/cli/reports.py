@@ -12,7 +12,7 @@ from shunter.cli.console import check_free, note, progress
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 ReportOption: TypeAlias = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a page for a browser, with charts.")
@@ -35,7 +35,7 @@ def check_places(force: bool, decisions: bool, out: Path | None, report: Path | 
     if decisions and out is None and report is None:
         raise RunError("--decisions keeps why jobs waited in the folder of --out; give that too")
     if out is not None:
-        from shunter.folders import check_folder
+        from shunter.run_folder import check_folder
 
         check_folder(out, force)
     check_page(report, force)

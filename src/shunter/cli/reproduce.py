@@ -221,10 +221,10 @@ def _run(
 
     names = check_data(data or (experiment.quick if quick else ()), experiment.data)
     part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, anew=not quick)
-    scenes = study.prepared(experiment, part, learn)
-    _say_stand_in(scenes[1])
+    setups = study.prepared(experiment, part, learn)
+    _say_stand_in(setups[1])
     with progress("reproducing") as tell:
-        return study.run(experiment, part, scenes, workers, tell)
+        return study.run(experiment, part, setups, workers, tell)
 
 
 def _say_stand_in(stands_in: bool) -> None:
@@ -236,11 +236,11 @@ def _say_stand_in(stands_in: bool) -> None:
 
 def _kept(name: str, out: Path | None, force: bool, json: bool) -> Kept:
     """Where all is kept, if it can be, before anything is run."""
-    from shunter import folders
+    from shunter import run_folder
 
     folder = out or (None if json else Path(f"{name}-reproduced"))
     if folder is not None:
-        folders.check_folder(folder, force)
+        run_folder.check_folder(folder, force)
     return Kept(folder, force, json)
 
 

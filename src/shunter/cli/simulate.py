@@ -34,7 +34,7 @@ from shunter.errors import RunError
 
 if TYPE_CHECKING:
     from shunter.experiment import Experiment
-    from shunter.runs import Result
+    from shunter.simulation import Result
 
 MODULE = re.compile(r"(?:\A|\bpolicy=)[^:,;=]*\.")  # a policy or a format by its dotted path
 EXAMPLES = """Examples:
@@ -104,16 +104,17 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
     check_places(force, decisions, out, report, batsim_csv, swf)
 
-    from shunter import runs, scenes
-    from shunter.report.tables import summary_view
+    from shunter import simulation
+    from shunter.report.terminal.tables import summary_view
+    from shunter.setup import recorded_setup
 
-    scene = scenes.recorded_scene(record)
-    say_about(scene, record.cluster.text, [record.policy])
-    learn(scene, [record.policy])
+    setup = recorded_setup(record)
+    say_about(setup, record.cluster.text, [record.policy])
+    learn(setup, [record.policy])
     with progress("simulating") as tell:
-        count = lambda ended: tell(ended, len(scene.trace))  # noqa: E731
+        count = lambda ended: tell(ended, len(setup.trace))  # noqa: E731
         why = decisions or report is not None
-        result = runs.run(scene, record.policy, record.seed, record.repeat, count, why)
+        result = simulation.run(setup, record.policy, record.seed, record.repeat, count, why)
     if out is not None:
         result.save(out, force)
     if report is not None:

@@ -100,7 +100,7 @@ def _record(found: Imported, out: Path) -> dict[str, Any]:
 
 
 def _told(found: Imported, out: Path) -> str:
-    from shunter.report.tables import broken
+    from shunter.report.terminal.tables import broken
 
     record = _record(found, out)
     machines = record["cluster"]

@@ -99,8 +99,8 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
         raise TraceError("nothing says which part; give --from, --to, --vc or --users")
 
     from shunter import traces
-    from shunter.report.hours import zone_of
-    from shunter.traces.changing import moment, part
+    from shunter.report.calendar import zone_of
+    from shunter.traces.slicing import moment, part
 
     zone = zone_of(timezone)
     found = _read(trace, format, on_bad_row)
@@ -130,10 +130,10 @@ def merge(
         raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")
 
     from shunter import traces
-    from shunter.traces import changing
+    from shunter.traces import slicing
 
     parts = [_read(file, format, on_bad_row) for file in files]
-    merged = changing.merge(parts, align)
+    merged = slicing.merge(parts, align)
     traces.write(merged, out)
     note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
 

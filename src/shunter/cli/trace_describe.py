@@ -57,9 +57,9 @@ def describe(
         raise RunError("--force replaces the file of --html; give both or neither")
 
     from shunter import clusters
+    from shunter.report.calendar import zone_of
     from shunter.report.describe import describe as described
-    from shunter.report.hours import zone_of
-    from shunter.report.trace_view import describe_view
+    from shunter.report.terminal.trace import describe_view
 
     check_page(html, force)
     zone = zone_of(timezone)
@@ -89,7 +89,7 @@ def validate(
     """
     from shunter import clusters
     from shunter.report.quality import validate as validated
-    from shunter.report.quality_view import validate_view
+    from shunter.report.terminal.quality import validate_view
 
     found = read(trace, format, on_bad_row)
     findings = validated(found, clusters.load(cluster, found) if cluster else None)

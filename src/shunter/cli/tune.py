@@ -67,20 +67,20 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
 
-    from shunter import scenes
     from shunter.errors import did_you_mean
-    from shunter.report.tuning_view import tuning_view
+    from shunter.report.terminal.tuning import tuning_view
+    from shunter.setup import set_up
     from shunter.tune import search
 
     if objective not in search.OBJECTIVES:
         raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, search.OBJECTIVES)}")
     grid = search.grid_of(policy, tries or ())
     must_fit = [policy] if drop_unfit else ()
-    scene = scenes.scene(trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "")
-    say_about(scene, cluster, [policy])
-    learn(scene, [policy])
+    setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "")
+    say_about(setup, cluster, [policy])
+    learn(setup, [policy])
     with progress("tuning") as tell:
-        tried = search.tune(scene, policy, grid, objective, seed, tell)
+        tried = search.tune(setup, policy, grid, objective, seed, tell)
     if json:
         rows = [{"policy": each.policy, "value_s": each.value, **_numbers(each.summary)} for each in tried]
         print_json({"objective": objective, "best": tried[0].policy, "tried": rows})

@@ -11,7 +11,7 @@ from pydantic import Field, PlainValidator, model_validator
 from shunter.cluster import ANY_TYPE, WAKE_S, Cluster, NodeGroup, Overheads, Tier
 from shunter.clusters import MOST_GPUS_PER_NODE, MOST_NODES
 from shunter.errors import ClusterError, did_you_mean
-from shunter.forms import MOST, Amount, Form, Name, Positive, filled
+from shunter.toml_forms import MOST, Amount, Form, Name, Positive, filled
 
 
 def _steps(value: Any) -> tuple[tuple[int, float], ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.errors import EnergyError
-from shunter.files import TooLargeError, opened, unpacked
+from shunter.safe_files import TooLargeError, opened, unpacked
 from shunter.world import I64
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from shunter.errors import NetworkError
-from shunter.forms import Amount, Form, Name, Positive, filled
 from shunter.network.architectures import LayerShape, shapes
 from shunter.network.iteration import Layer
 from shunter.network.models import Model, Published
+from shunter.toml_forms import Amount, Form, Name, Positive, filled
 
 MOST_BYTES = 10**13
 Count = Annotated[int, Field(ge=1, le=10**7)]

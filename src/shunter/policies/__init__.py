@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from shunter.policies._ordering import Ordering
+    from shunter.scheduling.queue.ordering import Ordering
 
 __all__ = ["Ordering"]
 
@@ -12,6 +12,6 @@ def __getattr__(name: str) -> Any:
     """Import ``Ordering`` when it is first used: names are listed without NumPy."""
     if name != "Ordering":
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    from shunter.policies._ordering import Ordering
+    from shunter.scheduling.queue.ordering import Ordering
 
     return Ordering

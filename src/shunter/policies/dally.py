@@ -11,11 +11,11 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.policies._leasing import HOUR, RENEWALS, Backfilled, first_only
-from shunter.policies._offers import EVIDENCE, HISTORY_ROWS, OPENING, Offers
-from shunter.policies._queue import Queue
-from shunter.policies._queued import Mask, Placing
-from shunter.policies._tiers import FITS, SPREADS
+from shunter.scheduling.leasing.memory import EVIDENCE, HISTORY_ROWS, OPENING, Offers
+from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, first_only
+from shunter.scheduling.queue.policy import Mask, Placing
+from shunter.scheduling.queue.queue import Queue
+from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
 
 # -- columns of `own`, one row per tier and number of GPUs: the timer (ms), when it was last tuned, and the first and

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shunter.params import param
-from shunter.policies._ordering import Ordering
-from shunter.policies._queued import (
+from shunter.scheduling.queue.ordering import Ordering
+from shunter.scheduling.queue.policy import (
     BACKFILL_DOC,
     BACKFILLS,
     BOUND_DOC,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shunter.policies._ordering import Ordering
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.world import F64, Job
 
 

@@ -10,11 +10,11 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.policies._leasing import HOUR, RENEWALS, Leasing
-from shunter.policies._offers import LEASE, REACH, Offers
-from shunter.policies._queue import STALE, Paper, Queue
-from shunter.policies._queued import Mask, Placing
-from shunter.policies._tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
+from shunter.scheduling.leasing.memory import LEASE, REACH, Offers
+from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing
+from shunter.scheduling.queue.policy import Mask, Placing
+from shunter.scheduling.queue.queue import STALE, Paper, Queue
+from shunter.scheduling.tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
 from shunter.world import F64, I64, Job, World
 
 # -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is

@@ -11,9 +11,9 @@ from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.policies._building import spans
-from shunter.policies._ordering import Ordering
-from shunter.policies._queued import BOUND_DOC
+from shunter.scheduling.queue.memory import spans
+from shunter.scheduling.queue.ordering import Ordering
+from shunter.scheduling.queue.policy import BOUND_DOC
 from shunter.world import F64, I64, Job
 
 DAY = 86_400.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shunter.policies._ordering import Ordering
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.world import F64, Job
 
 

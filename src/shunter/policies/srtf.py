@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shunter.params import param
-from shunter.policies._ordering import Ordering
-from shunter.policies._queued import MIN_RUN, MIN_RUN_DOC
+from shunter.scheduling.queue.ordering import Ordering
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC
 from shunter.world import F64, Job
 
 

@@ -13,14 +13,14 @@ from shunter.compiled import kernel
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.policies._building import queue_for
-from shunter.policies._estimates import bin_of
-from shunter.policies._leasing import Backfilled, first_only, skew_of
-from shunter.policies._pass import decide_pointer, parts_for, tools_for
-from shunter.policies._queue import BINS
-from shunter.policies._queued import MIN_RUN, MIN_RUN_DOC, Mask, Placing, key_pointer
-from shunter.policies._tiers import FITS, SPREADS
 from shunter.protocols import Compiled
+from shunter.scheduling.estimates import bin_of
+from shunter.scheduling.leasing.policy import Backfilled, first_only, skew_of
+from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
+from shunter.scheduling.queue.memory import queue_for
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, Placing, key_pointer
+from shunter.scheduling.queue.queue import BINS
+from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job
 
 SERVICE, TIME, GITTINS = range(3)

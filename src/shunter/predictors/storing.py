@@ -22,10 +22,10 @@ import numpy as np
 from shunter import caches
 from shunter.arrays import DTYPES
 from shunter.errors import ModelError
-from shunter.files import check_size, most_parsed, opened, whole
 from shunter.predictors.fitted import Fitted
 from shunter.predictors.throughput import Forecaster
 from shunter.predictors.trees import Trees
+from shunter.safe_files import check_size, most_parsed, opened, whole
 from shunter.world import F64
 
 FORMAT = 2

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from shunter import world as w
 from shunter.errors import RunError
-from shunter.files import whole
 from shunter.model import GPU
+from shunter.safe_files import whole
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 COLUMNS = (
     "job_id",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
-from shunter.report.hours import DAY_MS, HOUR_MS, LAST_DATE_MS, text_of
+from shunter.report.calendar import DAY_MS, HOUR_MS, LAST_DATE_MS, text_of
 from shunter.world import F64, I64
 
 MOST_DAYS = 20_000  # a trace over more has a wrong time in it; its days are not listed

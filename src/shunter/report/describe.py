@@ -13,9 +13,9 @@ from shunter import clusters
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.report import demand
-from shunter.report.foresight import log_errors
-from shunter.report.hours import DAY_MS, HOUR_MS, WEEKDAYS, local_ms, text_of, weekday
+from shunter.report.calendar import DAY_MS, HOUR_MS, WEEKDAYS, local_ms, text_of, weekday
 from shunter.report.metrics import spread
+from shunter.report.prediction_error import log_errors
 from shunter.world import F64, I64
 
 TOP = 10  # users, virtual clusters ... that are named

@@ -13,13 +13,13 @@ from shunter import reasons as r
 from shunter import world as w
 from shunter.errors import RunError, did_you_mean
 from shunter.model import EARLIEST_DATE_MS
-from shunter.report.hours import LAST_DATE_MS, text_of
-from shunter.report.tables import duration
+from shunter.report.calendar import LAST_DATE_MS, text_of
+from shunter.report.terminal.tables import duration
 from shunter.report.waiting import groups, rows_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 STOPPED = {
     w.BY_POLICY: "stopped to make room for others",

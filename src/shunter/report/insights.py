@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shunter import world as w
 from shunter.model import Trace
 from shunter.protocols import Explains, Shares, capability_and_memory
-from shunter.report.foresight import foresight
+from shunter.report.prediction_error import foresight
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Sharing:
         """One row per pair: since when, both jobs as rows of the job table, and how fast each is beside the other."""
         import polars as pl
 
-        from shunter.sharing.drawing import workload_names
+        from shunter.sharing.workload_assignment import workload_names
 
         job, partner = self.rows[:, 1], self.rows[:, 2]
         first, second, names = self.workload[job], self.workload[partner], pl.Series(workload_names())
@@ -87,7 +87,7 @@ class Insights:
         """What it adds to the table of jobs, times in seconds."""
         import polars as pl
 
-        from shunter.sharing.drawing import workload_names
+        from shunter.sharing.workload_assignment import workload_names
 
         found: dict[str, Any] = {}
         if self.predicted is not None:

@@ -14,8 +14,8 @@ import numpy as np
 
 from shunter import world as w
 from shunter.model import GPU, Trace
+from shunter.report.finish_fairness import finish_time_fairness, share_of_fair
 from shunter.report.replay import Replay
-from shunter.report.rho import finish_time_fairness, share_of_fair
 from shunter.world import F64, I64
 
 BOUND_MS = 10_000  # runs shorter than this count as so long in the bounded slowdown

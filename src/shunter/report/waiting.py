@@ -22,7 +22,7 @@ from shunter.report.metrics import SIZES
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 BINS = 200
 

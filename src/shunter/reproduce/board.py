@@ -14,7 +14,7 @@ from shunter.report.metrics import spread
 from shunter.reproduce.claims import Claim, Finding
 from shunter.reproduce.trials import Case, Scheduler, Trials
 from shunter.reproduce.writing import record
-from shunter.scenes import Scene
+from shunter.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class Facts:
     nodes: dict[str, int]  # of each virtual cluster
 
     @classmethod
-    def of(cls, scene: Scene) -> Facts:
+    def of(cls, setup: Setup) -> Facts:
         """Count."""
-        waits = scene.trace.recorded_wait[scene.trace.recorded_wait >= 0]
-        nodes = {group.vc: group.count for group in scene.cluster.groups if group.vc}
-        return cls(len(scene.history or ()), len(scene.trace), spread(waits, 1000) if len(waits) else None, nodes)
+        waits = setup.trace.recorded_wait[setup.trace.recorded_wait >= 0]
+        nodes = {group.vc: group.count for group in setup.cluster.groups if group.vc}
+        return cls(len(setup.history or ()), len(setup.trace), spread(waits, 1000) if len(waits) else None, nodes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from shunter.report.bootstrap import Estimate
-from shunter.report.tables import number
+from shunter.report.terminal.tables import number
 from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import record
 

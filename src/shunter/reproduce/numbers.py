@@ -9,7 +9,7 @@ from shunter.model import GPU
 from shunter.predictors.evaluating import Outcome, scores
 from shunter.report import metrics
 from shunter.report.waiting import waiting as waiting_by_reason
-from shunter.runs import Result
+from shunter.simulation import Result
 
 LARGE = 8  # GPUs; a job with more is large
 SHARED = ("profiled share", "ended in profiler share", "packed share", "packed slowdown")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.reproduce.board import Board, DataSet, Facts, case_of
 from shunter.reproduce.claims import Claim, Finding
 from shunter.reproduce.numbers import PREDICTED
 from shunter.reproduce.trials import POINTS, Case, Learn, More, Scheduler, Trials, fit, run_cases, teach
-from shunter.scenes import Scene
+from shunter.run_folder import versions
+from shunter.setup import Setup
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +22,7 @@ MEASURES = (
     *(f"{name}_{point}_s" for name in ("jct", "wait") for point in POINTS), "makespan_s", "utilization", "preemptions",
     *(f"predicted {name}" for name in PREDICTED),
 )  # fmt: skip
-Scenes: TypeAlias = tuple[dict[str, Scene], bool]  # what is simulated, by workload; whether it is made up
+Scenes: TypeAlias = tuple[dict[str, Setup], bool]  # what is simulated, by workload; whether it is made up
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Experiment:
     claims: Sequence[Claim]
     measures: tuple[str, ...]  # for scripts: MEASURES, and what ``more`` finds
     more: More  # numbers that the runs of others don't need
-    scenes: Callable[[Sequence[str], int], Scenes]  # of data sets, by a seed
+    setups: Callable[[Sequence[str], int], Scenes]  # of data sets, by a seed
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Study:
 
 def prepared(experiment: Experiment, part: Part, learn: Learn = fit) -> Scenes:
     """What is simulated, with all models fitted."""
-    found, made_up = experiment.scenes(part.data, part.seed)
+    found, made_up = experiment.setups(part.data, part.seed)
     teach(found, _cases(experiment, part), learn)
     return found, made_up
 
@@ -112,12 +112,12 @@ def _cases(experiment: Experiment, part: Part) -> list[Case]:
 def run(
     experiment: Experiment,
     part: Part,
-    scenes: Scenes,
+    setups: Scenes,
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Study:
     """Run it."""
-    found, made_up = scenes
+    found, made_up = setups
     cases = _cases(experiment, part)
     again = [case_of(name, experiment.anew) for name in part.data] if part.anew else []
     steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]

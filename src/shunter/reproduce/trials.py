@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import clusters, registry, runs, scenes
+from shunter import clusters, registry, simulation
 from shunter import world as w
 from shunter.comparison import compile_once
 from shunter.model import Trace
@@ -19,8 +19,8 @@ from shunter.processes import Progress, run_tasks, usable_cores
 from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
-from shunter.runs import Result
-from shunter.scenes import Scene
+from shunter.setup import Setup, set_up
+from shunter.simulation import Result
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POINTS = ("mean", "p50", "p95", "p99")
 More: TypeAlias = Callable[[Result], dict[str, float]]
-Learn: TypeAlias = Callable[[Scene, Sequence[str]], None]  # fits what policies learn from the past of a scene
+Learn: TypeAlias = Callable[[Setup, Sequence[str]], None]  # fits what policies learn from the past of a setup
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def nothing_more(result: Result) -> dict[str, float]:
 
 
 def run_cases(
-    workloads: Mapping[str, Trace | Scene],
+    workloads: Mapping[str, Trace | Setup],
     cases: Collection[Case],
     repeats: int,
     seed: int = 0,
@@ -169,7 +169,7 @@ def run_cases(
 ) -> Trials:
     """Run every case ``repeats`` times over all cores.
 
-    A workload that is a scene has its machines already. ``more`` finds further numbers in a result.
+    A workload that is a setup has its machines already. ``more`` finds further numbers in a result.
     """
     cases = list(dict.fromkeys(cases))
     places = {case.place: _place(workloads[case.workload], case) for case in cases}
@@ -187,24 +187,24 @@ def run_cases(
     return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
 
 
-def _place(workload: Trace | Scene, case: Case) -> Scene:
-    if isinstance(workload, Scene):
+def _place(workload: Trace | Setup, case: Case) -> Setup:
+    if isinstance(workload, Setup):
         return workload
     machines = clusters.load(case.cluster, workload)
     if case.restart > 0:
         machines = dataclasses.replace(
             machines, overheads=dataclasses.replace(machines.overheads, restart=((1, case.restart),))
         )
-    return scenes.scene(workload, machines, network=case.network, contention=case.contention)
+    return set_up(workload, machines, network=case.network, contention=case.contention)
 
 
-def fit(scene: Scene, policies: Sequence[str]) -> None:
+def fit(setup: Setup, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn from the past; every run then finds them in the cache."""
     for text in policies:
-        runs.lessons_before(registry.policy(text), scene, scene.trace)
+        simulation.lessons_before(registry.policy(text), setup, setup.trace)
 
 
-def teach(workloads: Mapping[str, Scene], cases: Collection[Case], learn: Learn = fit) -> None:
+def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
     pairs = ((case, capability(Learns, registry.policy(case.policy))) for case in cases)
     wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
@@ -212,10 +212,10 @@ def teach(workloads: Mapping[str, Scene], cases: Collection[Case], learn: Learn 
         learn(workloads[name], [policy])
 
 
-def _run(shared: tuple[Mapping[Case, Scene], More], trial: Trial, tell: runs.Progress) -> Outcome:
+def _run(shared: tuple[Mapping[Case, Setup], More], trial: Trial, tell: simulation.Progress) -> Outcome:
     places, more = shared
     where, policy = places[trial.case.place], trial.case.policy
-    result = runs.run(where, policy, trial.seed, trial.repeat, tell, decisions=trial.reasons)
+    result = simulation.run(where, policy, trial.seed, trial.repeat, tell, decisions=trial.reasons)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
     return Outcome({**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest)

@@ -20,8 +20,8 @@ from shunter import traces
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.scenes import Scene
 from shunter.seeding import rng
+from shunter.setup import Setup
 from shunter.world import F64, I64
 
 JOBS = "helios/venus_gpu_jobs.csv.gz"
@@ -71,8 +71,8 @@ def _counts(nodes: Mapping[str, int]) -> F64:
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn(Scene):
-    """A scene whose repeats differ by the draw of virtual clusters, instead of by seconds."""
+class Drawn(Setup):
+    """A setup whose repeats differ by the draw of virtual clusters, instead of by seconds."""
 
     rule: str = ANY
     nodes: Mapping[str, int] = field(default_factory=dict)
@@ -82,9 +82,9 @@ class Drawn(Scene):
         return self.trace if repeat == 0 else assigned(self.trace, self.nodes, seed + repeat, self.rule)
 
 
-def drawn(found: Scene, rule: str, nodes: Mapping[str, int]) -> Drawn:
-    """The same scene, whose repeats are draws by a rule."""
-    same = {each.name: getattr(found, each.name) for each in dataclasses.fields(Scene)}
+def drawn(found: Setup, rule: str, nodes: Mapping[str, int]) -> Drawn:
+    """The same setup, whose repeats are draws by a rule."""
+    same = {each.name: getattr(found, each.name) for each in dataclasses.fields(Setup)}
     return Drawn(**same, rule=rule, nodes=nodes)
 
 

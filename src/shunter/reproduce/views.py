@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from shunter.report.bootstrap import Estimate
-from shunter.report.tables import duration, table
+from shunter.report.terminal.tables import duration, table
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board, marked
 from shunter.reproduce.study import Study

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shunter.folders import new_folder
 from shunter.report.bootstrap import Estimate
 from shunter.report.html.page import Cell
-from shunter.report.tables import duration, number
+from shunter.report.terminal.tables import duration, number
+from shunter.run_folder import new_folder
 
 if TYPE_CHECKING:
     import polars as pl

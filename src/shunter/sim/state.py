@@ -9,9 +9,9 @@ from shunter.arrays import F2, I1, I2, Arrays
 from shunter.cluster import Cluster
 from shunter.errors import ClusterError
 from shunter.model import GPU, Trace
+from shunter.sim.links import Traffic, stretches, traffic
 from shunter.sim.scenario import Scenario, Workloads
-from shunter.sim.spread import Network, network
-from shunter.sim.traffic import Traffic, stretches, traffic
+from shunter.sim.shape import Network, network
 from shunter.world import I64, World
 
 UNLIMITED = 2**60

@@ -6,8 +6,10 @@ import math
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.sim.dynamics import note_spread, speed, spread_speed
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, cancel, schedule
+from shunter.sim.links import PLACE, REACH, enter, may_meet, stretch_of
+from shunter.sim.links import leave as leave_links
+from shunter.sim.speed import note_spread, speed, spread_speed
 from shunter.sim.state import (
     ADMITTED,
     BASE,
@@ -31,8 +33,6 @@ from shunter.sim.state import (
     WHERE,
     State,
 )
-from shunter.sim.traffic import PLACE, REACH, enter, may_meet, stretch_of
-from shunter.sim.traffic import leave as leave_links
 from shunter.world import I64, World
 
 SLACK = 1e-6  # ms; what sums of floats may be off without an end or a checkpoint moving by a whole step

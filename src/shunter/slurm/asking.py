@@ -39,7 +39,7 @@ class Sources:
         rules = site.read(self.site) if self.site else live_site(client) if client else Site()
         if self.history is None:
             return Outlook(present, rules, self._accounted(client), samples, seed)
-        from shunter.scenes import read_trace
+        from shunter.setup import read_trace
 
         past = read_trace(str(self.history), None, "skip")
         known = waits.of_history(past, present.nodes, rules, progress)

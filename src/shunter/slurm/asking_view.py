@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shunter.report.tables import duration, table
+from shunter.report.terminal.tables import duration, table
 from shunter.slurm.asking import NEW
 from shunter.slurm.forecast import Forecast, Outlook
 from shunter.slurm.line import Line

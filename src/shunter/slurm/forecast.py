@@ -18,9 +18,9 @@ import numpy as np
 
 from shunter import world as w
 from shunter.errors import SlurmError
-from shunter.policies._ordering import Ordering
 from shunter.processes import usable_cores
 from shunter.protocols import Memory
+from shunter.scheduling.queue.ordering import Ordering
 from shunter.sim.engine import Simulator
 from shunter.slurm import arrays
 from shunter.slurm.comments import NOTHING

@@ -13,8 +13,8 @@ import numpy as np
 from shunter import clusters, traces
 from shunter.cluster import Cluster
 from shunter.errors import SlurmError
-from shunter.files import whole
 from shunter.model import Trace
+from shunter.safe_files import whole
 from shunter.slurm import shows, topology
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.nodes import Partition, nodes, partitions, partitions_of

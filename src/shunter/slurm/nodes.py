@@ -11,7 +11,7 @@ from shunter.errors import SlurmError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
 from shunter.slurm.tres import Gres, gres, resources
-from shunter.wrapped import plain
+from shunter.traces.slurm_json import plain
 
 SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, with its header
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")

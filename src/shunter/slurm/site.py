@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import Field
 
 from shunter.errors import SlurmError
-from shunter.forms import Amount, Form, filled
 from shunter.slurm.shows import seconds
+from shunter.toml_forms import Amount, Form, filled
 
 DAY = 86_400.0
 LONGEST = 365 * DAY  # a half-life above that is as good as none

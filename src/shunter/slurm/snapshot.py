@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import SlurmError
-from shunter.files import whole
+from shunter.safe_files import whole
 from shunter.slurm import arrays
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node

@@ -19,7 +19,7 @@ from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import length_ms, time_ms
 from shunter.slurm.snapshot import Job
 from shunter.slurm.tres import asked_for, resources
-from shunter.wrapped import plain
+from shunter.traces.slurm_json import plain
 
 JOB_FIELDS = [
     "JobID",

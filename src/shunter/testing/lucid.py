@@ -16,7 +16,7 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.model import Action, Assign, Plan, Preempt, Reason, Start, Timer, View
 from shunter.placers import consolidate
-from shunter.policies.lucid import Lucid
+from shunter.policies.lucid.policy import Lucid
 from shunter.predictors import learned as model
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of

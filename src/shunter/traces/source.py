@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import TraceError
-from shunter.files import NotAFileError, TooLargeError, opened, unpacked
+from shunter.safe_files import NotAFileError, TooLargeError, opened, unpacked
 
 if TYPE_CHECKING:
     import polars as pl

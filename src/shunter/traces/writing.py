@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from shunter.errors import TraceError
-from shunter.files import whole
 from shunter.model import GPU, Column, Trace
+from shunter.safe_files import whole
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored
 from shunter.world import I64
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from shunter import registry
-from shunter.comparison import compare_scene
+from shunter.comparison import compare_setup
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared, named
 from shunter.processes import Progress
 from shunter.protocols import Describes
-from shunter.scenes import Scene
+from shunter.setup import Setup
 
 Grid: TypeAlias = Mapping[str, Sequence[str]]  # of a parameter, the values to be tried
 
@@ -57,7 +57,7 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
 
 
 def tune(
-    scene: Scene, policy: str, grid: Grid, objective: str = "jct", seed: int = 0, progress: Progress | None = None
+    setup: Setup, policy: str, grid: Grid, objective: str = "jct", seed: int = 0, progress: Progress | None = None
 ) -> list[Tried]:
     """Try one parameter after the other and keep the best value of each; all that was tried, the best first."""
     name, settings = named(policy)
@@ -66,13 +66,13 @@ def tune(
 
     def tell(ended: int, jobs: int) -> None:
         if progress and jobs:
-            progress(done * len(scene.trace) + ended, total * len(scene.trace))
+            progress(done * len(setup.trace) + ended, total * len(setup.trace))
 
     for key, values in ({"": [""]} | dict(grid)).items():
         texts = [_text(name, settings | ({key: value} if key else {})) for value in values]
         new = list(dict.fromkeys(text for text in texts if text not in tried))
         if new:
-            rows = compare_scene(scene, new, seed, progress=tell).policies
+            rows = compare_setup(setup, new, seed, progress=tell).policies
             tried |= {t: Tried(t, OBJECTIVES[objective](row), row) for t, row in zip(new, rows, strict=True)}
         done += len(values)
         best = min(texts, key=lambda text: tried[text].value)

@@ -10,7 +10,7 @@ from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.experiment import Experiment
 from shunter.model import GPU, Trace
-from shunter.runs import Result
+from shunter.simulation import Result
 
 POLICIES = ("fifo", "las", "sjf:estimate=oracle")
 

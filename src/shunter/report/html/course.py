@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from shunter.model import EARLIEST_DATE_MS
-from shunter.report.hours import LAST_DATE_MS
+from shunter.report.calendar import LAST_DATE_MS
+from shunter.report.finish_fairness import is_told
 from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
 from shunter.report.html.words import counted, span_of
-from shunter.report.rho import is_told
-from shunter.report.tables import duration, number, share
+from shunter.report.terminal.tables import duration, number, share
 from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 Step: TypeAlias = tuple[F64, F64]  # when a value begins to hold, and the value
 

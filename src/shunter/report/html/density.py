@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.report.html.page import text_of
-from shunter.report.tables import duration
+from shunter.report.terminal.tables import duration
 from shunter.world import F64, I64
 
 BINS = 40  # along each axis

@@ -9,17 +9,17 @@ import numpy as np
 
 from shunter.energy.power import PowerModel
 from shunter.report.energy import POWER, over_time
-from shunter.report.energy_view import SERIES, rows
 from shunter.report.html.charts import Axis, lines
 from shunter.report.html.course import BINS, ZOOM, binned, span, time_axis
 from shunter.report.html.findings import Row
 from shunter.report.html.page import Section, facts, figure, note, render, table
-from shunter.report.tables import duration, number, share
+from shunter.report.terminal.energy import SERIES, rows
+from shunter.report.terminal.tables import duration, number, share
 from shunter.world import F64
 
 if TYPE_CHECKING:
     from shunter.energy.saving import Saving
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 COLUMNS = (
     "nodes asleep",

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from shunter.errors import RunError
-from shunter.files import whole
 from shunter.report.html.page import GENERATOR
+from shunter.safe_files import whole
 
 
 def check_file(file: Path, force: bool) -> None:

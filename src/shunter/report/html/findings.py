@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from shunter.report.finish_fairness import is_told
 from shunter.report.html.page import Cell, note, points, table
 from shunter.report.html.words import counted
-from shunter.report.rho import is_told
-from shunter.report.tables import duration, number, share
+from shunter.report.terminal.tables import duration, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 

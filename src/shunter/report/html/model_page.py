@@ -12,8 +12,8 @@ from shunter.predictors.fitted import Fitted
 from shunter.report.html import charts, page
 from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
-from shunter.report.predict_view import explanation, model_facts
-from shunter.report.tables import duration, number
+from shunter.report.terminal.predict import explanation, model_facts
+from shunter.report.terminal.tables import duration, number
 
 MOST_BARS = 25
 MOST_SHAPES = 16

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shunter.model import GPU
-from shunter.report.foresight import log_errors
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import Frame, density, frame_of
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note, table, text_of
 from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
-from shunter.report.tables import duration, number, share
+from shunter.report.prediction_error import log_errors
+from shunter.report.terminal.tables import duration, number, share
 from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 LENGTHS = (("under 1 m", 60), ("1 m to 10 m", 600), ("10 m to 1 h", 3600), ("1 h to 6 h", 21_600),
            ("6 h to 1 d", 86_400), ("over 1 d", math.inf))  # fmt: skip

@@ -13,7 +13,7 @@ from shunter.report.html.page import code, facts, paragraph, points, table
 from shunter.report.html.words import counted
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 
 def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:

@@ -13,12 +13,12 @@ from shunter.report.html.course import ZOOM, time_axis
 from shunter.report.html.page import choice, figure, grid, note
 from shunter.report.html.words import counted
 from shunter.report.metrics import SIZES
-from shunter.report.tables import duration, share
+from shunter.report.terminal.tables import duration, share
 from shunter.report.waiting import Waiting, waiting
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 
 def reasons(names: Sequence[str], runs: Sequence[Run]) -> list[str]:

@@ -16,10 +16,10 @@ from shunter.report.html.reasons import reasons
 from shunter.report.html.shared import shared
 from shunter.report.html.timeline import Progress, timeline
 from shunter.report.html.words import counted
-from shunter.report.tables import duration
+from shunter.report.terminal.tables import duration
 
 if TYPE_CHECKING:
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 LIMIT = 2_900_000  # bytes of a page: what the node timeline can tell depends on it
 

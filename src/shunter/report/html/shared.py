@@ -12,7 +12,7 @@ from shunter.report.html.charts import Axis, bars
 from shunter.report.html.findings import Row
 from shunter.report.html.page import Cell, choice, figure, note, paragraph, table, text_of
 from shunter.report.html.words import span_of
-from shunter.report.tables import share
+from shunter.report.terminal.tables import share
 from shunter.sharing.score import SCORES, THRESHOLDS, ScoreTree, shipped_tree
 from shunter.sharing.tree_svg import drawn
 from shunter.world import F64
@@ -20,7 +20,7 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 MOST_PAIRS = 15  # of workloads, in a table
 SLOWDOWNS = (

@@ -21,12 +21,12 @@ from shunter.report.html.course import ZOOM, span, time_axis
 from shunter.report.html.page import embed, table, text_of
 from shunter.report.html.stays import Stays, occupancy, stays
 from shunter.report.html.words import counted, span_of
-from shunter.report.tables import share
+from shunter.report.terminal.tables import share
 from shunter.world import I64
 
 if TYPE_CHECKING:
     from shunter.cluster import Cluster
-    from shunter.folders import Run
+    from shunter.run_folder import Run
 
 STEPS = 1_000_000  # times are told to one part in so many of the whole
 GRID_ROWS, GRID_BINS, LEVELS = 500, 800, 32  # a grid at its finest

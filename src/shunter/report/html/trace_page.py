@@ -15,8 +15,8 @@ from shunter.report.html.charts import Axis
 from shunter.report.html.page import Section
 from shunter.report.html.words import counted
 from shunter.report.quality import Finding
-from shunter.report.tables import duration, number, share
-from shunter.report.trace_view import lines_of
+from shunter.report.terminal.tables import duration, number, share
+from shunter.report.terminal.trace import lines_of
 
 POINTS = ("mean", "p50", "p90", "p95", "p99", "max")
 MOST_BARS = 20

@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.report.quality.finding import Finding, Subject, jobs
-from shunter.report.tables import share
+from shunter.report.terminal.tables import share
 
 GRACE_MS = 60_000  # a job may run so much longer than its limit: killing takes a while
 OFTEN = 0.05  # more jobs that are there twice are no chance

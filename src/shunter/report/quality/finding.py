@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shunter.cluster import Cluster
 from shunter.model import Trace
-from shunter.report.tables import share
+from shunter.report.terminal.tables import share
 
 SHOWN = 5  # jobs named as examples
 Severity: TypeAlias = Literal["error", "warning", "info"]

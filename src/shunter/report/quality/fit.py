@@ -10,7 +10,7 @@ from shunter.cluster import Cluster
 from shunter.model import GPU
 from shunter.report import demand
 from shunter.report.quality.finding import Finding, Subject, jobs
-from shunter.report.tables import number, share
+from shunter.report.terminal.tables import number, share
 
 SUSTAINED_DAYS = 7
 
@@ -19,7 +19,7 @@ def never_fits(subject: Subject) -> Iterator[Finding]:
     """Jobs that can never run on the cluster."""
     if subject.cluster is None:
         return
-    from shunter.sim.fitting import unfit
+    from shunter.sim.feasibility import unfit
 
     rows = unfit(subject.trace, subject.cluster, None)
     if rows.any():

@@ -7,9 +7,9 @@ from datetime import UTC
 
 import numpy as np
 
-from shunter.report.hours import DAY_MS, HOUR_MS, text_of
+from shunter.report.calendar import DAY_MS, HOUR_MS, text_of
 from shunter.report.quality.finding import Finding, Subject, jobs
-from shunter.report.tables import duration
+from shunter.report.terminal.tables import duration
 
 YEAR_MS = 365 * DAY_MS
 ENOUGH = 20  # jobs that a statement about all of them needs

@@ -10,10 +10,10 @@ import numpy as np
 
 from shunter import registry, traces
 from shunter.errors import RunError
-from shunter.files import data_folder
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
 from shunter.reproduce.trials import Case, Scheduler, Watch, with_settings
+from shunter.safe_files import data_folder
 
 FILES = {
     "batch": "dally/sense_500jobs_0start0arrival-withBert.json.gz",

@@ -12,7 +12,7 @@ from shunter.report.html.charts import Axis, Unit, cdf, intervals, lines
 from shunter.report.html.course import Step, binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
-from shunter.report.tables import duration, number, share
+from shunter.report.terminal.tables import duration, number, share
 from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, World
 from shunter.reproduce.trials import Course, Scheduler
 from shunter.world import F64

@@ -9,7 +9,7 @@ import numpy as np
 
 from shunter.policies.tiresias import Tiresias
 from shunter.report.bootstrap import FEWEST, Estimate
-from shunter.report.tables import share
+from shunter.report.terminal.tables import share
 from shunter.reproduce.dally.design import DALLY, EXPLAINED, OURS, PACKED, TIRESIAS, WORDS, Reading
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL
 from shunter.reproduce.trials import Case, Scheduler

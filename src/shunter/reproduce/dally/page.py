@@ -8,7 +8,7 @@ from functools import partial
 
 from shunter.report.html.page import Cell, Section, choice, note, paragraph, points, table
 from shunter.report.html.words import counted
-from shunter.report.tables import duration, number, share
+from shunter.report.terminal.tables import duration, number, share
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import figures, headline, ours, paper
 from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World

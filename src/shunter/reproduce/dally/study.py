@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shunter.folders import versions
 from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.reproduce.dally import headline, paper
@@ -17,6 +16,7 @@ from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design
 from shunter.reproduce.numbers import waiting
 from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
 from shunter.reproduce.writing import record
+from shunter.run_folder import versions
 from shunter.world import F64
 
 if TYPE_CHECKING:

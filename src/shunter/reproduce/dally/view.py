@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.report.tables import duration, share, table
+from shunter.report.terminal.tables import duration, share, table
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import headline, paper
 from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, WORDS

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from shunter import extras
-from shunter.files import data_folder
 from shunter.report.html.page import Section, code, grid, note, table
-from shunter.report.tables import duration, share
+from shunter.report.terminal.tables import duration, share
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import paper
 from shunter.reproduce.lucid.design import DEAR_TIRESIAS, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, OURS, TRUTH
 from shunter.reproduce.study import Study
+from shunter.safe_files import data_folder
 from shunter.sharing import published
 from shunter.sharing.profiles import measured
 from shunter.sharing.score import THRESHOLDS, accuracy, agreement, labels, shipped_tree

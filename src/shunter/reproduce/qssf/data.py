@@ -1,4 +1,4 @@
-"""The data sets as scenes: public traces on clusters in virtual clusters, or stand-ins where files are missing."""
+"""The data sets as setups: public traces on clusters in virtual clusters, or stand-ins where files are missing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from shunter import traces
-from shunter.files import data_folder
 from shunter.model import GPU, Trace
 from shunter.reproduce import venus
 from shunter.reproduce.qssf.design import DATA, LOAD, RESTART, WITH_LUCIDS
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
 from shunter.reproduce.venus import NODE_GPUS, divided, nodes_in
-from shunter.scenes import Scene, scene, window_of
+from shunter.safe_files import data_folder
+from shunter.setup import Setup, set_up, window_of
 
 PHILLY, PHILLY_NODES = "philly/philly_jobs.csv.gz", "philly/vc_nodes.csv"
 AAIC, AAIC_NODES = "aaic/aaicwl-201807-201812.csv.gz", 40
@@ -28,16 +28,16 @@ FILES = {
 }
 
 
-def scenes_of(names: Sequence[str], seed: int) -> tuple[dict[str, Scene], bool]:
+def setups_of(names: Sequence[str], seed: int) -> tuple[dict[str, Setup], bool]:
     """What is simulated, by workload; or, where files are missing, made-up stand-ins, and True."""
     folder = data_folder(*(file for name in names for file in FILES[name]))
-    found: dict[str, Scene] = {}
+    found: dict[str, Setup] = {}
     for name in names:
         found |= _stand_in(name, seed) if folder is None else _published(folder, name, seed)
     return found, folder is None
 
 
-def _published(folder: Path, name: str, seed: int) -> dict[str, Scene]:
+def _published(folder: Path, name: str, seed: int) -> dict[str, Setup]:
     about = DATA[name]
     if name == "venus":
         trace, nodes = venus.venus(folder, seed), nodes_in(folder / venus.NODES)
@@ -53,7 +53,7 @@ def _published(folder: Path, name: str, seed: int) -> dict[str, Scene]:
             nodes = fewer(nodes, window_of(trace, about.since, about.until)[1], LOAD)
         jobs = {name: trace}
     cluster = divided(name, nodes, RESTART)
-    return {key: scene(trace, cluster, since=about.since, until=about.until) for key, trace in jobs.items()}
+    return {key: set_up(trace, cluster, since=about.since, until=about.until) for key, trace in jobs.items()}
 
 
 def fewer(nodes: Mapping[str, int], window: Trace, load: float) -> dict[str, int]:
@@ -78,8 +78,8 @@ def with_lucids_predictions(trace: Trace, folder: Path) -> Trace:
     return dataclasses.replace(trace, limit=np.rint(np.maximum(seconds, 0) * 1000).astype(np.int64))
 
 
-def _stand_in(name: str, seed: int) -> dict[str, Scene]:
+def _stand_in(name: str, seed: int) -> dict[str, Setup]:
     made = stand_in(seed, users=name == "aaic")
     jobs = {name: made} | ({name + WITH_LUCIDS: with_loose_limits(made, seed)} if name == "venus" else {})
     cluster = divided(f"{name} (stand-in)", NODES, RESTART)
-    return {key: scene(trace, cluster, since=begin_of(trace)) for key, trace in jobs.items()}
+    return {key: set_up(trace, cluster, since=begin_of(trace)) for key, trace in jobs.items()}

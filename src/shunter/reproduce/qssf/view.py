@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Group, RenderableType
 
-from shunter.report.tables import ORACLE
+from shunter.report.terminal.tables import ORACLE
 from shunter.reproduce import sheets, views
 from shunter.reproduce.board import Board
 from shunter.reproduce.qssf import paper

@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.reproduce.slurm.design import GPUS, Job, cluster, trace
-from shunter.runs import simulate
+from shunter.simulation import simulate
 from shunter.world import F64
 
 

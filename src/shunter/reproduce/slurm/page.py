@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shunter.folders import versions
 from shunter.report.html.charts import Axis, cdf
 from shunter.report.html.page import Section, code, facts, figure, grid, paragraph, points, render, table
-from shunter.report.tables import duration
+from shunter.report.terminal.tables import duration
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.design import GPUS
 from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Study
@@ -22,6 +21,7 @@ from shunter.reproduce.slurm.view import (
     rows,
     spread,
 )  # fmt: skip
+from shunter.run_folder import versions
 
 HOW = (
     f"Two nodes with four P100, two with two K80, one with one M40: {GPUS} GPUs, as in section 5.6, but virtual ones of"

@@ -11,13 +11,13 @@ from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import RunError, SlurmError
-from shunter.folders import versions
 from shunter.processes import Progress
 from shunter.registry import policy as policy_named
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.design import BASE, Job, mix
 from shunter.reproduce.slurm.live import controlled, fresh_lab, level, play, warm_up
 from shunter.reproduce.slurm.outcome import Outcome, Spread, fidelity, predicted, relative, spreads
+from shunter.run_folder import versions
 from shunter.slurm.lab import Lab
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from math import isnan
 
 from rich.console import Group, RenderableType
 
-from shunter.report.tables import duration, share, table
+from shunter.report.terminal.tables import duration, share, table
 from shunter.reproduce import views
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.outcome import Spread

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from shunter.errors import TraceError
+from shunter.traces.slurm_json import plain
 from shunter.traces.source import Source
-from shunter.wrapped import plain
 
 FIELDS = (
     *("JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),

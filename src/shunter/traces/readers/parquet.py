@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shunter.errors import TraceError
-from shunter.files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, whole
 from shunter.model import Column, Trace
+from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, whole
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.source import Source
 from shunter.world import I64

@@ -6,10 +6,10 @@ import dataclasses
 
 from shunter.model import Trace
 from shunter.traces.twins.arrivals import rearranged, stretched
-from shunter.traces.twins.fitting import apart, fit, left_out
 from shunter.traces.twins.making import for_plain_cluster, make
 from shunter.traces.twins.profile import load as load_profile
 from shunter.traces.twins.profile import names
+from shunter.traces.twins.profile_fitting import apart, fit, left_out
 
 __all__ = ["names", "rearranged", "stretched", "twin", "twin_of"]
 

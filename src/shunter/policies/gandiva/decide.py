@@ -1,0 +1,152 @@
+"""One decision of Gandiva: who moves, starts, joins a pair, takes a turn, grows or shrinks."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.policies.gandiva.moves import (
+    GROWTH,
+    MIGRATION,
+    MOVING,
+    PACKING,
+    PAIRED,
+    QUANTUM,
+    SLICING,
+    may_move,
+    move_closer,
+    partner_of,
+)
+from shunter.policies.gandiva.turns import line_up, pair_up, part_bad_pairs, take_turns
+from shunter.scheduling.leasing.decide import catch_up, leases_end, start_waiting
+from shunter.scheduling.leasing.memory import WAKE, Offers, OfferTools
+from shunter.scheduling.placing import (
+    add_other,
+    add_placed,
+    as_it_is,
+    collect,
+    held,
+    in_the_way,
+    may_use,
+    sort,
+    within_limits,
+)
+from shunter.scheduling.queue.queue import any_gpu_free
+from shunter.scheduling.tiers import tier_of
+from shunter.world import Decision, World
+
+# ------------------------------------------------------------------------------------------- growing and shrinking
+
+
+@kernel
+def room_to_grow(world: World, offers: Offers, job: int) -> int:
+    """How many free GPUs of its machine a job may have besides; a job on several machines does not grow."""
+    jobs = world.jobs
+    more = jobs[w.GPUS, job] * offers.settings[GROWTH] // 1000 - jobs[w.WORKERS, job]
+    if more <= 0 or jobs[w.STATE, job] != w.RUNNING or jobs[w.SHARE, job] < 1000 or partner_of(world, job) >= 0:
+        return 0
+    node = world.gpus[w.NODE, jobs[w.HEAD, job] // world.clock[w.SLOTS_PER_GPU]]
+    if world.nodes[w.FREE, node] == 0 or not may_use(world, job, node) or tier_of(world, job) > 0:
+        return 0
+    return int(min(more, within_limits(world, as_it_is(world), job, node)))
+
+
+@kernel
+def next_to_grow(world: World, offers: Offers, before: int) -> int:
+    """The job that has grown least of those that can grow and began to run before a time, -1 if none can."""
+    jobs, best = world.jobs, -1
+    if world.clock[w.N_PENDING] > 0 or not any_gpu_free(world):
+        return -1
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        less = best < 0 or jobs[w.WORKERS, job] * jobs[w.GPUS, best] < jobs[w.WORKERS, best] * jobs[w.GPUS, job]
+        if less and jobs[w.BEGUN, job] < before and room_to_grow(world, offers, job) > 0:
+            best = job
+    return best
+
+
+@kernel
+def grow(world: World, offers: Offers, plan: Decision) -> bool:
+    """Give idle GPUs to a running job of the same machine; false if there is none."""
+    scratch, job = offers.queue.scratch, next_to_grow(world, offers, world.clock[w.NOW])
+    if job < 0:
+        return False
+    more = room_to_grow(world, offers, job)
+    scratch.nodes[0] = world.gpus[w.NODE, world.jobs[w.HEAD, job] // world.clock[w.SLOTS_PER_GPU]]
+    scratch.counts[0] = more
+    collect(world, scratch, as_it_is(world), 1)
+    ids = scratch.gpu_ids[: more + held(world, job, scratch.gpu_ids[more:])]
+    sort(ids)
+    add_placed(plan, w.A_RESIZE, job, ids, 0)
+    return True
+
+
+@kernel
+def shrink(world: World, offers: Offers, plan: Decision) -> bool:
+    """Take back from a running job what it has beyond its request and a waiting one may use; false if there is none."""
+    jobs, scratch, best = world.jobs, offers.queue.scratch, -1
+    line_up(world, offers)
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        surplus = jobs[w.WORKERS, job] - jobs[w.GPUS, job]
+        if surplus <= 0 or jobs[w.STATE, job] != w.RUNNING:
+            continue
+        for cls in range(len(offers.candidate)):
+            useful = offers.candidate[cls] >= 0 and in_the_way(world, offers.candidate[cls], job)
+            if useful and (best < 0 or surplus > jobs[w.WORKERS, best] - jobs[w.GPUS, best]):
+                best = job
+    if best < 0:
+        return False
+    ids = scratch.gpu_ids[: held(world, best, scratch.gpu_ids)]
+    sort(ids)
+    add_placed(plan, w.A_RESIZE, best, ids[: jobs[w.GPUS, best]], 0)
+    return True
+
+
+# ------------------------------------------------------------------------------------------- the decision
+
+
+@kernel
+def look(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
+    """What is done from time to time: bad pairs part, turns change, jobs grow into idle GPUs."""
+    settings = offers.settings
+    if settings[PACKING] == 1 and part_bad_pairs(world, offers, plan):
+        return True
+    if settings[SLICING] == 1 and world.clock[w.N_PENDING] > 0 and take_turns(world, offers, tools, plan):
+        return True
+    return settings[GROWTH] > 1000 and grow(world, offers, plan)
+
+
+@kernel
+def look_again(world: World, offers: Offers, plan: Decision) -> None:
+    """Set a timer for the next look, if there will be anything to do."""
+    settings, now, at = offers.settings, world.clock[w.NOW], w.NEVER
+    if settings[MIGRATION] == 1 and settings[MOVING] > 0 and may_move(world, offers) and any_gpu_free(world):
+        at = (now // settings[MOVING] + 1) * settings[MOVING]
+    turns = settings[SLICING] == 1 and world.clock[w.N_PENDING] > 0 and world.clock[w.N_RUNNING] > 0
+    if turns or settings[PAIRED] == 1 or (settings[GROWTH] > 1000 and next_to_grow(world, offers, w.NEVER) >= 0):
+        at = min(at, (now // settings[QUANTUM] + 1) * settings[QUANTUM])
+    if at < w.NEVER and settings[WAKE] != at:
+        settings[WAKE] = at
+        add_other(plan, w.A_TIMER, 0, at)
+
+
+@kernel
+def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
+    """Plan the next move, start or pair, what a look brings, or nothing."""
+    settings = offers.settings
+    catch_up(world, offers, tools)
+    if leases_end(world, offers, tools, plan):
+        return
+    if settings[MIGRATION] == 1 and move_closer(world, offers, tools, plan):
+        return
+    if start_waiting(world, offers, tools, plan):
+        return
+    if world.clock[w.N_PENDING] > 0:
+        if settings[GROWTH] > 1000 and shrink(world, offers, plan):
+            return
+        if settings[PACKING] == 1 and pair_up(world, offers, tools, plan):
+            return
+    if world.clock[w.NOW] % settings[QUANTUM] == 0 and look(world, offers, tools, plan):
+        return
+    tools.tell(world, offers, tools.parts, plan)
+    look_again(world, offers, plan)

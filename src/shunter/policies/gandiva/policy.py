@@ -1,0 +1,113 @@
+"""Gandiva: Xiao et al., OSDI 2018; by default as Dally's authors compare with it, Sharma et al., IEEE Big Data 2025."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shunter import world as w
+from shunter.model import View
+from shunter.params import param
+from shunter.policies.gandiva import moves as g
+from shunter.policies.gandiva.decide import decide
+from shunter.policies.gandiva.turns import MOST_MODELS
+from shunter.protocols import Shares
+from shunter.scheduling.leasing.memory import LEASE, Offers
+from shunter.scheduling.leasing.policy import Leasing
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, Placing
+from shunter.scheduling.queue.queue import Queue
+from shunter.scheduling.tiers import AFFINE, LIST, SCATTER
+from shunter.world import F64, I64, Job, World
+
+
+@dataclass(frozen=True)
+class Gandiva(Leasing, Shares):
+    """Keeps jobs of a size on the same machines, else takes any GPUs and moves later; can slice, pack and grow."""
+
+    draw: str = param(
+        "random",
+        "which GPUs, where no machine has room: by chance, or in their order (list)",
+        choices=("random", "list"),
+    )
+    migration: bool = param(
+        True,
+        "a running job moves to free GPUs that are closer together, and out of a pair once nobody waits",
+    )
+    move_again: float = param(
+        60.0,
+        "seconds from one look for closer GPUs to the next, besides those when GPUs come free; 0: only then",
+        low=0,
+        high=86_400,
+    )
+    slicing: bool = param(
+        False, "jobs run in turns while some wait: at each look who has run longest gives way; instead of leases"
+    )
+    packing: bool = param(
+        False,
+        "a job that finds no free GPUs shares those of a running job of its size, drawn by chance; pairs that do less "
+        "than one job alone part at the next look",
+    )
+    growth: float = param(
+        1.0, "a job grows into idle GPUs of its machine, up to so many times its request", low=1, high=64
+    )
+    look_again: float = param(
+        60.0, "seconds from look to look, which is how long a turn lasts", low=1, high=86_400, scale="log"
+    )
+
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """In turns: who has waited longest; else who started last comes first, who never started last."""
+        return job.queued if p[0] == 1 else -job.started
+
+    def key_params(self) -> F64:
+        """Whether jobs run in turns."""
+        return np.array([float(self.slicing)])
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """One machine by affinity, else any GPUs of the cluster."""
+        takes = holds.copy()
+        takes[1:-1] = False
+        return Placing(AFFINE, SCATTER if self.draw == "random" else LIST, takes)
+
+    @staticmethod
+    def took(world: World, offers: Offers, job: int, tier: int) -> None:
+        """Whoever is not on one machine may gain by moving later."""
+        if tier > 0:
+            g.may_gain(offers, job)
+
+    @staticmethod
+    def ended(world: World, offers: Offers, job: int, tier: int) -> None:
+        """When it gets GPUs again they are to be as close together."""
+        g.keep_seat(offers, job, tier)
+
+    @property
+    def shares(self) -> bool:
+        """Whether it packs."""
+        return self.packing
+
+    def decision(self) -> Any:
+        """Its own."""
+        return decide
+
+    def memory(self, view: View, queue: Queue) -> Offers:
+        """Besides, settings of its own, who does badly beside whom, who may gain by moving, and where jobs were."""
+        offers, world = super().memory(view, queue), view.world
+        settings = np.zeros(g.ALL_SETTINGS, np.int64)
+        settings[: len(offers.settings)] = offers.settings
+        settings[g.QUANTUM], settings[g.GROWTH] = round(self.look_again * 1000), int(self.growth * 1000)
+        settings[g.SLICING], settings[g.PACKING], settings[g.MIGRATION] = self.slicing, self.packing, self.migration
+        settings[g.MOVING] = round(self.move_again * 1000)
+        settings[[g.MOVES_SEEN, g.JUDGED, g.TURNED]] = -1
+        if self.slicing:
+            settings[LEASE] = w.NEVER
+        models = min(int(world.jobs[w.MODEL].max(initial=-1)) + 1, MOST_MODELS)
+        return offers.replace(
+            settings=settings,
+            own=np.zeros((models, models)),
+            kept=np.zeros((3, world.jobs.shape[1])),
+            seat=np.zeros(world.jobs.shape[1], np.int64),
+        )

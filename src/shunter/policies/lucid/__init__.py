@@ -1,0 +1,3 @@
+"""Lucid: Hu et al., ASPLOS 2023."""
+
+from shunter.policies.lucid.policy import Lucid as Lucid

@@ -1,0 +1,124 @@
+"""What Lucid remembers, as arrays, and the small operations on it that all of its parts need."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.arrays import F1, F2, I1, I2, Arrays
+from shunter.compiled import kernel
+from shunter.predictors.learned import Learned
+from shunter.predictors.throughput import Arrivals
+from shunter.scheduling.placing import sort
+from shunter.world import I64, World
+
+NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
+
+# -- entries of `settings`: how it works ...
+PROFILE_TIME, PROFILE_GPUS, PROFILE_ALL, SCALED, GROWTH, LONG_QUEUE, PACKS, PACK_FIRST, DYNAMIC = range(9)
+CAPACITY, BLOCKING, SOURCE = range(9, 12)
+# ... and what it has to remember (BASE: the profiler's nodes while it has not grown; ON: jobs are packed now; UP_NODES:
+# how many nodes were up; BIN: of the last look ahead; PASS: counts passes through a queue)
+BEGUN, BASE, PROFILER_NODES, WAITING, BEING_PROFILED, FRESH, SHRUNK, ON, UP_NODES = range(12, 21)
+BIN, TIMER, PASS, JOINED = range(21, 25)
+SETTINGS = 25
+SKIP, STRICT, RESERVE = range(3)  # BLOCKING
+NONE, ORACLE, LIMIT, LEARNED = range(4)  # SOURCE of run times
+# -- entries of `numbers`: bounds, and what is to come in the next ten minutes
+QUIET, RATIO, MEMORY, CERTAINTY, COMING_JOBS, COMING_GPUS = range(6)
+NUMBERS = 6
+
+UNKNOWN = -1  # the score of a job that was never seen running
+HEAVIEST = 2
+SCORES = HEAVIEST + 1
+NOT_APART = -2  # the home of a node that is not set apart
+LAST_HOUR = 6  # bins
+RING = 8  # bins that are remembered, more than an hour's
+RING_BIN, RING_JOBS, RING_GPUS = range(3)  # rows of `recent`
+LEVELS = 50  # quantiles of run time over estimate
+FEATURE, BELOW, ABOVE, SCORE = range(4)  # columns of `tree`
+
+
+class Scratch(Arrays):
+    """Room to work in, so that no decision allocates."""
+
+    usable: I1  # (nodes,)
+    total: I1  # (nodes,)
+    nodes: I1  # (gpus,) chosen nodes ...
+    counts: I1  # (gpus,) ... and how many GPUs on each
+    gpu_ids: I1  # (gpus,)
+    jobs: I1  # (jobs,)
+    ends: I1  # (gpus,) when a GPU should be free ...
+    end_nodes: I1  # (gpus,) ... and its node
+
+
+class LucidState(Arrays):
+    """All that Lucid remembers; virtual clusters begin with that of jobs that are in none."""
+
+    settings: I1
+    numbers: F1
+    odds: F1  # (LEVELS,) log of how many times its estimate a job takes, by quantile
+    truth: F1  # (jobs,) true run times, ms; of no size where they are not told
+    stage: I1  # (jobs,)
+    priority: F1  # (jobs,) smaller first
+    run_time: F1  # (jobs,) expected, ms; 0: not known
+    expected: I1  # (jobs,) the first estimate of a model, ms; 0: none
+    profiled: I1  # (jobs,) 1: it ran in the profiler ...
+    ended_there: I1  # (jobs,) ... and ended there
+    score: I1  # (jobs,) its sharing score, UNKNOWN
+    partner: I1  # (jobs,) with whom it shares its GPUs, -1: nobody
+    members: I1  # (jobs,) the queues of all virtual clusters, one after another, each in its order
+    first: I1  # (vcs,) where a queue begins
+    size: I1  # (vcs,)
+    dirty: I1  # (vcs,) 1: something changed there
+    oldest: I1  # (groups,) who runs alone, by virtual cluster, GPUs and score: the first in the order of starts ...
+    newest: I1  # (groups,) ... and the last
+    before: I1  # (jobs,) its neighbours in that order, -1: none
+    after: I1  # (jobs,)
+    group: I1  # (jobs,) -1: it does not run alone
+    to_profile: I1  # (jobs,) who waits for the profiler, the least GPUs first
+    being_profiled: I1  # (gpus * slots,) in the order of their starts
+    nodes: I1  # (nodes,) the profiler's nodes in the order in which they were set apart
+    home: I1  # (nodes,) the virtual cluster of a node that is set apart, NOT_APART
+    leaving: I1  # (nodes,) 1: it goes back once it is idle
+    kept: I2  # (vcs, nodes) 1: the node is kept for a job of the virtual cluster ...
+    kept_for: I1  # (vcs,) ... which one, -1: none ...
+    kept_until: I1  # (vcs,) ... and when it should have room there
+    class_of: I1  # (jobs,) jobs that find room alike
+    no_room: I2  # (2, classes) the pass in which there was none; 1: beside what is kept
+    no_partner: I2  # (2, classes * SCORES)
+    fresh: I1  # (jobs,) who was just put on GPUs of its own
+    joined: I2  # (pairs, 3) time, newcomer, resident
+    recent: F2  # (3, RING) what came in each of the last bins, where no model says what is to come
+    tree: I2  # (nodes, 4) how sharing scores follow from use ...
+    bounds: F1  # (nodes,) ... by its bounds
+    scratch: Scratch
+    learned: Learned
+    arrivals: Arrivals
+
+
+@kernel
+def is_own(world: World, state: LucidState, vc: int, node: int) -> bool:
+    """Whether the main queue may put jobs of a virtual cluster on a node."""
+    home = world.nodes[w.NODE_VC, node]
+    return bool((vc == -1 or home in (vc, w.OPEN)) and state.home[node] == NOT_APART)
+
+
+@kernel
+def soil_all(state: LucidState) -> None:
+    """Something changed that may matter to every queue."""
+    state.dirty[:] = 1
+
+
+@kernel
+def shift_out(values: I64, at: int, count: int) -> None:
+    """Take one of the first ``count`` values out; the later ones move up."""
+    for i in range(at, count - 1):
+        values[i] = values[i + 1]
+
+
+@kernel
+def in_order(world: World, row: int, count: int, into: I64) -> int:
+    """Copy one of the lists of jobs, sorted; returns how many."""
+    for i in range(count):
+        into[i] = world.lists[row, i]
+    sort(into[:count])
+    return count

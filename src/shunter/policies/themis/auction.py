@@ -1,0 +1,388 @@
+"""One decision of a policy that auctions GPUs off: to whom they are offered, and who of those gets them.
+
+Those who want GPUs are ranked by rho.  What is free is offered to the first part of them, what they leave to the first
+part of the rest, and so on.  Who gets it inside a part is decided by an exact search, or one after the other by what
+they gain per GPU.
+"""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.arrays import F1, I1, Arrays
+from shunter.compiled import kernel
+from shunter.policies.themis.fairness import (
+    DRAW,
+    LISTED,
+    RHO,
+    WORTH,
+    Fairness,
+    count_jobs,
+    gain,
+    job_size,
+    meet,
+    rho_of_waiting,
+)
+from shunter.policies.themis.winners import LOSES, Search, fill_room, find_winners
+from shunter.scheduling.leasing.decide import collect_ended, should_go, still_free
+from shunter.scheduling.leasing.memory import AGAIN, BETTER, LEASE, RENEWAL, SEEN, Offers, OfferTools, room_at
+from shunter.scheduling.placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
+from shunter.scheduling.queue.preempting import lift
+from shunter.scheduling.queue.queue import FRESH, SHARES, Queue, any_gpu_free, remove, take_in
+from shunter.scheduling.tiers import fill_usable, lay_out, tier_of
+from shunter.world import F64, I64, Decision, World
+
+# -- entries of `settings`
+OFFERED, MODE, BY_SERVICE = range(3)  # which part gets an offer, AUTO or ..., whether leases are in GPU time
+SETTINGS_SIZE = 3
+AUTO, EXACT, GREEDY = range(3)
+AUCTIONS = ("auto", "exact", "greedy")
+FEW_BIDDERS, FEW_GPUS = 8, 32  # up to so many of each, AUTO searches exactly
+# -- entries of `counts`: steps of a search, how many are `ranked`, for which lease the draws hold, and how many classes
+# and ended leases are left of which somebody may take something, and how many GPUs are left for them
+STEPS, RANKED, DRAWN, OPEN, FREE = range(5)
+COUNTS_SIZE = 5
+MOST_STEPS = {"auto": 2_000, "exact": 1_000_000}  # after which the best found so far is taken
+# -- columns of `known`: RHO at present, DRAW ranks equals, WORTH: gain per GPU at the best tier; and LISTED, which is:
+NOT, WANTS, SATED = range(3)  # not in `ranked`, there and wants GPUs, still there but to be left out
+SLACK = 1e-9  # (1 - 0.8) * 10 is a little less than 2
+
+
+class Auctions(Arrays):
+    """The memory of a policy that auctions GPUs off."""
+
+    offers: Offers
+    fair: Fairness
+    search: Search
+    settings: F1
+    counts: I1
+    ranked: I1  # (jobs,) those who want GPUs, in the order of the last time
+
+    @property
+    def queue(self) -> Queue:
+        """Where its waiting jobs are."""
+        queue: Queue = self.offers.queue
+        return queue
+
+
+# ------------------------------------------------------------------------------------------- who gets an offer
+
+
+@kernel
+def draw_for(world: World, job: int, lease: int) -> float:
+    """A number that depends on seed, job and the how manieth lease it is, and on nothing else (splitmix64)."""
+    mixed = world.clock[w.SEED] * 6364136223846793005 + job * 1442695040888963407 + lease
+    mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
+    mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
+    return float((mixed ^ (mixed >> 31)) & 0xFFFFFFFF)
+
+
+@kernel
+def comes_before(known: F64, a: int, b: int, by: int, then: int) -> bool:
+    """Whether job ``a`` is ahead of ``b``: by one column, equals by another, the larger first; then by job."""
+    if known[a, by] != known[b, by]:
+        return bool(known[a, by] > known[b, by])
+    return bool(known[a, then] > known[b, then] or (known[a, then] == known[b, then] and a < b))
+
+
+@kernel
+def sort_at(jobs: I64, known: F64, by: int, then: int, gap: int, most: int) -> bool:
+    """Sort every ``gap``-th job by insertion; gives up after so many moves."""
+    moves = 0
+    for i in range(gap, len(jobs)):
+        job, at = jobs[i], i
+        while at >= gap and comes_before(known, job, jobs[at - gap], by, then):
+            jobs[at] = jobs[at - gap]
+            at -= gap
+            moves += 1
+        jobs[at] = job
+        if moves > most:
+            return False
+    return True
+
+
+@kernel
+def sort_down(jobs: I64, known: F64, by: int, then: int) -> None:
+    """Sort jobs; mostly they are nearly in order, else by Shell's method."""
+    if not sort_at(jobs, known, by, then, 1, 8 * len(jobs)):
+        gap = 1
+        while gap < len(jobs) // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            sort_at(jobs, known, by, then, gap, len(jobs) ** 2)
+            gap //= 3
+
+
+@kernel
+def enlist(world: World, auctions: Auctions, job: int) -> None:
+    """A job wants GPUs."""
+    known = auctions.fair.known[job]
+    meet(world, auctions.offers.queue, auctions.fair, job)
+    if known[LISTED] == NOT:
+        auctions.ranked[auctions.counts[RANKED]] = job
+        auctions.counts[RANKED] += 1
+        known[DRAW] = draw_for(world, job, auctions.counts[DRAWN])
+    known[LISTED] = WANTS
+
+
+@kernel
+def draw_again(world: World, auctions: Auctions) -> None:
+    """Draw anew who comes first of equals, once in the time of a lease."""
+    lease = world.clock[w.NOW] // auctions.offers.settings[LEASE]
+    if lease != auctions.counts[DRAWN]:
+        auctions.counts[DRAWN] = lease
+        for at in range(auctions.counts[RANKED]):
+            job = auctions.ranked[at]
+            auctions.fair.known[job, DRAW] = draw_for(world, job, lease)
+
+
+@kernel
+def rank(world: World, auctions: Auctions) -> int:
+    """Rank all who want GPUs, and leave out the others; returns how many."""
+    ranked, known, count = auctions.ranked, auctions.fair.known, 0
+    draw_again(world, auctions)
+    for at in range(auctions.counts[RANKED]):
+        job = ranked[at]
+        if known[job, LISTED] == WANTS:
+            known[job, RHO] = rho_of_waiting(world, auctions.fair, job)
+            ranked[count] = job
+            count += 1
+        else:
+            known[job, LISTED] = NOT
+    auctions.counts[RANKED] = count
+    sort_down(ranked[:count], known, RHO, DRAW)
+    return count
+
+
+@kernel
+def block_classes(world: World, auctions: Auctions, tools: OfferTools) -> None:
+    """Note which classes there is no room for, and count the others."""
+    queue = auctions.offers.queue
+    for cls in range(len(queue.size)):
+        if queue.size[cls] > 0 and queue.blocked[cls] == 0:
+            job = queue.members[queue.first[cls]]
+            if room_at(world, auctions.offers, tools, on_paper(queue.scratch), job)[0] >= 0:
+                auctions.counts[OPEN] += 1
+            else:
+                queue.blocked[cls] = 1
+
+
+@kernel
+def may_bid(world: World, auctions: Auctions, job: int) -> bool:
+    """Whether there may be something for a job: it has GPUs whose lease is over, or not its whole class was refused."""
+    queue = auctions.offers.queue
+    return bool(queue.blocked[queue.class_of[job]] == 0 or world.jobs[w.STATE, job] == w.RUNNING)
+
+
+@kernel
+def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
+    """Fill ``search.jobs`` with those offered who may take something; returns how many."""
+    queue, count = auctions.offers.queue, 0
+    for i in range(len(offered)):
+        job = offered[i]
+        if may_bid(world, auctions, job):
+            lowest = 0
+            while queue.tiers.takes[lowest, queue.class_of[job]] == 0:
+                lowest += 1
+            best = gain(world, queue, auctions.fair, job, lowest)
+            auctions.fair.known[job, WORTH] = best / job_size(world, job)
+            auctions.search.jobs[count] = job
+            count += 1
+    return count
+
+
+# ------------------------------------------------------------------------------------------- who gets the GPUs
+
+
+@kernel
+def lease_end(world: World, auctions: Auctions, job: int) -> int:
+    """When a lease that a job gets now ends."""
+    lease = auctions.offers.settings[LEASE]
+    if lease == w.NEVER:
+        return int(w.NEVER)
+    if auctions.settings[BY_SERVICE] == 1:
+        lease = max(round(lease / job_size(world, job)), 1)
+    return int(world.clock[w.NOW] + max(lease, 1))
+
+
+@kernel
+def start(world: World, auctions: Auctions, job: int, tier: int, place: int, plan: Decision, real: bool) -> None:
+    """Give a job GPUs of a place, on paper and, if it is ``real``, in the plan."""
+    queue, scratch, gpus = auctions.offers.queue, auctions.offers.queue.scratch, 1
+    paper = on_paper(scratch)
+    if world.jobs[w.SHARE, job] < 1000:
+        scratch.gpu_ids[0] = place
+    else:
+        gpus = collect(world, scratch, paper, lay_out(world, queue, paper, job, tier, place))
+    put_on_paper(world, paper, job, scratch.gpu_ids[:gpus], +1)
+    auctions.counts[FREE] -= gpus
+    if real:
+        add_start(plan, job, scratch.gpu_ids[:gpus], lease_end(world, auctions, job))
+        remove(queue, job)
+        auctions.fair.known[job, LISTED] = SATED
+        auctions.counts[OPEN] -= queue.size[queue.class_of[job]] == 0
+
+
+@kernel
+def renew(world: World, auctions: Auctions, tools: OfferTools, job: int, plan: Decision) -> None:
+    """Let a job whose lease is over keep its GPUs if nobody has taken any of them on paper, and none are better."""
+    offers, scratch = auctions.offers, auctions.offers.queue.scratch
+    paper = on_paper(scratch)
+    auctions.counts[OPEN] -= 1
+    if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier_of(world, job)):
+        return
+    ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
+    if still_free(world, paper, job, ids):
+        put_on_paper(world, paper, job, ids, +1)
+        auctions.counts[FREE] -= len(ids)
+        add_start(plan, job, ids, lease_end(world, auctions, job))
+
+
+@kernel
+def bring_forward(world: World, auctions: Auctions, at: int, count: int) -> int:
+    """Swap the bidder of ``search.jobs[at:count]`` that gains most per GPU to ``at``; returns it, -1: none is left."""
+    jobs, known, best = auctions.search.jobs, auctions.fair.known, -1
+    for i in range(at, count):
+        better = best < 0 or comes_before(known, jobs[i], jobs[best], WORTH, RHO)
+        if better and may_bid(world, auctions, jobs[i]):
+            best = i
+    if best < 0:
+        return -1
+    jobs[at], jobs[best] = jobs[best], jobs[at]
+    return int(jobs[at])
+
+
+@kernel
+def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, real: bool, plan: Decision) -> None:
+    """The bidders take what they can, one after the other, but those who won already."""
+    queue, counts = auctions.offers.queue, auctions.counts
+    for at in range(count):
+        if counts[OPEN] == 0 or (counts[FREE] == 0 and queue.settings[SHARES] == 0):
+            return
+        job = bring_forward(world, auctions, at, count)
+        if job < 0:
+            return
+        if world.jobs[w.STATE, job] == w.RUNNING:
+            renew(world, auctions, tools, job, plan)
+        elif queue.at[job] >= 0:
+            tier, place = room_at(world, auctions.offers, tools, on_paper(queue.scratch), job)
+            if tier >= 0:
+                start(world, auctions, job, tier, place, plan, real)
+            else:
+                queue.blocked[queue.class_of[job]] = 1
+                counts[OPEN] -= 1
+
+
+@kernel
+def is_searched(world: World, auctions: Auctions, count: int) -> bool:
+    """Whether the winners are found by search: few enough, and every GPU is as good for all of them."""
+    mode, jobs = auctions.settings[MODE], auctions.search.jobs
+    if mode == GREEDY or count < 2:
+        return False
+    if mode == AUTO and (count > FEW_BIDDERS or auctions.counts[FREE] > FEW_GPUS):
+        return False
+    plain = world.clock[w.BOUNDED] == 0
+    for i in range(count):
+        plain = plain and world.jobs[w.SHARE, jobs[i]] == 1000
+        plain = plain and world.jobs[w.VC, jobs[i]] == world.jobs[w.VC, jobs[0]]
+        plain = plain and world.jobs[w.TYPE, jobs[i]] == world.jobs[w.TYPE, jobs[0]]
+    return bool(plain)
+
+
+@kernel
+def by_search(world: World, auctions: Auctions, count: int, plan: Decision) -> None:
+    """Start those who together gain most."""
+    queue, search = auctions.offers.queue, auctions.search
+    sort_down(search.jobs[:count], auctions.fair.known, WORTH, RHO)
+    fill_usable(world, queue.scratch, on_paper(queue.scratch), search.jobs[0])
+    fill_room(world, search, queue.scratch.usable[: world.nodes.shape[1]])
+    for i in range(count):
+        job = search.jobs[i]
+        search.most[i] = auctions.fair.known[job, WORTH] * world.jobs[w.GPUS, job]
+        for tier in range(len(search.room)):
+            bids = queue.tiers.takes[tier, queue.class_of[job]] == 1
+            search.gains[i, tier] = gain(world, queue, auctions.fair, job, tier) if bids else 0.0
+    find_winners(world, search, count, auctions.counts[STEPS])
+    domains = search.room.shape[1]
+    for tier in range(len(search.room)):  # who must be on one machine first: the others may be anywhere in their domain
+        for i in range(count):
+            choice = search.winning[i]
+            if choice != LOSES and choice // domains == tier:
+                start(world, auctions, search.jobs[i], tier, choice % domains, plan, True)
+
+
+# ------------------------------------------------------------------------------------------- the decision
+
+
+@kernel
+def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: Decision) -> None:
+    """Offer what is free to one part after the other.
+
+    What the first ``ended`` of ``scratch.jobs`` hold is free too, whose lease is over; then it is only found out who of
+    them keeps it: the others give it up first.
+    """
+    queue, counts, first = auctions.offers.queue, auctions.counts, 0
+    paper = on_paper(queue.scratch)
+    copy_to_paper(world, paper)
+    if ended > 0:
+        queue.blocked[:] = 0  # there is more on paper
+    for i in range(ended):
+        lift(world, queue, queue.scratch.jobs[i], -1)
+        enlist(world, auctions, queue.scratch.jobs[i])
+    counts[OPEN], counts[FREE] = ended, 0
+    for node in range(len(paper.free)):
+        counts[FREE] += paper.free[node]
+    block_classes(world, auctions, tools)
+    count = 0
+    if counts[OPEN] > ended:
+        count = rank(world, auctions)
+    else:  # nobody else could take anything
+        for i in range(ended):
+            renew(world, auctions, tools, queue.scratch.jobs[i], plan)
+    while first < count and counts[OPEN] > 0 and (counts[FREE] > 0 or queue.settings[SHARES] == 1):
+        part = max(int(auctions.settings[OFFERED] * (count - first) + SLACK), 1)
+        if part > 1 or may_bid(world, auctions, auctions.ranked[first]):
+            bidders = find_bidders(world, auctions, auctions.ranked[first : first + part])
+            if ended == 0 and is_searched(world, auctions, bidders):
+                by_search(world, auctions, bidders, plan)
+            one_by_one(world, auctions, tools, bidders, ended == 0, plan)
+        first += part
+    if ended > 0:
+        queue.blocked[:] = 0
+        for i in range(ended):
+            auctions.fair.known[queue.scratch.jobs[i], LISTED] = SATED  # if it isn't, it is soon back in the queue
+    else:
+        auctions.offers.settings[SEEN] = world.clock[w.RELEASES]
+
+
+@kernel
+def greet(world: World, auctions: Auctions, fresh: bool) -> None:
+    """Enlist those who are new, or back in the queue; they may fit."""
+    queue, row, length = auctions.offers.queue, w.L_ARRIVED, w.N_ARRIVED
+    if fresh:
+        row, length = w.L_PENDING, w.N_PENDING
+        for at in range(world.clock[w.N_RUNNING]):
+            meet(world, queue, auctions.fair, world.lists[w.L_RUNNING, at])
+    for at in range(world.clock[length]):
+        job = world.lists[row, at]
+        enlist(world, auctions, job)
+        if queue.blocked[queue.class_of[job]] == 0:
+            auctions.offers.settings[SEEN] = -1
+
+
+@kernel
+def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) -> None:
+    """Plan all starts of an auction, the renewals of leases that end, or nothing."""
+    offers, queue = auctions.offers, auctions.offers.queue
+    fresh = queue.settings[FRESH] == 1
+    take_in(world, queue, tools.parts)
+    count_jobs(world, auctions.fair)
+    greet(world, auctions, fresh)
+    news = offers.settings[SEEN] != world.clock[w.RELEASES]  # else all who fit have been started
+    if news and world.clock[w.N_PENDING] > 0 and (queue.settings[SHARES] == 1 or any_gpu_free(world)):
+        hold(world, auctions, tools, 0, plan)
+    if plan.counts[0] == 0 and offers.settings[LEASE] < w.NEVER and offers.settings[RENEWAL] != AGAIN:
+        ended = collect_ended(world, queue)
+        if ended > 0:  # what isn't renewed is free in a moment
+            hold(world, auctions, tools, ended, plan)
+    if plan.counts[0] == 0:
+        tools.tell(world, offers, tools.parts, plan)

@@ -1,0 +1,1 @@
+"""Tables and small charts for a terminal of 100 columns."""

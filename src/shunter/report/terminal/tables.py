@@ -1,0 +1,257 @@
+"""Tables for people, made for a terminal of 100 columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from shunter.report.finish_fairness import is_told
+
+_NAME_WIDTH = 22
+_POINTS = ("mean", "p50", "p95", "p99")
+_FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster file sets what it does"
+_LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
+_TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
+_RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
+_SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
+ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits its size, three digits: ``45.0 s``, ``12.3 m``, ``4.52 h``, ``2.10 d``."""
+    size = abs(seconds)
+    for unit, length, below in (("s", 1, 60), ("m", 60, 3600), ("h", 3600, 86400), ("d", 86400, float("inf"))):
+        if size < below:
+            return f"{number(seconds / length)} {unit}"
+    raise ValueError(f"not a time: {seconds}")
+
+
+def number(value: float) -> str:
+    """A number with three digits, and none of them behind the point from 100 on."""
+    size = abs(value)
+    if size < 0.005:
+        return "0"
+    return f"{value:,.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"
+
+
+def share(value: float) -> str:
+    """A share as a percentage."""
+    return f"{100 * value:.1f} %"
+
+
+def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    """Policies side by side: their times, then everything else; the best of each column stands out."""
+    points = [(what, key, point) for what, key in (("JCT", "jct_s"), ("wait", "wait_s")) for point in _POINTS]
+    times = table("policy", "estimates", *(f"{what}\n{point}" for what, _, point in points))
+    best = [_best([row[key][point] for row in rows], duration, min) for _, key, point in points]
+    _fill(times, rows, [[Text(_estimate(row)) for row in rows], *best])
+    rest = table("policy", "bsld", "in use", "fragm.", "preempt.", "mean JCT vs first", "95 % interval")
+    columns = [
+        _best([row["bsld"]["mean"] for row in rows], number, min),
+        _best([row["utilization"] for row in rows], share, max),
+        _best([row["fragmentation"] for row in rows], share, min),
+        [Text(f"{row['preemptions']:,.0f}") for row in rows],
+        *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
+    ]
+    _fill(rest, rows, columns)
+    recorded = _recorded(rows[0])
+    return Group(
+        times,
+        *([recorded] if recorded else []),
+        rest,
+        Text(f" {_LEGEND}", style="dim"),
+        *(_network(rows) if rows[0]["communication_s"] else ()),
+        *(_rho(rows) if is_told(rows) else ()),
+        *(_energy(rows) if any("energy" in row for row in rows) else ()),
+        *_notes(rows),
+    )
+
+
+def _energy(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """What sleep saved and what it cost."""
+    made = table(
+        "policy", "nodes\nasleep", "wake-ups\na day", "jobs\ndelayed", "nodes in use\nof awake", "MWh", "MWh\nsaved"
+    )
+    slept = [row for row in rows if "energy" in row]
+    for row in slept:
+        found = row["energy"]
+        numbers = (number(found[key]) for key in ("asleep_nodes", "wake_ups_per_day"))
+        saved = (number(value / 1000) for value in (found["kwh"], found["kwh_without_sleep"] - found["kwh"]))
+        made.add_row(
+            _name(row), *numbers, f"{found['delayed_jobs']:,.0f}", share(found["node_utilization_awake"]), *saved
+        )
+    return made, Text(f" {_SLEEP}", style="dim")
+
+
+def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """How fairly jobs were treated by finish time."""
+    points = ("mean", "p50", "p90", "p99", "max")
+    made = table("policy", "rho <= 1", *(f"rho\n{point}" for point in points))
+    fair = _best([row["fairness"]["rho_at_most_1"] for row in rows], share, max)
+    _fill(made, rows, [fair, *(_best([row["rho"][point] for row in rows], number, min) for point in points)])
+    return made, Text(f" {_RHO}", style="dim")
+
+
+def _network(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
+    """What communication took, and how far jobs were spread."""
+    points, tiers = ("mean", "p95"), list(rows[0]["tiers"])
+    made = table("policy", *(f"comm.\n{point}" for point in points), *tiers)
+    times = [_best([row["communication_s"][point] for row in rows], duration, min) for point in points]
+    shares = [[Text(_spread(row["tiers"][tier])) for row in rows] for tier in tiers]
+    _fill(made, rows, [*times, *shares])
+    return made, Text(f" {_TIERS}", style="dim")
+
+
+def _spread(tier: dict[str, float]) -> str:
+    return f"{100 * tier['jobs']:.0f} / {100 * tier['gpu_time']:.0f} %"
+
+
+def summary_view(summary: dict[str, Any]) -> RenderableType:
+    """One run: its times, its times by size, and the other numbers."""
+    times = table(summary["policy"] + ("*" if summary["oracle"] else ""), "mean", "p50", "p90", "p95", "p99", "max")
+    for name, key, form in (
+        ("JCT", "jct_s", duration),
+        ("wait", "wait_s", duration),
+        ("bounded slowdown", "bsld", number),
+        *([("rho", "rho", number)] if is_told([summary]) else []),
+        *([("communication", "communication_s", duration)] if summary["communication_s"] else []),
+    ):
+        times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
+    sizes = table("GPUs", "jobs", "JCT mean", "JCT p95", "wait mean", "wait p95", "bsld mean")
+    for name, group in summary["by_size"].items():
+        if group["jobs"]:
+            jct, wait = group["jct_s"], group["wait_s"]
+            cells = [duration(value) for value in (jct["mean"], jct["p95"], wait["mean"], wait["p95"])]
+            sizes.add_row(name, f"{group['jobs']:,}", *cells, number(group["bsld"]["mean"]))
+    facts = Table.grid(padding=(0, 2))
+    for name, text in _facts(summary):
+        facts.add_row(Text(f" {name}", style="dim"), text)
+    return Group(times, sizes, facts, *_notes([summary]))
+
+
+def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    fairness = summary["fairness"]
+    yield "jobs finished", f"{summary['finished']:,} of {summary['jobs']:,} in {duration(summary['makespan_s'])}"
+    yield "GPUs in use", f"{share(summary['utilization'])} ({number(summary['gpu_hours'])} GPU-hours)"
+    yield "fragmentation", f"{share(summary['fragmentation'])} of free GPUs are on partly used nodes while jobs wait"
+    if summary["communication_s"]:
+        shares = (f"{name} {_spread(tier)}" for name, tier in summary["tiers"].items())
+        yield "widest tier", f"{', '.join(shares)} (of jobs / of GPU time)"
+    yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
+    yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
+    if is_told([summary]):
+        yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
+    yield from _insights(summary)
+    if "energy" in summary:
+        yield "nodes asleep", _slept(summary["energy"])
+    recorded = _recorded(summary)
+    if recorded:
+        yield "as recorded", recorded.plain.strip()
+    yield "estimates", _estimate(summary)
+    yield "digest", f"{summary['digest']} (seed {summary['seed']})"
+    yield "simulated in", f"{summary['elapsed_s']:.2f} s ({summary['jobs_per_s']:,.0f} jobs a second)"
+
+
+def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """What the policy expected of jobs, and who shared GPUs; nothing where it tells nothing."""
+    if (found := summary.get("prediction")) and found["jobs"]:
+        error, rank = found["mean_abs_log_error"], found["rank_correlation"]
+        order = "" if rank is None else f", rank correlation {rank:.2f}"
+        off = f"mean |log error| {error:.2f} (a factor of {number(math.exp(error))})"
+        yield "run times expected", f"{off}{order}, bias {found['bias']:+.2f}"
+    if found := summary.get("sharing"):
+        slower = (
+            "" if found["mean_slowdown"] is None else f", {found['mean_slowdown']:.2f}x as long as alone on average"
+        )
+        yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
+        told = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
+        yield "profiled", told
+
+
+def _slept(found: dict[str, Any]) -> str:
+    saved = found["kwh_without_sleep"] - found["kwh"]
+    nodes = f"{number(found['asleep_nodes'])} ({share(found['asleep_share'])})"
+    wakes = f"{number(found['wake_ups_per_day'])} wake-ups a day"
+    return f"{nodes}, {wakes}, {found['delayed_jobs']:,.0f} jobs delayed; {number(saved)} kWh saved"
+
+
+def table(*headings: str) -> Table:
+    """A table with its first column to the left and all others to the right."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
+    for index, heading in enumerate(headings):
+        side: Literal["left", "right"] = "right" if index else "left"
+        made.add_column(heading, justify=side, vertical="bottom", overflow="fold", no_wrap=bool(index))
+    return made
+
+
+def _fill(into: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequence[Text]]) -> None:
+    for row, cells in zip(rows, zip(*columns, strict=True), strict=True):
+        into.add_row(_name(row), *cells)
+
+
+def _name(row: dict[str, Any]) -> Text:
+    """The policy's text, broken after a ``:`` or ``,`` where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[^:,]+[:,]?", row["policy"] + ("*" if row["oracle"] else "")):
+        if lines[-1] and len(lines[-1] + part) > _NAME_WIDTH:
+            lines.append(" ")
+        lines[-1] += part
+    return Text("\n".join(lines))
+
+
+def broken(policy: str, width: int) -> str:
+    """A policy's text, broken after commas where it is too long for a line."""
+    lines = [""]
+    for part in re.findall(r"[^,]+,?", policy):
+        if len(lines[-1] + part) > width:
+            lines.append("  ")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _best(values: Sequence[float], form: Callable[[float], str], choose: Callable[..., float]) -> list[Text]:
+    winner = choose(values) if len(set(values)) > 1 else None
+    return [Text(form(value), style="bold green" if value == winner else "") for value in values]
+
+
+def _difference(row: dict[str, Any], first: dict[str, Any]) -> tuple[Text, Text]:
+    found = row["difference"]
+    if found is None or found["mean_s"] is None:
+        return Text("-"), Text("-")
+    sure = found["low_s"] > 0 or found["high_s"] < 0
+    style = "" if not sure else "green" if found["mean_s"] < 0 else "red"
+    base = first["jct_s"]["mean"]
+    relative = f" ({100 * found['mean_s'] / base:+.0f} %)" if base else ""
+    interval = f"{_signed(found['low_s'])} .. {_signed(found['high_s'])}"
+    return Text(_signed(found["mean_s"]) + relative, style=style), Text(interval)
+
+
+def _recorded(row: dict[str, Any]) -> Text | None:
+    """The waits that the trace has, to hold the simulated ones against."""
+    waits = row["recorded_wait_s"]
+    if waits is None:
+        return None
+    told = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
+    return Text(f" waits as recorded in the trace: {told}", style="dim")
+
+
+def _signed(seconds: float) -> str:
+    return ("+" if seconds > 0 else "") + duration(seconds)
+
+
+def _estimate(row: dict[str, Any]) -> str:
+    return "-" if row["estimate"] == "none" else str(row["estimate"])
+
+
+def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
+    if any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
+        yield Text(f" {_FREE}", style="dim")
+    if any(row["oracle"] for row in rows):
+        yield Text(f" {ORACLE}", style="dim")

@@ -1,0 +1,165 @@
+"""A run as a folder: what it holds, written whole or not at all, and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shunter import __version__, caches, experiment
+from shunter.cluster import Cluster
+from shunter.errors import RunError
+from shunter.experiment import Experiment
+from shunter.safe_files import check_parquet, most_loaded, text_of
+from shunter.world import I64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MARKS = ("experiment.toml", "comparison.json", "reproduction.json")  # files by which we know our folders
+EVENTS = ("time", "kind", "job", "a", "b")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run as its folder keeps it: what was run, and what came of it."""
+
+    experiment: Experiment
+    summary: dict[str, Any]  # as in summary.json
+    versions: dict[str, str]
+    cluster: Cluster
+    jobs: pl.DataFrame  # one row per job, times in seconds
+    series: pl.DataFrame  # running and waiting jobs, busy GPUs and fragmentation at every change
+    events: I64  # (rows, 5) the event log, ms
+    decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
+    pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy tells it
+
+
+def save(run: Run, folder: Path, force: bool = False) -> None:
+    """Write a run; an older one there is replaced only with ``force``."""
+    import polars as pl
+
+    with new_folder(folder, force) as made:
+        (made / "experiment.toml").write_text(experiment.to_toml(run.experiment), encoding="utf-8")
+        (made / "summary.json").write_text(json.dumps(run.summary, indent=2) + "\n")
+        (made / "digest").write_text(run.summary["digest"] + "\n")
+        (made / "versions").write_text(json.dumps(run.versions, indent=2) + "\n")
+        run.jobs.write_parquet(made / "jobs.parquet")
+        run.series.write_parquet(made / "series.parquet")
+        pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
+        for name, table in (("decisions", run.decisions), ("timers", run.timers), ("pairs", run.pairs)):
+            if table is not None:
+                table.write_parquet(made / f"{name}.parquet")
+
+
+def load(folder: str | Path) -> Run:
+    """Read a run that ``save`` wrote."""
+    import polars as pl
+
+    from shunter.clusters.reading import parse
+
+    folder = Path(folder)
+    if not (folder / "experiment.toml").is_file():
+        inside = sorted(path.parent.name for path in folder.glob("*/experiment.toml"))
+        hint = f"name a run in it, such as {folder / inside[0]}" if inside else "--out makes one"
+        raise RunError(f"{folder}: is not the folder of a run; {hint}")
+    record = experiment.read(folder / "experiment.toml")
+    try:
+        summary, versions = (json.loads(text_of(folder / name, RunError)) for name in ("summary.json", "versions"))
+        jobs, series, events = (_table(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
+        if not {"policy", "digest"} <= set(summary):
+            raise ValueError("summary.json is not that of a run")
+        log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
+        optional = [folder / f"{name}.parquet" for name in ("decisions", "timers", "pairs")]
+        kept = [_table(path) if path.exists() else None for path in optional]
+    except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
+    machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
+    return Run(record, summary, versions, machines, jobs, series, log, *kept)
+
+
+def _table(path: Path) -> pl.DataFrame:
+    import polars as pl
+
+    check_parquet(path, most_loaded())
+    return pl.read_parquet(path)
+
+
+def versions() -> dict[str, str]:
+    """The versions of everything that may change numbers."""
+    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
+    return {"shunter": __version__, **packages, "python": platform.python_version(), "platform": platform.platform()}
+
+
+def check_folder(folder: Path, force: bool) -> None:
+    """Refuse to write where something is; with ``force`` only what shunter wrote may be replaced."""
+    if not folder.exists():
+        return
+    if not force:
+        raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
+    if not any((folder / name).is_file() for name in MARKS):
+        raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
+
+
+@contextmanager
+def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
+    """A folder to write into, which appears under its name only when it is complete."""
+    check_folder(folder, force)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
+    try:
+        with _held(made) as (fixed, number):
+            yield fixed
+            os.chmod(number, 0o777 & ~_umask())
+            if not os.path.samestat(made.lstat(), os.fstat(number)):
+                raise RunError(f"{folder}: somebody has replaced {made}; choose a folder that others can't write to")
+            put_in_place(made, folder)
+    except OSError as error:
+        raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _held(made: Path) -> Iterator[tuple[Path, int]]:
+    """A new folder under a name that leads to it whatever others do to its entry; and its number for this process."""
+    number = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(number).st_uid != os.geteuid():
+            raise RunError(f"{made}: somebody has replaced it; choose a folder that others can't write to")
+        by_number = Path(f"/proc/{os.getpid()}/fd/{number}")
+        yield (by_number if caches.replaceable(made.parent) and by_number.is_dir() else made), number
+    finally:
+        os.close(number)
+
+
+def put_in_place(made: Path, folder: Path) -> None:
+    """Rename a finished folder to its name; what was there goes away afterwards."""
+    if folder.exists():
+        old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
+        folder.rename(old / "replaced")
+        made.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        made.rename(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

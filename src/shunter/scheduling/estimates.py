@@ -1,0 +1,124 @@
+"""How long a waiting job should run: what its user said, what ended jobs took, or what a learned model says."""
+
+from __future__ import annotations
+
+import math
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.predictors import learned as model
+from shunter.scheduling.backfill.bounds import note_run_time
+from shunter.scheduling.queue.queue import (
+    BINS,
+    ENDED_JOBS,
+    ENDED_JOBS_SEEN,
+    ENDED_SUM,
+    LAST,
+    LAST_BUT_ONE,
+    LEARNS,
+    S_DECLARED,
+    S_LAST_TWO,
+    S_LIMIT,
+    SIZE_CLASSES,
+    SIZE_JOBS,
+    SIZE_SUM,
+    SOURCE,
+    Queue,
+)
+from shunter.world import World
+
+FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
+
+
+@kernel
+def size_class(gpus: int) -> int:
+    """0: one GPU, 1: 2-4, 2: 5-8, 3: 9-16, 4: 17-32, 5: more."""
+    if gpus <= 1:
+        return 0
+    if gpus <= 4:
+        return 1
+    if gpus <= 8:
+        return 2
+    if gpus <= 16:
+        return 3
+    return 4 if gpus <= 32 else 5
+
+
+@kernel
+def bin_of(gpu_seconds: float) -> int:
+    """The bin of the histogram of ended jobs that so much GPU time falls into."""
+    return min(int(4 * math.log2(max(gpu_seconds, 1.0))), BINS - 1)
+
+
+@kernel
+def took(world: World, job: int) -> float:
+    """What an ended job would have taken at speed 1, as all estimates; what it took, if it was given up (ms)."""
+    if world.jobs[w.STATE, job] == w.DONE:
+        return float(world.progress[w.WORK, job])
+    return float(world.jobs[w.EXECUTED, job])
+
+
+@kernel
+def learn(world: World, queue: Queue, job: int) -> None:
+    """A job has ended: what it took is known now."""
+    time = took(world, job)
+    note_run_time(queue.bounds, queue.estimate[job], time)
+    user = world.jobs[w.USER, job]
+    if user >= 0:
+        queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
+        queue.users[LAST, user] = time
+        queue.users[ENDED_JOBS, user] += 1
+        queue.users[ENDED_SUM, user] += time
+    for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
+        queue.sizes[SIZE_JOBS, column] += 1
+        queue.sizes[SIZE_SUM, column] += time
+    if queue.settings[LEARNS] > 0:
+        queue.settings[ENDED_JOBS_SEEN] += 1
+        attained = world.jobs[w.ATTAINED, job] / 1000.0
+        ended, at = queue.params[queue.settings[LEARNS] :], bin_of(attained)
+        ended[at] += 1
+        ended[BINS + at] += attained
+        ended[2 * BINS + at] = ended[BINS + at] / ended[at]
+        ended[3 * BINS] = max(ended[3 * BINS], at + 1)
+
+
+@kernel
+def expect(world: World, queue: Queue, job: int) -> int:
+    """The estimate of a job's run time: its limit, else the user's last two, the user, the size class, all (ms).
+
+    Where the user's last two come first it is never more than the limit, and the limit before two have ended.
+    """
+    limit = world.jobs[w.LIMIT, job]
+    if queue.settings[SOURCE] == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
+        return int(world.jobs[w.DECLARED, job])
+    if queue.settings[SOURCE] <= S_LIMIT and limit > 0:
+        return int(limit)
+    user = world.jobs[w.USER, job]
+    if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
+        guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
+        if queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+            guess = min(guess, float(limit))
+    elif queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+        return int(limit)
+    elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
+        guess = queue.users[ENDED_SUM, user]
+    else:
+        column = size_class(world.jobs[w.GPUS, job])
+        if queue.sizes[SIZE_JOBS, column] == 0:
+            column = SIZE_CLASSES
+        jobs = queue.sizes[SIZE_JOBS, column]
+        guess = queue.sizes[SIZE_SUM, column] / jobs if jobs > 0 else FIRST_GUESS
+    return max(int(guess), 1)
+
+
+@kernel
+def learn_model(world: World, queue: Queue, job: int) -> None:
+    """The same, and a learned model takes note of it."""
+    learn(world, queue, job)
+    model.learn(world.jobs, queue.learned, job, took(world, job), world.clock[w.NOW])
+
+
+@kernel
+def expect_by_model(world: World, queue: Queue, job: int) -> int:
+    """The estimate of a learned model (ms)."""
+    return max(int(model.estimate(world.jobs, queue.learned, job)), 1)

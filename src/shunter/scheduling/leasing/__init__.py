@@ -1,0 +1,1 @@
+"""Policies that lease GPUs for a while: the memory, the offers, one decision."""

@@ -1,0 +1,140 @@
+"""What a policy that leases GPUs remembers, and what a job of it is offered."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from shunter import world as w
+from shunter.arrays import F2, I1, I2, Arrays
+from shunter.compiled import kernel
+from shunter.scheduling.placing import choose_share, collect
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, ends_within, precedes
+from shunter.scheduling.tiers import lay_out, reach_of, room_below, room_for, sort_nodes
+from shunter.world import World
+
+# -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
+LEASE, RENEWAL, GATED = range(3)
+# ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
+# (REACH: of the placement that is being thought about, see `reach_of`;
+# EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
+# (PLANNED_FOR: for whom the reservation on paper is, -1: nobody; LAID: how many rows of `then.laid` are in use)
+SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE, NOTED, PLANNED_FOR, LAID = range(3, 12)
+SETTINGS_SIZE = 12
+MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has so many timers for one policy
+AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
+
+# -- columns of `history`: what a policy learned when, for people to look at
+HISTORY_COLUMNS = 5
+
+
+class Offers(Arrays):
+    """The memory of a policy that leases GPUs."""
+
+    queue: Queue
+    settings: I1
+    candidate: I1  # (classes,) the next one of each class that may take something, -1: none
+    offered: I1  # (classes,) the tier that it would take, -1: not looked yet
+    gate: I2  # (3, classes) of one that does not take what is free: the tier, its timer (ms), EVIDENCE
+    wakes: I1  # (MOST_WAKES,) for when we asked to be asked again
+    aside: I1  # (jobs,) taken out of the queue while planning on paper
+    then: Scratch  # room to work out a reservation in: what will be free when it comes true
+    size_of: I1  # (classes,) classes of the same number of GPUs have the same
+    gpus_of: I1  # (sizes,)
+    seat: I1  # (jobs,) of a job that was stopped: one above the tier that it had, 0: none; empty: that does not matter
+    own: F2  # what a policy knows beyond that ...
+    kept: F2  # ... and more of it
+    history: I2  # (rows, HISTORY_COLUMNS)
+
+
+class Terms(NamedTuple):
+    """Of the tools below those that are needed to look at an offer, for functions that are themselves tools."""
+
+    parts: Parts
+    opens: Any
+    lasts: Any
+
+
+class OfferTools(NamedTuple):
+    """Pointers to what differs between policies that lease GPUs."""
+
+    parts: Parts
+    opens: Any  # from when on a waiting job accepts a tier
+    took: Any  # called when a job takes an offer
+    lasts: Any  # for how long it takes it
+    ended: Any  # called when a lease ends, before anybody knows whether it is renewed
+    looks: Any  # called at every new instant, before anything is decided
+    tell: Any  # saying why jobs wait
+    terms: Terms
+    leaves_alone: Any  # whether the candidate of a class delays nobody who holds a reservation, see `_reserving` ...
+    may_stay: Any  # ... and whether a job whose lease is over doesn't
+
+
+# ------------------------------------------------------------------------------------------- who takes an offer
+
+
+@kernel
+def first_open(
+    world: World, offers: Offers, tools: Terms | OfferTools, cls: int, tier: int, longest: int, speed: float
+) -> int:
+    """The first job of a class that accepts a tier and should end within ``longest`` ms at this speed, -1 if none does.
+
+    Notes when the next one will.
+    """
+    queue, now = offers.queue, world.clock[w.NOW]
+    best = -1
+    for at in range(queue.first[cls], queue.first[cls] + queue.size[cls]):
+        job = queue.members[at]
+        if world.jobs[w.STATE, job] != w.PENDING or not ends_within(world, queue, job, longest, speed):
+            continue
+        opening = tools.opens(world, offers, job, tier)
+        if opening > now:
+            offers.settings[OPENING] = min(offers.settings[OPENING], opening)
+        elif best < 0 or precedes(queue, job, best):
+            best = job
+    return best
+
+
+@kernel
+def room_at(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
+    """The lowest tier with room for a job and where; a share of a GPU is on one machine.
+
+    A job that was stopped takes any tier up to the one that it had, also one on which it would not be started.
+    """
+    if world.jobs[w.SHARE, job] < 1000:
+        found = choose_share(world, offers.queue, tools.parts, paper, job)
+        return (0, offers.queue.scratch.nodes[0]) if found > 0 else (-1, -1)
+    if len(offers.seat) > 0 and offers.seat[job] > 0:
+        tier, place = room_below(world, offers.queue, paper, job, offers.seat[job])
+        if tier >= 0:
+            return tier, place
+    return room_for(world, offers.queue, paper, job)
+
+
+@kernel
+def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, place: int) -> int:
+    """Choose nodes for a job where there is room and note their reach; returns how many nodes."""
+    queue, scratch = offers.queue, offers.queue.scratch
+    used = lay_out(world, queue, paper, job, tier, place)
+    sort_nodes(scratch.nodes, scratch.counts, used)
+    offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
+    return used
+
+
+@kernel
+def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Paper, job: int) -> tuple[int, int]:
+    """Fill ``scratch.gpu_ids`` with GPUs for a job that takes what is free; returns how many, and their tier."""
+    scratch = offers.queue.scratch
+    tier, place = room_at(world, offers, tools, paper, job)
+    if world.jobs[w.SHARE, job] < 1000:
+        scratch.gpu_ids[0] = place
+        offers.settings[REACH] = 1
+        return 1, tier
+    return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place)), tier
+
+
+@kernel
+def lease_end(world: World, offers: Offers, tools: Terms | OfferTools, job: int, tier: int) -> int:
+    """When a lease that a job gets now ends."""
+    if offers.settings[LEASE] == w.NEVER:
+        return int(w.NEVER)
+    return int(world.clock[w.NOW] + max(tools.lasts(world, offers, job, tier), 1))

@@ -1,0 +1,262 @@
+"""The arrays that a compiled queue remembers its jobs in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shunter import placers
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.errors import PolicyError
+from shunter.model import View
+from shunter.predictors.learned import unlearned
+from shunter.predictors.noise import noisy
+from shunter.protocols import Compiled
+from shunter.scheduling.backfill.bounds import bounds_for
+from shunter.scheduling.queue import queue as q
+from shunter.scheduling.queue.policy import BACKFILLS, LEARNED, Queued, queue_of
+from shunter.world import I64, World
+
+
+def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
+    """The arrays of a queue for the jobs in this view, all of them still to come."""
+    world = view.world
+    n, m, g = world.jobs.shape[1], world.nodes.shape[1], world.gpus.shape[1]
+    class_of, first_member = demand_classes(world, policy.kinds(view))
+    classes = len(first_member)
+    pools = pools_of(world, first_member)
+    counts = np.bincount(class_of, minlength=classes)
+    users = max(int(world.jobs[w.USER].max(initial=0)) + 1, 1)
+    _, ranks = policy.counting()
+    estimate = np.zeros(n, np.int64)
+    if view.truth is not None:
+        estimate[:] = np.maximum(view.truth, 1) if policy.estimate == "oracle" else noisy(view)
+    elif not policy.estimates:
+        estimate[:] = 1
+    return q.Queue(
+        settings=settings_of(policy, world, cluster),
+        params=np.concatenate((policy.key_params(), np.zeros(q.HISTOGRAM * policy.learns))),
+        factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
+        key=np.zeros(n),
+        exact=np.zeros(n),
+        tie=np.zeros(n if policy.ties == "assignment" else 0, np.int64),
+        estimate=estimate,
+        bound=np.ones(n, np.int64),
+        due=np.zeros(n, np.int64),
+        class_of=class_of,
+        part=policy.sizes(view, cluster, first_member),
+        cost=policy.costs(view, first_member),
+        members=np.zeros(n, np.int64),
+        at=np.full(n, -1, np.int64),
+        first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
+        size=np.zeros(classes, np.int64),
+        blocked=np.zeros(classes, np.int64),
+        pool_of=pools,
+        sample=first_member,
+        head=np.full(int(pools.max(initial=0)) + 1, -1, np.int64),
+        shadow=np.full((2, int(pools.max(initial=0)) + 1), -1, np.int64),
+        upset=np.zeros(int(pools.max(initial=0)) + 1, np.int64),
+        users=np.zeros((q.USER_ROWS, users)),
+        total=np.zeros(1),
+        standing=np.arange(users if ranks else 0),
+        sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
+        bounds=bounds_for(policy.share_within),
+        scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
+        profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
+        told=told_for(world, first_member, int(pools.max(initial=0)) + 1),
+        tiers=tiers_for(policy, view, cluster, first_member),
+        forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
+        learned=unlearned(),
+        min_run=min_runs(policy, world, cluster),
+    )
+
+
+def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
+    """How long each job works at least before it is stopped for another (ms); nothing where stops are free."""
+    cost = world.jobs[w.RESTART] + cluster.overheads.of(cluster.overheads.checkpoint, world.jobs[w.GPUS])
+    if policy.min_run == 0 or not cost.any():
+        return np.zeros(0, np.int64)
+    return np.asarray(np.ceil(cost * policy.min_run), np.int64)
+
+
+def queue_for(policy: Queued, view: View, cluster: Cluster, previous: Compiled | None) -> q.Queue:
+    """The queue of a policy, which goes on with what the one before it learned."""
+    queue = build_queue(policy, view, cluster)
+    if previous is not None:
+        take_over(queue, queue_of(previous))
+    return queue
+
+
+def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
+    """The queue's settings as numbers."""
+    settings = np.zeros(q.SETTINGS_SIZE, np.int64)
+    settings[q.TOGETHER] = policy.placement in placers.TOGETHER
+    settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
+    settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
+    settings[q.SHORTEST] = policy.candidates == "shortest"
+    settings[q.PREEMPTIVE] = policy.preemptive
+    period, ranks = policy.counting()
+    settings[q.PERIOD], settings[q.RANKS], settings[q.COUNTED_AT] = round(period * 1000), ranks, -w.NEVER
+    settings[q.VARYING] = policy.varying and not period
+    settings[q.AGEING] = policy.ageing and not period
+    settings[q.REACH] = 60_000 * settings[q.AGEING]
+    settings[q.HORIZON] = -w.NEVER
+    sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
+    sources |= {"noisy": q.S_ORACLE, "last-two": q.S_LAST_TWO, **dict.fromkeys(LEARNED, q.S_LEARNED)}
+    sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
+    settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
+    settings[q.FRESH] = 1
+    settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
+    settings[q.QUANTUM] = round(policy.quantum() * 1000)
+    runs = min_runs(policy, world, cluster)
+    if policy.preemptive and not settings[q.QUANTUM] and len(runs):
+        settings[q.QUANTUM] = max(int(runs[runs > 0].min()), 1000)  # a job that was spared may be stopped by then
+    settings[q.DEPTH] = policy.depth
+    times, after = policy.promotion()
+    settings[q.PROMOTE_TIMES], settings[q.PROMOTE_AFTER] = round(times * 1000), round(after * 1000)
+    settings[q.LEARNS] = len(policy.key_params()) if policy.learns else 0
+    settings[[q.LOOKED_AT, q.ENDED_JOBS_SEEN]] = -1, 0
+    settings[q.FAIR] = round(policy.half_life() * 1000) if (world.jobs[w.USER] >= 0).any() else 0
+    settings[q.SHARES] = (world.jobs[w.SHARE] < 1000).any()
+    settings[[q.KEYED_AT, q.RANKED_AT, q.SEEN_RELEASES]] = -1
+    settings[q.USAGE_AT] = world.clock[w.NOW]
+    if settings[q.SHARES] and policy.backfill == "conservative":
+        raise PolicyError("backfill=conservative plans whole GPUs, but the trace has jobs that want a share; use easy")
+    return settings
+
+
+def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
+    """Room to work in."""
+
+    def room(size: int) -> I64:
+        return np.zeros(size, np.int64)
+
+    paper = (room(nodes), room(nodes), room(nodes), room(gpus), room(gpus))
+    wide, running = max(nodes, gpus), gpus * per_gpu
+    identity = np.arange(gpus)
+    return q.Scratch(
+        *paper,
+        room(wide),
+        room(wide),
+        identity,
+        room(128),
+        room(gpus),
+        room(gpus),
+        room(gpus),
+        room(gpus),
+        room(running),
+        room(running),
+        np.full((4, running + 1), -1, np.int64),
+    )
+
+
+def profile_for(nodes: int, gpus: int, depth: int) -> q.Profile:
+    """An empty table of the future; of no size where nobody plans it."""
+    rows = gpus + 2 * depth + 4 if depth else 0
+
+    def room(*shape: int) -> I64:
+        return np.zeros(shape, np.int64)
+
+    return q.Profile(room(rows), room(3, rows, nodes), room(depth), room(depth), room(depth, nodes))
+
+
+def told_for(world: World, sample: I64, pools: int) -> q.Told:
+    """Nothing has been said yet."""
+    wanted = int(world.clock[w.REASONS])
+    classes, jobs = len(sample) * wanted, world.jobs.shape[1] * wanted
+    alike = world.jobs[w.VC, sample] * (world.jobs[w.TYPE].max(initial=0) + 2) + world.jobs[w.TYPE, sample]
+    kin_of = np.unique(alike, return_inverse=True)[1].astype(np.int64)
+
+    def nothing(size: int) -> I64:
+        return np.full(size, -1, np.int64)
+
+    return q.Told(
+        everything=np.zeros(1, np.int64),
+        head=nothing(pools * wanted),
+        shadow=nothing(pools * wanted),
+        code=np.zeros(classes, np.int64),
+        free=nothing(classes),
+        largest=nothing(classes),
+        start=nothing(jobs),
+        kin_of=kin_of,
+        kin=np.full((6, int(kin_of.max(initial=0)) + 1), -1, np.int64),
+    )
+
+
+def tiers_for(policy: Queued, view: View, cluster: Cluster, sample: I64) -> q.Tiers:
+    """How each demand class is placed, where that goes by tiers."""
+    world, classes = view.world, len(sample)
+    if not policy.by_tiers:
+        nothing = np.zeros(0, np.int64)
+        return q.Tiers(np.zeros((0, 0), np.int64), nothing, nothing, nothing)
+    holds = spans(world, cluster, sample) >= world.jobs[w.GPUS, sample]
+    placing = policy.placing(view, sample, holds)
+
+    def each(value: Any) -> I64:
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.int64), classes))
+
+    room = np.zeros(int(world.domains.max(initial=0)) + 1, np.int64)
+    return q.Tiers(holds & placing.takes, each(placing.fit), each(placing.spread), room)
+
+
+def spans(world: World, cluster: Cluster, sample: I64) -> I64:
+    """The most GPUs that a job of each class can have in one domain of each tier while the cluster is empty."""
+    nodes, jobs = world.nodes, world.jobs
+    levels = [np.arange(nodes.shape[1]), *world.domains, np.zeros(nodes.shape[1], np.int64)]
+    found = np.zeros((len(levels), len(sample)), np.int64)
+    for cls, job in enumerate(sample):
+        mine = np.ones(nodes.shape[1], np.bool_)
+        if jobs[w.VC, job] >= 0:
+            mine &= nodes[w.NODE_VC] == jobs[w.VC, job]
+        if jobs[w.TYPE, job] >= 0:
+            mine &= world.admits[jobs[w.TYPE, job]] == 1
+        usable = np.where(mine, nodes[w.TOTAL], 0)
+        for column, room in ((w.CPU, cluster.node_cpu), (w.MEM, cluster.node_mem)):
+            if jobs[column, job] > 0:
+                usable = np.where(room > 0, np.minimum(usable, room // jobs[column, job]), usable)
+        for tier, domain in enumerate(levels):
+            found[tier, cls] = np.bincount(domain, usable).max()
+    return found
+
+
+def demand_classes(world: World, further: I64 | None = None) -> tuple[I64, I64]:
+    """A class for every combination of demands that occurs: (class of each job, one job of each class)."""
+    code = np.zeros(world.jobs.shape[1], np.int64)
+    demands = [world.jobs[column] for column in (w.GPUS, w.SHARE, w.VC, w.TYPE, w.CPU, w.MEM, w.SPAN)]
+    for values in [*demands, *([] if further is None else [further])]:
+        if values.min(initial=w.NEVER) < values.max(initial=-w.NEVER):
+            kinds, inverse = np.unique(values, return_inverse=True)
+            code = code * len(kinds) + inverse
+            if code.max() > 2**31:
+                code = np.unique(code, return_inverse=True)[1]
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    return np.ascontiguousarray(inverse, np.int64), first
+
+
+def pools_of(world: World, members: I64) -> I64:
+    """The pool of each class: virtual cluster and GPU type; only the former where jobs take any, or sets overlap."""
+    vc, kind = world.jobs[w.VC, members], world.jobs[w.TYPE, members]
+    wanted = np.unique(kind[kind >= 0])
+    shared = world.admits[wanted].sum(0) > 1  # nodes that are in several of the types and sets that are wanted
+    mixed = wanted[(world.admits[wanted] & shared).any(1)]
+    loose = np.isin(vc, vc[(kind < 0) | np.isin(kind, mixed)])
+    return np.unique(np.where(loose, -1, kind) + (vc + 1) * (kind.max(initial=0) + 2), return_inverse=True)[1].astype(
+        np.int64
+    )
+
+
+def take_over(queue: q.Queue, old: q.Queue) -> None:
+    """Go on with what another configuration learned; with its estimates only if they come from the same source."""
+    users = min(queue.users.shape[1], old.users.shape[1])  # on a live cluster there may be new ones
+    queue.users[:, :users], queue.sizes[:], queue.total[:] = old.users[:, :users], old.sizes, old.total
+    queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
+    queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
+    if queue.settings[q.SOURCE] == old.settings[q.SOURCE] and queue.settings[q.SOURCE] >= q.S_DECLARED:
+        queue.estimate[:] = old.estimate
+        if queue.bounds.level[0] == old.bounds.level[0]:
+            for name in queue.bounds.fields:
+                getattr(queue.bounds, name)[:] = getattr(old.bounds, name)
+    if queue.forgiven.shape == old.forgiven.shape:
+        queue.forgiven[:] = old.forgiven

@@ -1,0 +1,70 @@
+"""What most policies are: an order for the queue, a rule for what doesn't fit, backfilling, and a placement.
+
+A new one is a file in this folder with a class that has a docstring and a ``key``:
+
+    @dataclass(frozen=True)
+    class Sjf(Ordering):
+        '''Shortest job first, by estimated run time.'''
+
+        uses_estimate = True
+
+        @staticmethod
+        def key(job: Job, p: F64) -> float:
+            return job.estimate
+
+``key`` is compiled; ``p`` holds what ``key_params`` returns, for orders that have parameters of their own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shunter import placers
+from shunter.cluster import Cluster
+from shunter.errors import PolicyError
+from shunter.model import Trace, View
+from shunter.params import param
+from shunter.protocols import Compiled
+from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
+from shunter.scheduling.queue.memory import queue_for
+from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating, key_pointer
+
+
+@dataclass(frozen=True)
+class Ordering(Estimating):
+    """A queue in some order. Subclasses say which."""
+
+    backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS)
+    candidates: str = param("queue", CANDIDATES_DOC, choices=CANDIDATES)
+    blocking: str = param(
+        "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
+    )
+    placement: str = param("consolidate", "which nodes a job gets", choices=placers.names())
+    depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
+
+    def __post_init__(self) -> None:
+        if self.backfill != "none" and self.blocking == "skip":
+            raise PolicyError(
+                "blocking=skip contradicts backfill: backfilling already decides who may pass; leave one out"
+            )
+        if self.backfill == "conservative" and self.preemptive:
+            raise PolicyError(
+                "backfill=conservative promises start times that a preemptive policy breaks; use easy or none"
+            )
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        unused = {
+            "depth does nothing without backfill=conservative": self.depth != 100 and self.backfill != "conservative",
+            "candidates does nothing without backfill=easy": self.candidates != "queue" and self.backfill != "easy",
+        }
+        return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
+
+    def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
+        """The compiled queue, which serves every order."""
+        queue = queue_for(self, view, cluster, previous)
+        parts = parts_for(
+            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.model)
+        )
+        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
+        return Compiled(decide_pointer(tools), queue, tools)

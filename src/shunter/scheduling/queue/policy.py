@@ -1,0 +1,366 @@
+"""What all policies share that keep their waiting jobs in a compiled queue, in the order of a key."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shunter import reasons
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.compiled import kernel, pointer
+from shunter.errors import PolicyError
+from shunter.model import Action, Assign, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
+from shunter.params import param
+from shunter.predictors.calibrating import NAMES as QUANTILES
+from shunter.predictors.learned import Learned
+from shunter.predictors.lessons import Lessons, lessons_for, requests_of
+from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
+from shunter.scheduling.queue.queue import key_at
+from shunter.scheduling.tiers import BEST, EVEN
+from shunter.world import F64, I64, Decision, Job, World
+
+QUANTILE_DOC = "quantile of a learned estimate that is used in its place; none: the estimate itself"
+LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
+ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", "last-two", *LEARNED)
+ESTIMATES_DOC = (
+    "where run-time estimates come from: the truth (oracle), the truth with Helios' noise (noisy), the iterations that "
+    "the user declared, the user's limit, the user's last two jobs (history), the same within the limit, and the limit "
+    "before two have ended (last-two), limit where the trace has one, else history (auto); or learned from ended jobs: "
+    "rolling means of similar ones, gbm, ebm, or blend of rolling and gbm"
+)
+MIN_RUN = 10.0  # at most a tenth of the GPU time goes into stops then
+MIN_RUN_DOC = (
+    "a job is stopped only after it has worked this many times as long as its checkpoint and its restart take; nothing "
+    "changes where stopping is free; 0: at once"
+)
+BACKFILLS = ("none", "easy", "conservative")
+BACKFILL_DOC = "whether later jobs may start before an earlier one that doesn't fit"
+BOUND_DOC = (
+    "share of jobs that end within the run time that backfilling plans with, by what ended jobs took over their "
+    "estimates, and never beyond the limit; 0: the estimate itself, raised step by step once it has run out"
+)
+CANDIDATES = ("queue", "shortest")
+CANDIDATES_DOC = "which later job backfill=easy tries first: the next in the queue, or the one with the least estimate"
+NONE = np.zeros(0)
+CODE_NAMES = tuple(reasons.CODES)
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+class Placing(NamedTuple):
+    """How jobs are placed by tiers: the same for every demand class, or an array with a number for each."""
+
+    fit: Any = BEST
+    spread: Any = EVEN
+    takes: Any = True  # (tiers, classes) which tiers a class may be put on, of those that can hold it
+
+
+@dataclass
+class QueueMemory:
+    """What a queue policy remembers: its compiled form, made when the first view is there."""
+
+    cluster: Cluster
+    previous: QueueMemory | None = None
+    form: Compiled | None = None
+    plan: Decision | None = None
+    lessons: Lessons | None = None  # where estimates are learned: from what
+    due: int = w.NEVER  # when the model is fitted anew (ms)
+    generation: int = 0  # of the views that the form was made for
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
+        """An independent memory; the compiled functions, which never change, are shared."""
+        previous, form = copy.deepcopy(self.previous, memo), copy.deepcopy(self.form, memo)
+        plan = copy.deepcopy(self.plan, memo)
+        return QueueMemory(self.cluster, previous, form, plan, self.lessons, self.due, self.generation)
+
+
+class Queued(Compilable, Refits, Ranks, Describes, Explains):
+    """A policy with a ``key``; subclasses say what becomes of the first in the order."""
+
+    estimate: str = "auto"
+    quantile: str = "none"
+    backfill: str = "none"
+    bound: float = 0.0
+    candidates: str = "queue"
+    blocking: str = "skip"
+    depth: int = 0
+    refit: float = 7.0
+    ties: str = "submission"
+    min_run: float = MIN_RUN  # see MIN_RUN_DOC
+
+    uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
+    varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
+    ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
+    preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
+    learns: ClassVar[bool] = False  # ``p`` ends with the histogram of the ended jobs' GPU time, see ``queue.BINS``
+    declared_first: ClassVar[bool] = False  # estimate=auto begins with declared iterations
+    by_tiers: ClassVar[bool] = False  # jobs are placed by network tier, not by a placement rule
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """Smaller first; ties go to the job submitted first."""
+        return job.submit
+
+    def key_params(self) -> F64:
+        """The parameters that ``key`` gets as ``p``."""
+        return NONE
+
+    def quantum(self) -> float:
+        """Seconds after which a preemptive order looks again although nothing happened; 0: never."""
+        return 0.0
+
+    def half_life(self) -> float:
+        """Seconds in which a user's past usage counts half; 0: ``key`` does not read ``job.usage``."""
+        return 0.0
+
+    def counting(self) -> tuple[float, bool]:
+        """Seconds after which age and usage are looked at again (0: always); whether only ranks of usage count then."""
+        return 0.0, False
+
+    def sizes(self, view: View, cluster: Cluster, sample: I64) -> F64:
+        """``job.size`` of these jobs, one of each demand class."""
+        gpus = view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000
+        return np.asarray(gpus / view.world.gpus.shape[1])
+
+    def costs(self, view: View, sample: I64) -> F64:
+        """What these jobs, one of each demand class, use at any time, as ``job.usage`` counts it."""
+        return np.asarray(view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000)
+
+    def promotion(self) -> tuple[float, float]:
+        """A job counts as new once it has waited so many times as long as it ran, or so many seconds; 0: never."""
+        return 0.0, 0.0
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """How demand classes are placed: given a job of each, and which of them one domain of each tier could hold."""
+        return Placing()
+
+    def kinds(self, view: View) -> I64 | None:
+        """A number for each job where jobs of the same demand are not treated alike; None: they are."""
+        return None
+
+    # -- what it needs
+
+    @property
+    def estimates(self) -> bool:
+        """Whether run-time estimates matter at all."""
+        return self.uses_estimate or self.backfill != "none"
+
+    @property
+    def share_within(self) -> float:
+        """The share of jobs that should end within the run time that backfilling plans with; 0: the estimate."""
+        return 0.0 if self.backfill == "none" or self.estimate == "oracle" else self.bound
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """True durations, for an oracle."""
+        return frozenset({"duration"}) if self.estimates and self.estimate in ("oracle", "noisy") else frozenset()
+
+    @property
+    def model(self) -> str:
+        """The model that makes its estimates, by its name in ``predictors``; "": none does."""
+        return LEARNED.get(self.estimate, "") if self.estimates else ""
+
+    def estimate_source(self, trace: Trace) -> str:
+        """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
+        if not self.estimates:
+            return "none"
+        if self.estimate in ("oracle", "noisy", "history", "last-two", *LEARNED):
+            return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
+        first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
+        declared = (trace.iterations > 0) & first
+        limited = (trace.limit > 0) & ~declared
+        if self.estimate in ("limit", "declared") and not (declared | limited).any():
+            column = {"limit": "limit", "declared": "iterations"}[self.estimate]
+            raise PolicyError(
+                f"estimate={self.estimate} needs a '{column}' column, and no job of the trace has one; use history"
+            )
+        sources = {"declared": declared, "limit": limited, "history": ~declared & ~limited}
+        return "+".join(name for name, jobs in sources.items() if jobs.any())
+
+    # -- deciding
+
+    def start(self, cluster: Cluster, previous: Any = None) -> QueueMemory:
+        """A fresh memory, or one that continues from what another configuration knew."""
+        return QueueMemory(cluster, previous if isinstance(previous, QueueMemory) else None)
+
+    def start_with(self, cluster: Cluster, lessons: Lessons) -> QueueMemory:
+        """A fresh memory that begins with lessons from the past."""
+        return QueueMemory(cluster, lessons=lessons)
+
+    def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
+        """The compiled form, with its arrays for the jobs of this view."""
+        raise NotImplementedError
+
+    def compiled(self, view: View, memory: QueueMemory) -> Compiled:
+        """The compiled form, made once for all views whose rows stand for the same jobs."""
+        if memory.form is None or memory.generation != view.generation:
+            before = memory if memory.form is not None else memory.previous
+            previous = before.form if before is not None else None
+            if previous is not None and before is not None and before.generation != view.generation:
+                previous = renumbered(previous, view)
+            memory.form = self.form(view, memory.cluster, previous)
+            memory.plan = w.new_decision(view.world)
+            memory.previous, memory.generation = None, view.generation
+            if self.model:
+                self._begin_learning(view, memory)
+        return memory.form
+
+    def ranking(self, view: View, memory: QueueMemory) -> I64:
+        """The waiting jobs in their order at this instant, once a decision was made."""
+        form, pending = self.compiled(view, memory), view.pending
+        queue, keys = queue_of(form), np.zeros(len(pending))
+        keys_of(view.world, queue, form.parts.parts, pending, keys)
+        ties = queue.tie[pending] if len(queue.tie) else pending
+        ranking: I64 = pending[np.lexsort((pending, ties, keys))]
+        return ranking
+
+    # -- learned estimates
+
+    def _begin_learning(self, view: View, memory: QueueMemory) -> None:
+        """Give the queue its model; without lessons it begins with rolling means."""
+        requests = requests_of(view)
+        memory.lessons = memory.lessons or lessons_for(self.model, requests, view.past, at=view.now)
+        if view.past is not None:
+            memory.lessons = memory.lessons.about(requests, view.past)
+        self._use(memory, memory.lessons.prepared())
+        memory.due = memory.lessons.next_look(view.now, self.refit)
+
+    def _use(self, memory: QueueMemory, learned: Learned) -> None:
+        assert memory.form is not None
+        learned.chosen[0] = ("none", *QUANTILES).index(self.quantile) - 1
+        queue = queue_of(memory.form).replace(learned=learned)
+        whole = queue if memory.form.memory is queue_of(memory.form) else memory.form.memory.replace(queue=queue)
+        memory.form = memory.form._replace(memory=whole)
+
+    def due(self, memory: QueueMemory) -> int:
+        """When the model is fitted again (ms)."""
+        return memory.due
+
+    def refresh(self, view: View, memory: QueueMemory) -> None:
+        """Fit the model anew to all that had ended when that was due, and say when it is due again."""
+        assert memory.lessons is not None
+        assert memory.form is not None
+        learned = queue_of(memory.form).learned
+        memory.lessons = memory.lessons.refitted(view.world, learned, memory.due, self.refit)
+        self._use(memory, memory.lessons.taught(learned))
+        memory.due = memory.lessons.next_look(memory.due, self.refit)
+
+    def groups(self, memory: QueueMemory) -> tuple[I64, I64]:
+        """The demand class and the pool of each job, of which its reasons speak."""
+        if memory.form is None:
+            raise PolicyError("there are no groups before the first decision")
+        queue = queue_of(memory.form)
+        return queue.class_of, queue.pool_of[queue.class_of]
+
+    def predictions(self, memory: QueueMemory) -> I64 | None:
+        """How long each job was expected to run when it came (ms, 0: it never came); None: not, or by the truth."""
+        if not self.estimates or self.needs or memory.form is None:
+            return None
+        estimate: I64 = queue_of(memory.form).estimate
+        return estimate
+
+    def decide(self, view: View, memory: QueueMemory) -> Plan:
+        """The same decision as the compiled loop takes, as a plan."""
+        form = self.compiled(view, memory)
+        while view.now >= memory.due:
+            self.refresh(view, memory)
+            form = self.compiled(view, memory)
+        assert memory.plan is not None
+        ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+        return decode(memory.plan)
+
+
+@dataclass(frozen=True)
+class Estimating(Queued):
+    """A queue that may have to know how long jobs will run. Subclasses say what for."""
+
+    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
+    quantile: str = param("none", QUANTILE_DOC, choices=("none", *QUANTILES))
+    bound: float = param(0.9, BOUND_DOC, low=0, high=0.99)
+    refit: float = param(
+        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
+    )
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """Settings that do nothing for this trace, in words."""
+        unused = {
+            "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
+            "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+            "bound does nothing without backfill": self.bound != type(self).bound and self.backfill == "none",
+            "quantile does nothing without a learned estimate": self.quantile != "none" and not self.model,
+        }
+        return [remark for remark, holds in unused.items() if holds]
+
+
+def renumbered(form: Compiled, view: View) -> Compiled:
+    """What a queue knows of each job, with the numbers that the jobs have now; of new ones it knows nothing."""
+    old = queue_of(form)
+    moved = view.moved if view.moved is not None else np.zeros(0, np.int64)
+    if len(moved) != len(old.estimate):
+        moved = np.full(len(old.estimate), -1, np.int64)  # there was a view that it did not see
+    stays, jobs = moved >= 0, view.world.jobs.shape[1]
+    estimate, forgiven = np.zeros(jobs, np.int64), np.zeros((2, jobs if old.forgiven.shape[1] else 0), np.int64)
+    estimate[moved[stays]] = old.estimate[stays]
+    if forgiven.shape[1]:
+        forgiven[:, moved[stays]] = old.forgiven[:, stays]
+    queue = old.replace(estimate=estimate, forgiven=forgiven)
+    return form._replace(memory=queue if form.memory is old else form.memory.replace(queue=queue))
+
+
+@kernel
+def keys_of(world: World, queue: Any, parts: Any, jobs: I64, keys: F64) -> None:
+    """The key of each of these jobs at this instant."""
+    for at in range(len(jobs)):
+        keys[at] = key_at(world, queue, parts, jobs[at], world.clock[w.NOW])
+
+
+def queue_of(form: Compiled) -> Any:
+    """The queue in a compiled form: its memory, or a part of that."""
+    return getattr(form.memory, "queue", form.memory)
+
+
+@functools.cache
+def key_pointer(key: Callable[[Job, F64], float]) -> Any:
+    """An order's key, compiled."""
+    return pointer(key, w.signatures()["key"])
+
+
+@kernel
+def ask(function: Any, world: World, memory: Any, parts: Any, plan: Decision) -> None:
+    """Call a compiled policy once."""
+    plan.counts[:] = 0
+    function(world, memory, parts, plan)
+
+
+def decode(decision: Decision) -> Plan:
+    """A compiled plan as actions."""
+    actions: list[Action] = []
+    used = 0
+    for kind, target, coded, arg in decision.actions[: decision.counts[0]].tolist():
+        shared, size = divmod(coded, w.SHARED)
+        gpus = tuple(decision.gpu_ids[used : used + size].tolist())
+        if kind == w.A_START:
+            actions.append(Start(target, gpus, None if arg == w.NEVER else arg, bool(shared)))
+        elif kind == w.A_PREEMPT:
+            actions.append(Preempt(target, keep=bool(arg)))
+        elif kind == w.A_MIGRATE:
+            actions.append(Migrate(target, gpus))
+        elif kind == w.A_RESIZE:
+            actions.append(Resize(target, gpus))
+        elif kind == w.A_ASSIGN:
+            actions.append(Assign(target, arg))
+        else:
+            actions.append(Timer(arg))
+        used += size
+    return Plan(actions, [_reason(row) for row in decision.reasons[: decision.counts[2]].tolist()])
+
+
+def _reason(row: list[int]) -> Reason:
+    scope, subject, code, *numbers = row
+    return Reason(subject, CODE_NAMES[code], tuple(numbers), reasons.SCOPES[scope])

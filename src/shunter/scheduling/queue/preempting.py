@@ -1,0 +1,269 @@
+"""Making room for a job by stopping running ones that come later in the order."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.scheduling.placing import (
+    add_other,
+    add_start,
+    copy_to_paper,
+    find_gpus,
+    held,
+    in_the_way,
+    may_use,
+    needs_one_node,
+    on_paper,
+    put_on_paper,
+)
+from shunter.scheduling.queue.queue import (
+    B_NONE,
+    BACKFILL,
+    SEEN_RELEASES,
+    SLOW_STOPS,
+    SPARED,
+    VARYING,
+    Parts,
+    Queue,
+    ahead,
+)
+from shunter.world import Decision, World
+
+NOWHERE, SEVERAL = -1, -2  # instead of the node that is looked for
+
+
+@kernel
+def ran_enough(world: World, queue: Queue, job: int) -> bool:
+    """Whether a running job has worked long enough since it started or came back to be stopped again."""
+    if len(queue.min_run) == 0:
+        return True
+    jobs, restart = world.jobs, 0
+    if jobs[w.STARTED, job] < jobs[w.BEGUN, job]:
+        restart = jobs[w.RESTART, job]
+    return bool(jobs[w.BEGUN, job] + restart + queue.min_run[job] <= world.clock[w.NOW])
+
+
+@kernel
+def may_be_stopped(world: World, queue: Queue, job: int, other: int) -> bool:
+    """Whether a running job is one to stop for ``job``: it comes later in the order, and has worked for long enough.
+
+    A job that has just come back is spared: if jobs were stopped before they get anything done, none would ever end.
+    """
+    if world.jobs[w.STATE, other] != w.RUNNING or queue.exact[other] <= queue.exact[job]:
+        return False
+    if not ran_enough(world, queue, other):
+        queue.settings[SPARED] = 1
+        return False
+    return True
+
+
+@kernel
+def candidates(world: World, queue: Queue, job: int) -> int:
+    """Fill ``scratch.jobs`` with the jobs to stop for ``job`` on nodes that it may use; returns how many."""
+    count = 0
+    for at in range(world.clock[w.N_RUNNING]):
+        other = world.lists[w.L_RUNNING, at]
+        if may_be_stopped(world, queue, job, other) and in_the_way(world, job, other):
+            queue.scratch.jobs[count] = other
+            count += 1
+    return count
+
+
+@kernel
+def bring_forward_last(queue: Queue, at: int, count: int) -> None:
+    """Swap the last one in the order of ``scratch.jobs[at:count]`` to position ``at``, with what ``ends`` has of it."""
+    jobs, ends = queue.scratch.jobs, queue.scratch.ends
+    last = at
+    for i in range(at + 1, count):
+        if ahead(queue, jobs[last], jobs[i]):
+            last = i
+    jobs[at], jobs[last] = jobs[last], jobs[at]
+    ends[at], ends[last] = ends[last], ends[at]
+
+
+@kernel
+def lift(world: World, queue: Queue, job: int, sign: int) -> None:
+    """Take a running job off the paper (-1), or put it back (+1)."""
+    ids = queue.scratch.gpu_ids
+    put_on_paper(world, on_paper(queue.scratch), job, ids[: held(world, job, ids)], sign)
+
+
+@kernel
+def begin_lifting(world: World, queue: Queue) -> int:
+    """Begin on paper with what is free, once those being stopped are gone; returns how many GPUs that are."""
+    copy_to_paper(world, on_paper(queue.scratch))
+    for at in range(world.clock[w.N_RUNNING]):
+        other = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.STATE, other] == w.STOPPING:
+            lift(world, queue, other, -1)
+    room = 0
+    for node in range(world.nodes.shape[1]):
+        room += queue.scratch.free[node]
+    return room
+
+
+@kernel
+def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
+    """Lift later jobs, the last first, until ``job`` fits; then put back those that need not go, and mark them with -1.
+
+    They are in ``scratch.jobs``; returns how many, -1 if all of them are not enough.
+    """
+    scratch, wanted = queue.scratch, world.jobs[w.GPUS, job] if world.jobs[w.SHARE, job] >= 1000 else 0
+    count, taken = candidates(world, queue, job), 0
+    if count == 0:
+        return -1
+    room = begin_lifting(world, queue)
+    most = room
+    for at in range(count):
+        most += world.jobs[w.WORKERS, scratch.jobs[at]]
+    if most < wanted:
+        return -1
+    while room < wanted or find_gpus(world, queue, parts, on_paper(scratch), job) == 0:
+        if taken == count:
+            return -1
+        bring_forward_last(queue, taken, count)
+        lift(world, queue, scratch.jobs[taken], -1)
+        room += world.jobs[w.WORKERS, scratch.jobs[taken]]
+        taken += 1
+    for i in range(taken - 1, -1, -1):
+        other = scratch.jobs[i]
+        lift(world, queue, other, +1)
+        if find_gpus(world, queue, parts, on_paper(scratch), job) > 0:
+            scratch.jobs[i] = -1
+        else:
+            lift(world, queue, other, -1)
+    return taken
+
+
+# ------------------------------------------------------------------------------------------- room on one node
+
+
+@kernel
+def tenant(world: World, gpu: int) -> int:
+    """A job on a GPU that somebody is on."""
+    slot = gpu * world.clock[w.SLOTS_PER_GPU]
+    while world.slots[w.SLOT_JOB, slot] < 0:
+        slot += 1
+    return int(world.slots[w.SLOT_JOB, slot])
+
+
+@kernel
+def stop_on(world: World, queue: Queue, job: int, node: int, least: int) -> int:
+    """Fill ``scratch.jobs`` with the fewest later jobs on a node, the last first, with GPUs enough there for ``job``.
+
+    ``scratch.ends`` has how many each holds there; returns how many jobs, -1 if all of them are not enough.  No job
+    before ``least`` counts, if there is such a one.  0: there is room already, or jobs share a GPU.
+    """
+    jobs, gpus, wanted = queue.scratch.jobs, queue.scratch.ends, world.jobs[w.GPUS, job]
+    room, more, found = world.nodes[w.FREE, node], 0, 0
+    first = world.nodes[w.FIRST_GPU, node]
+    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
+        if world.gpus[w.TENANTS, gpu] == 0:
+            continue
+        if world.gpus[w.TENANTS, gpu] > 1:
+            return 0
+        other = tenant(world, gpu)
+        if world.jobs[w.STATE, other] == w.STOPPING:
+            room += 1
+        elif (least < 0 or not ahead(queue, other, least)) and may_be_stopped(world, queue, job, other):
+            at = 0
+            while at < found and jobs[at] != other:
+                at += 1
+            if at == found:
+                jobs[at], gpus[at] = other, 0
+                found += 1
+            gpus[at] += 1
+            more += 1
+    if room + more < wanted:
+        return -1
+    taken = 0
+    while room < wanted:
+        bring_forward_last(queue, taken, found)
+        room += gpus[taken]
+        taken += 1
+    for i in range(taken - 1, -1, -1):
+        if room - gpus[i] >= wanted:
+            room -= gpus[i]
+            jobs[i] = -1
+    return taken
+
+
+@kernel
+def first_with_room(world: World, queue: Queue, job: int) -> int:
+    """The node that has room first if later jobs are stopped, the last in the order first; NOWHERE: none ever has.
+
+    SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
+    """
+    best, last, fewest, tied = NOWHERE, -1, 0, False
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
+            continue
+        taken = stop_on(world, queue, job, node, last)
+        if taken == 0:
+            return SEVERAL
+        if taken > 0:
+            needed = queue.scratch.jobs[taken - 1]
+            later = best == NOWHERE or (needed != last and ahead(queue, last, needed))
+            tied = not later and (tied or needed == last)
+            if later or (needed == last and taken == 1):  # that job is enough there, whatever the other nodes need
+                best, last, fewest = node, needed, taken
+    return SEVERAL if tied and fewest > 1 else best
+
+
+@kernel
+def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> int:
+    """Fill ``scratch.jobs`` with the jobs to stop for ``job`` (-1: not that one), and take them off the paper.
+
+    Returns how many, -1 if it can't be.  A job that needs one node, where only GPUs are short, has room as soon as one
+    node has, so that each can be looked at on its own.
+    """
+    node = SEVERAL
+    if world.clock[w.BOUNDED] == 0 and needs_one_node(world, queue, job):
+        node = first_with_room(world, queue, job)
+    if node == NOWHERE:
+        return -1
+    if node == SEVERAL:
+        return lift_anywhere(world, queue, parts, job)
+    taken = stop_on(world, queue, job, node, -1)
+    begin_lifting(world, queue)
+    for i in range(taken):
+        if queue.scratch.jobs[i] >= 0:
+            lift(world, queue, queue.scratch.jobs[i], -1)
+    return taken
+
+
+@kernel
+def reconsider_later(queue: Queue, job: int) -> None:
+    """A job makes room for itself: see who may fit now, of those that did not.
+
+    Not who comes before it: the GPUs of those that stop, and its own, were in reach for them already.
+    """
+    for cls in range(len(queue.size)):
+        if queue.size[cls] > 0 and queue.key[queue.members[queue.first[cls]]] > queue.exact[job]:
+            queue.blocked[cls] = 0
+    for pool in range(len(queue.head)):
+        if queue.head[pool] >= 0 and queue.key[queue.head[pool]] > queue.exact[job]:
+            queue.head[pool] = -1
+
+
+@kernel
+def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision) -> bool:
+    """Stop as few later jobs as needed, the last in the order first, and start ``job``; false if that isn't enough.
+
+    Where stopping takes time the job starts once the GPUs are free; until then those being freed count as its.
+    """
+    scratch, settings, stopped = queue.scratch, queue.settings, 0
+    count = choose_victims(world, queue, parts, job)
+    if count < 0:
+        return False
+    for i in range(count):
+        if scratch.jobs[i] >= 0:
+            add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
+            stopped += 1
+    if settings[SLOW_STOPS] == 0:
+        gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
+        add_start(plan, job, scratch.gpu_ids[:gpus], w.NEVER)
+        if settings[BACKFILL] == B_NONE and settings[VARYING] == 0:
+            settings[SEEN_RELEASES] += stopped
+            reconsider_later(queue, job)
+    return bool(plan.counts[0] > 0)

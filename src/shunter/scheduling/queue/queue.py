@@ -1,0 +1,631 @@
+"""The waiting jobs as a compiled policy keeps them: one heap per demand class, estimates, and users' past usage.
+
+Jobs of one class (same GPUs, type, virtual cluster, CPU and memory) fit or don't fit alike, so only the best of each
+class needs looking at, and a class that did not fit stays blocked until something is released.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from shunter import world as w
+from shunter.arrays import F1, F2, I1, I2, I3, Arrays
+from shunter.compiled import kernel
+from shunter.predictors.learned import Learned
+from shunter.scheduling.backfill.bounds import Bounds, bound_of
+from shunter.world import I64, Job, World
+
+# -- entries of `settings`: how the queue works ...
+STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
+# ... (PROMOTE_TIMES: thousandths of the run time, PROMOTE_AFTER: ms, after which a waiting job is promoted; LEARNS:
+# where in `params` the histogram of ended jobs begins, 0: none is kept) ...
+PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
+# ... and what it has to remember
+KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
+# (STALE: a policy changed `params`, so that all keys are to be made anew)
+LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
+# PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
+# TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
+# present run is too short; SHORTEST: 1: backfilling begins with the job of the least estimate, not with the next one
+PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED, SHORTEST = range(29, 35)
+SETTINGS_SIZE = 35
+B_NONE, B_EASY, B_CONSERVATIVE = range(3)
+S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED, S_LAST_TWO = range(7)  # where estimates come from
+
+# -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed usage, whether ever seen, and
+# usage over the fair share as it was when a PERIOD began
+LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN, COUNTED = range(7)
+USER_ROWS = 7
+# -- rows of `sizes` (by size class; the last column is all jobs)
+SIZE_JOBS, SIZE_SUM = range(2)
+SIZE_CLASSES = 6
+LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
+# -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
+L_JOB, L_GPU, L_END, L_UNTIL = range(4)
+# of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time;
+# then where the last bin ends that has any
+BINS = 128
+HISTOGRAM = 3 * BINS + 1
+
+
+class Paper(NamedTuple):
+    """What is free, really or on paper."""
+
+    free: I64  # (nodes,) wholly free GPUs
+    cpu: I64  # (nodes,)
+    mem: I64  # (nodes,)
+    tenants: I64  # (gpus,)
+    used: I64  # (gpus,)
+
+
+class Scratch(Arrays):
+    """Room to work in, so that no decision allocates."""
+
+    free: I1  # (nodes,) the fields of a Paper ...
+    cpu: I1  # (nodes,)
+    mem: I1  # (nodes,)
+    tenants: I1  # (gpus,)
+    used: I1  # (gpus,)
+    usable: I1  # (max(nodes, gpus),)
+    total: I1  # (max(nodes, gpus),)
+    identity: I1  # (gpus,) 0, 1, 2 ...
+    stack: I1  # (128,) positions in a heap still to be looked at
+    nodes: I1  # (gpus,) chosen nodes ...
+    counts: I1  # (gpus,) ... and how many GPUs on each
+    gpu_ids: I1  # (gpus,)
+    other_ids: I1  # (gpus,)
+    jobs: I1  # (gpus * slots,) running jobs, in some order
+    ends: I1  # (gpus * slots,)
+    laid: I2  # (4, gpus * slots + 1) jobs that are on paper besides those that run, see L_JOB; job -1: no more
+
+
+class Profile(Arrays):
+    """The future as conservative backfilling plans it; row i holds from times[i] to times[i + 1]."""
+
+    times: I1  # (rows,)
+    free: I3  # (3, rows, nodes) GPUs, CPU, memory
+    job: I1  # (depth,) reserved jobs ...
+    start: I1  # (depth,) ... and when ...
+    counts: I2  # (depth, nodes) ... and where
+
+
+class Told(Arrays):
+    """What was last said about why jobs wait; of no size where nobody wants to know."""
+
+    everything: I1  # (1,) code
+    head: I1  # (pools,)
+    shadow: I1  # (pools,)
+    code: I1  # (classes,)
+    free: I1  # (classes,) GPUs that a class may use ...
+    largest: I1  # (classes,) ... and the most on one node, when that was said of the class of a head
+    start: I1  # (jobs,) planned
+    kin_of: I1  # (classes,) classes that may use the same nodes are kin ...
+    kin: I2  # (6, kins) ... what is free for them, and when that was counted
+
+
+class Tiers(Arrays):
+    """How each demand class is placed."""
+
+    takes: I2  # (tiers, classes) 1: jobs of the class can fit in one domain of the tier, and may
+    fit: I1  # (classes,) FIRST ... AFFINE
+    spread: I1  # (classes,) LIST ... SCATTER
+    inside: I1  # (most domains of a level,) GPUs free in each, while looking
+
+
+class Queue(Arrays):
+    """The memory of a compiled queue policy."""
+
+    settings: I1
+    params: F1  # the order's own parameters
+    factors: F1  # (virtual clusters + 1,) partition factors
+    key: F1  # (jobs,) smaller first, ties see below; of an order that varies with time, a lower bound up to HORIZON
+    exact: F1  # (jobs,) the key of a job at present, once asked for
+    tie: I1  # (jobs,) equal keys: the least of these comes first, then the lower job; or nothing
+    estimate: I1  # (jobs,) ms, 0: not made yet
+    bound: I1  # (jobs,) with how long a run, at speed 1, backfilling plans for a waiting job, ms
+    due: I1  # (jobs,) when a running job should end, as conservative backfilling last planned with
+    class_of: I1  # (jobs,)
+    part: F1  # (classes,) size of a job, as the order sees it
+    cost: F1  # (classes,) what a job uses in every ms, as fair share counts it
+    members: I1  # (jobs,) the classes' heaps, one after another
+    at: I1  # (jobs,) position of a job in its heap, -1: not there
+    first: I1  # (classes,) where a class' heap begins in `members`
+    size: I1  # (classes,)
+    blocked: I1  # (classes,) 1: did not fit since the last release
+    pool_of: I1  # (classes,) classes that compete for the same nodes
+    sample: I1  # (classes,) a job of each class
+    head: I1  # (pools,) the job that stopped a pool, -1: none
+    shadow: I2  # (2, pools) when EASY's reservation is, and for whom
+    upset: I1  # (pools,) 1: reservations must be made anew
+    users: F2  # (USER_ROWS, users)
+    total: F1  # (1,) the sum of their decayed usage
+    standing: I1  # (users,) users by usage, least first; or nothing
+    sizes: F2  # (2, SIZE_CLASSES + 1)
+    bounds: Bounds
+    scratch: Scratch
+    profile: Profile
+    told: Told
+    tiers: Tiers
+    forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
+    learned: Learned  # the model behind learned estimates; or nothing
+    min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
+
+
+class Parts(NamedTuple):
+    """Pointers to what differs between policies: one compiled queue serves them all."""
+
+    key: Any
+    place: Any  # a placement rule
+    choose: Any  # finds nodes: by that rule, or by network tiers
+    expect: Any  # estimates the run time of a job
+    learn: Any  # takes note of what an ended job took
+
+
+class Tools(NamedTuple):
+    """Pointers to what only some policies use, so that the others need not compile it."""
+
+    parts: Parts
+    make_room: Any  # preempting
+    backfill: Any
+    tell: Any  # saying why jobs wait
+
+
+# ------------------------------------------------------------------------------------------- heaps
+
+
+@kernel
+def precedes(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` comes before job ``b``."""
+    if queue.key[a] != queue.key[b]:
+        return bool(queue.key[a] < queue.key[b])
+    return wins_tie(queue, a, b)
+
+
+@kernel
+def wins_tie(queue: Queue, a: int, b: int) -> bool:
+    """Whether of two jobs with equal keys ``a`` comes first."""
+    if len(queue.tie) > 0 and queue.tie[a] != queue.tie[b]:
+        return bool(queue.tie[a] < queue.tie[b])
+    return a < b
+
+
+@kernel
+def rise(queue: Queue, cls: int, at: int) -> None:
+    """Move the job at a position of its class' heap up until its parent precedes it."""
+    base, members = queue.first[cls], queue.members
+    job = members[base + at]
+    while at > 0 and precedes(queue, job, members[base + (at - 1) // 2]):
+        members[base + at] = members[base + (at - 1) // 2]
+        queue.at[members[base + at]] = at
+        at = (at - 1) // 2
+    members[base + at] = job
+    queue.at[job] = at
+
+
+@kernel
+def sink(queue: Queue, cls: int, at: int) -> None:
+    """Move the job at a position of its class' heap down until it precedes its children."""
+    base, size, members = queue.first[cls], queue.size[cls], queue.members
+    job = members[base + at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and precedes(queue, members[base + child + 1], members[base + child]):
+            child += 1
+        if not precedes(queue, members[base + child], job):
+            break
+        members[base + at] = members[base + child]
+        queue.at[members[base + at]] = at
+        at = child
+    members[base + at] = job
+    queue.at[job] = at
+
+
+@kernel
+def insert(queue: Queue, job: int) -> None:
+    """Put a job into the heap of its class, or move it there if its key changed."""
+    cls = queue.class_of[job]
+    if queue.at[job] < 0:
+        queue.members[queue.first[cls] + queue.size[cls]] = job
+        queue.at[job] = queue.size[cls]
+        queue.size[cls] += 1
+    rise(queue, cls, queue.at[job])
+    sink(queue, cls, queue.at[job])
+
+
+@kernel
+def remove(queue: Queue, job: int) -> None:
+    """Take a job out of its heap."""
+    cls, at = queue.class_of[job], queue.at[job]
+    queue.at[job] = -1
+    queue.size[cls] -= 1
+    if at < queue.size[cls]:
+        last = queue.members[queue.first[cls] + queue.size[cls]]
+        queue.members[queue.first[cls] + at] = last
+        queue.at[last] = at
+        rise(queue, cls, at)
+        sink(queue, cls, queue.at[last])
+
+
+@kernel
+def top(world: World, queue: Queue, cls: int) -> int:
+    """The first job of a class, -1 if it has none; jobs that wait no longer are dropped on the way."""
+    while queue.size[cls] > 0:
+        job = queue.members[queue.first[cls]]
+        if world.jobs[w.STATE, job] == w.PENDING:
+            return int(job)
+        remove(queue, job)
+    return -1
+
+
+# ------------------------------------------------------------------------------------------- usage
+
+
+@kernel
+def charge(world: World, queue: Queue, until: int) -> None:
+    """Bring every user's decayed usage up to a time, now at most: it halves once per half-life, what ran adds to it."""
+    elapsed = until - queue.settings[USAGE_AT]
+    if elapsed <= 0:
+        return
+    queue.settings[USAGE_AT] = until
+    kept, total = 2.0 ** (-elapsed / queue.settings[FAIR]), 0.0
+    gain = queue.settings[FAIR] / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
+    for user in range(queue.users.shape[1]):
+        queue.users[USAGE, user] *= kept
+        total += queue.users[USAGE, user]
+    for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED), (w.L_ARRIVED, w.N_ARRIVED)):
+        for at in range(world.clock[length]):
+            job = world.lists[row, at]
+            user = world.jobs[w.USER, job]
+            ran = row == w.L_RUNNING or world.jobs[w.EXECUTED, job] > 0  # since before: starts are decisions too
+            if user >= 0 and ran:
+                cost = queue.cost[queue.class_of[job]]
+                queue.users[USAGE, user] += cost * gain
+                total += cost * gain
+    queue.total[0] = total
+
+
+@kernel
+def recount(world: World, queue: Queue) -> None:
+    """When a period has begun, see what users had used by then; keys are made anew then, and stay until the next."""
+    settings, users = queue.settings, queue.users
+    begun = world.clock[w.NOW] // settings[PERIOD] * settings[PERIOD]
+    if settings[COUNTED_AT] == begun:
+        return
+    settings[COUNTED_AT], settings[STALE] = begun, 1
+    queue.head[:] = -1
+    if settings[FAIR] == 0:
+        return
+    charge(world, queue, begun)
+    if settings[RANKS] == 1:
+        rank_users(queue)
+    elif queue.total[0] > 0:
+        for user in range(users.shape[1]):
+            users[COUNTED, user] = users[USAGE, user] / queue.total[0] * settings[USERS_SEEN]
+
+
+@kernel
+def rank_users(queue: Queue) -> None:
+    """Fair Tree without accounts: of n users who used least has factor 1, who used most 1/n, who used alike the same.
+
+    What is kept is minus the binary logarithm of the factor, so that 2^-usage is the factor here too.
+    """
+    users, standing, seen = queue.users, queue.standing, queue.settings[USERS_SEEN]
+    for begin in range(1, len(standing)):  # hardly anything has moved since the last time
+        user, at = standing[begin], begin
+        while at > 0 and users[USAGE, standing[at - 1]] > users[USAGE, user]:
+            standing[at] = standing[at - 1]
+            at -= 1
+        standing[at] = user
+    rank, left, before = seen, seen, -1.0
+    for at in range(len(standing)):
+        user = standing[at]
+        if users[SEEN, user] == 1:
+            if users[USAGE, user] != before:
+                rank, before = left, users[USAGE, user]
+            users[COUNTED, user] = math.log2(seen / rank)
+            left -= 1
+
+
+# ------------------------------------------------------------------------------------------- keys
+
+
+@kernel
+def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Job:
+    """A job as its order's key sees it, or would at a later time."""
+    jobs = world.jobs
+    executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
+    if queue.forgiven.shape[1] > 0:
+        executed -= queue.forgiven[0, job]
+        attained -= queue.forgiven[1, job]
+    work, queued = world.progress[w.WORK, job], now
+    if jobs[w.STATE, job] == w.PENDING:
+        waited += max(now - jobs[w.WAITING_SINCE, job], 0)  # a period may have begun before it came
+        queued = jobs[w.WAITING_SINCE, job]
+    else:
+        work += max(now - jobs[w.SINCE, job], 0) * world.progress[w.RATE, job]
+        executed += now - jobs[w.BEGUN, job]
+        attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
+    gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
+    usage, user = 0.0, jobs[w.USER, job]
+    if user >= 0 and queue.settings[PERIOD] > 0:
+        usage = queue.users[COUNTED, user]
+    elif user >= 0 and total > 0:
+        usage = queue.users[USAGE, user] / total * queue.settings[USERS_SEEN]
+    return Job(
+        (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
+        waited / 1000.0,
+        gpus,
+        queue.estimate[job] / 1000.0,
+        executed / 1000.0,
+        (queue.estimate[job] - work) / 1000.0,
+        attained / 1000.0,
+        jobs[w.DECLARED, job] / 1000.0,
+        work / 1000.0,
+        (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
+        (queued - jobs[w.SUBMIT, 0]) / 1000.0,
+        queue.part[queue.class_of[job]],
+        usage,
+        queue.factors[jobs[w.VC, job]],
+        jobs[w.QOS, job] / 1000.0,
+        -1.0 if jobs[w.STATE, job] == w.PENDING else (jobs[w.BEGUN, job] - jobs[w.SUBMIT, 0]) / 1000.0,
+    )
+
+
+@kernel
+def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
+    """The key of a job now; for a later time the least that it can be until then."""
+    total = queue.total[0]
+    if queue.settings[PERIOD] > 0:
+        now = queue.settings[COUNTED_AT]
+    ahead = now - world.clock[w.NOW]
+    if ahead > 0 and queue.settings[FAIR] > 0:  # the user may use nothing meanwhile, and the others every GPU
+        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.settings[FAIR])
+    return float(parts.key(describe(world, queue, job, total, now), queue.params))
+
+
+@kernel
+def rekey(world: World, queue: Queue, parts: Parts) -> None:
+    """Evaluate the keys of waiting jobs that have changed with time.
+
+    Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then,
+    so that a heap of bounds serves many instants.  The horizon is pulled in when bounds make us look at too many jobs.
+    """
+    settings, now = queue.settings, world.clock[w.NOW]
+    settings[KEYED_AT] = now
+    if settings[LEARNS] > 0 and settings[ENDED_JOBS_SEEN] * 10 > settings[ENDED_JOBS_KEYED] * 11:
+        settings[ENDED_JOBS_KEYED] = settings[ENDED_JOBS_SEEN]  # a tenth more is known than when keys were made
+        key_all(world, queue, parts, now)
+    if settings[STALE] == 1:
+        settings[STALE] = 0
+        key_all(world, queue, parts, now)
+    if settings[VARYING] == 0:
+        return
+    too_loose = settings[VISITS] > world.clock[w.N_PENDING] // 2
+    if now <= settings[HORIZON] and settings[AGEING] == 1 and not too_loose:
+        return
+    if settings[AGEING] == 1:
+        settings[REACH] = max(settings[REACH] // 2, 1) if too_loose else min(settings[REACH] * 2, LONGEST_REACH)
+    settings[HORIZON] = now + settings[REACH]
+    settings[VISITS] = 0
+    key_all(world, queue, parts, settings[HORIZON])
+
+
+@kernel
+def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
+    """Evaluate the key of every waiting job at a time, and order the heaps by that."""
+    for at in range(world.clock[w.N_PENDING]):
+        job = world.lists[w.L_PENDING, at]
+        queue.key[job] = key_at(world, queue, parts, job, time)
+    for cls in range(len(queue.size)):
+        for at in range(queue.size[cls] // 2 - 1, -1, -1):
+            sink(queue, cls, at)
+
+
+@kernel
+def promote(world: World, queue: Queue, parts: Parts) -> None:
+    """Forget what those ran who have waited too long since: they count as new."""
+    settings, now, jobs = queue.settings, world.clock[w.NOW], world.jobs
+    for at in range(world.clock[w.N_PENDING]):
+        job = world.lists[w.L_PENDING, at]
+        ran, idle = jobs[w.EXECUTED, job] - queue.forgiven[0, job], now - jobs[w.WAITING_SINCE, job]
+        if ran == 0:
+            continue
+        by_run_time = settings[PROMOTE_TIMES] > 0 and idle * 1000 >= settings[PROMOTE_TIMES] * ran
+        if by_run_time or (settings[PROMOTE_AFTER] > 0 and idle >= settings[PROMOTE_AFTER]):
+            queue.forgiven[0, job], queue.forgiven[1, job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
+            queue.key[job] = key_at(world, queue, parts, job, now)
+            insert(queue, job)
+            reconsider(queue, job)
+
+
+@kernel
+def look(world: World, queue: Queue, parts: Parts) -> None:
+    """See who is to be promoted, once in a quantum."""
+    settings, now = queue.settings, world.clock[w.NOW]
+    if settings[QUANTUM] > 0 and settings[LOOKED_AT] < now // settings[QUANTUM]:
+        settings[LOOKED_AT] = now // settings[QUANTUM]
+        if queue.forgiven.shape[1] > 0:
+            promote(world, queue, parts)
+
+
+@kernel
+def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
+    """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
+    queue.settings[RANKED_AT] = world.clock[w.NOW]
+    changed = False
+    for at in range(world.clock[w.N_RUNNING]):
+        job = world.lists[w.L_RUNNING, at]
+        key = key_at(world, queue, parts, job, world.clock[w.NOW])
+        changed = changed or queue.exact[job] != key
+        queue.exact[job] = key  # `queue.key` may still order the heap that it left
+    return changed
+
+
+@kernel
+def ahead(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` is before job ``b`` in the order at present; both must have been asked for."""
+    if queue.exact[a] != queue.exact[b]:
+        return bool(queue.exact[a] < queue.exact[b])
+    return wins_tie(queue, a, b)
+
+
+@kernel
+def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, longest: int, speed: float) -> int:
+    """The first waiting job of a class at present, but ``skip``, that ends within ``longest`` ms; -1: none.
+
+    Walks the heap from the top and leaves out what lies below a bound that is already beaten.
+    """
+    stack, base, size, now = queue.scratch.stack, queue.first[cls], queue.size[cls], world.clock[w.NOW]
+    if size == 0:
+        return -1
+    best, left = -1, 1
+    stack[0] = 0
+    while left > 0:
+        left -= 1
+        at = stack[left]
+        job = queue.members[base + at]
+        if best >= 0 and (queue.key[job] > queue.exact[best] or (queue.key[job] == queue.exact[best] and job > best)):
+            continue
+        if 2 * at + 1 < size:
+            stack[left] = 2 * at + 1
+            left += 1
+        if 2 * at + 2 < size:
+            stack[left] = 2 * at + 2
+            left += 1
+        if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
+            continue
+        queue.exact[job] = queue.key[job]
+        if queue.settings[VARYING] == 1:
+            queue.settings[VISITS] += 1
+            if queue.settings[HORIZON] != now:
+                queue.exact[job] = key_at(world, queue, parts, job, now)
+        if best < 0 or ahead(queue, job, best):
+            best = job
+    return int(best)
+
+
+@kernel
+def shorter(queue: Queue, a: int, b: int) -> bool:
+    """Whether job ``a`` has the smaller estimate; ties go to the job submitted first."""
+    if queue.estimate[a] != queue.estimate[b]:
+        return bool(queue.estimate[a] < queue.estimate[b])
+    return a < b
+
+
+@kernel
+def shortest_of(world: World, queue: Queue, cls: int, skip: int, longest: int, speed: float) -> int:
+    """The waiting job of a class with the least estimate, but ``skip``, that ends within ``longest`` ms; -1: none."""
+    best, base = -1, queue.first[cls]
+    for at in range(queue.size[cls]):
+        job = queue.members[base + at]
+        if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
+            continue
+        if best < 0 or shorter(queue, job, best):
+            best = job
+    return int(best)
+
+
+@kernel
+def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float) -> bool:
+    """Whether a job should take no longer than ``longest`` ms at this speed."""
+    return bool(longest == w.NEVER or run_time(world, queue, job, speed) <= longest)
+
+
+@kernel
+def run_time(world: World, queue: Queue, job: int, speed: float) -> int:
+    """How long a waiting job should take at this speed, its restart included if it ran before (ms)."""
+    restart = world.jobs[w.RESTART, job] if world.jobs[w.STARTED, job] >= 0 else 0
+    return int(restart + max(math.ceil((queue.bound[job] - world.progress[w.WORK, job]) / speed), 1))
+
+
+@kernel
+def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """See a job for the first time: count its user, estimate its run time."""
+    user = world.jobs[w.USER, job]
+    if user >= 0 and queue.users[SEEN, user] == 0:
+        queue.users[SEEN, user] = 1
+        queue.settings[USERS_SEEN] += 1
+    if queue.estimate[job] == 0:
+        queue.estimate[job] = parts.expect(world, queue, job)
+
+
+@kernel
+def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """Put a job into the queue."""
+    meet(world, queue, parts, job)
+    if queue.settings[BACKFILL] != B_NONE:
+        queue.bound[job] = bound_of(
+            queue.bounds, queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job]
+        )
+    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
+    if len(queue.tie) > 0:
+        queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
+    insert(queue, job)
+    reconsider(queue, job)
+
+
+@kernel
+def reconsider(queue: Queue, job: int) -> None:
+    """A job's place in the order is new: who was stopped or did not fit before says nothing about it."""
+    cls = queue.class_of[job]
+    queue.head[queue.pool_of[cls]] = -1
+    first = queue.at[job] == 0 or queue.settings[VARYING] == 1
+    if queue.settings[PREEMPTIVE] == 1 and first:
+        queue.blocked[cls] = 0
+
+
+@kernel
+def take_in(world: World, queue: Queue, parts: Parts) -> None:
+    """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
+    settings, now = queue.settings, world.clock[w.NOW]
+    if settings[PERIOD] > 0:
+        recount(world, queue)
+    if settings[FAIR] > 0:
+        charge(world, queue, now)
+    for at in range(world.clock[w.N_ENDED]):
+        parts.learn(world, queue, world.lists[w.L_ENDED, at])
+    row, length = w.L_ARRIVED, w.N_ARRIVED
+    if settings[FRESH] == 1:  # whoever waits or runs already is new to this queue
+        settings[FRESH] = 0
+        row, length = w.L_PENDING, w.N_PENDING
+        for at in range(world.clock[w.N_RUNNING]):
+            meet(world, queue, parts, world.lists[w.L_RUNNING, at])
+    for at in range(world.clock[length]):
+        welcome(world, queue, parts, world.lists[row, at])
+    if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:
+        settings[SEEN_RELEASES] = world.clock[w.RELEASES]
+        queue.blocked[:] = 0
+        queue.head[:] = -1
+    look(world, queue, parts)
+    if settings[KEYED_AT] != now and settings[VARYING] == 1:
+        queue.head[:] = -1
+    to_compare = settings[PREEMPTIVE] == 1 and world.clock[w.N_PENDING] > 0
+    if to_compare and settings[RANKED_AT] != now and (rank_running(world, queue, parts) or settings[SPARED] == 1):
+        settings[SPARED] = 0
+        queue.head[:] = -1
+        queue.blocked[:] = 0
+
+
+@kernel
+def any_gpu_free(world: World) -> bool:
+    """Whether a whole GPU is free anywhere."""
+    for node in range(world.nodes.shape[1]):  # noqa: SIM110 a loop, for numba
+        if world.nodes[w.FREE, node] > 0:
+            return True
+    return False
+
+
+@kernel
+def anything_to_try(world: World, queue: Queue) -> bool:
+    """Whether any waiting class may fit: there is room, or somebody could make room."""
+    if world.clock[w.N_PENDING] == 0:
+        return False
+    if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and not any_gpu_free(world):
+        return False
+    for cls in range(len(queue.size)):  # noqa: SIM110 a loop, for numba
+        if queue.size[cls] > 0 and queue.blocked[cls] == 0:
+            return True
+    return False

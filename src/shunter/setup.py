@@ -1,0 +1,357 @@
+"""What is simulated, before any policy: the jobs, those before them, the machines, and where all of it came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from shunter import __version__, clusters, registry, traces
+from shunter.cluster import Cluster
+from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
+from shunter.experiment import ClusterSource, Experiment, TraceSource
+from shunter.model import GPU, Trace
+from shunter.seeding import rng
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from shunter.network.placing import Costs, Fabric
+    from shunter.sim.scenario import Fault
+
+JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
+SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
+
+MOST_NAMED = 5  # unknown models that a remark names
+
+NETWORKS = {  # what --network takes: in words
+    "profiled": "calibration profiled",
+    "paper": "calibration paper",
+    "dally": "the one fitted to Dally's Table I, calibration paper",
+    "dally-even": "the one fitted to Dally's Table I, calibration paper, uneven placements charged as even ones",
+}
+
+TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
+ClusterLike: TypeAlias = "Cluster | str | Path"
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What is simulated, before any policy: the jobs, the machines, and where both came from."""
+
+    trace: Trace
+    cluster: Cluster
+    trace_source: TraceSource
+    cluster_source: ClusterSource
+    must_fit: tuple[Any, ...] = ()  # policies under which jobs that can never fit are left out
+    dropped: int = 0  # how many those were
+    network: str = ""  # one of NETWORKS; "": placements cost nothing
+    contention: bool = False  # jobs share the links of that network
+    models: str = ""  # a file with models of the user's own; "": none
+    history: Trace | None = None  # the jobs submitted before the window, from which policies may learn; None: no window
+    since: str = ""  # the window as it was given
+    until: str = ""
+    faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records this and the next
+    user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
+    sharing: str = ""  # how jobs share a GPU, where that is not as the cluster's file says; ``cluster`` has it already
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is not as in the trace, in words."""
+        jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
+        dropped = f"left out {jobs} that can never fit" if self.dropped else ""
+        window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
+        return tuple(filter(None, (dropped, window, *self.network_remarks)))
+
+    @property
+    def network_remarks(self) -> tuple[str, ...]:
+        """What the network is, and what is assumed of it, in words; nothing if it does not matter."""
+        if not self.network:
+            return ()
+        slowed = f"where jobs are put changes their speed: network model, {NETWORKS.get(self.network, '')}"
+        slowed += f", on {tiers_text(self.cluster)}" if self.network in ("profiled", "paper") else ""
+        shared = "; jobs share its links" if self.contention else ""
+        bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
+        return tuple(filter(None, (slowed + shared + bare, self._unknown_models())))
+
+    def _unknown_models(self) -> str:
+        """Which models the network model does not know, and what stands in for them, in words; "": it knows all."""
+        costs = self.costs()
+        if costs is None:
+            return ""
+        named = np.unique(self.trace.model[(self.trace.model >= 0) & (self.trace.gpus > GPU)])
+        unknown = [self.trace.models[model] for model in named if not costs.knows(self.trace.models[model])]
+        if not unknown:
+            return ""
+        from shunter.network.models import STAND_IN
+
+        more = f" and {len(unknown) - MOST_NAMED} more" if len(unknown) > MOST_NAMED else ""
+        names = ", ".join(f"'{name}'" for name in unknown[:MOST_NAMED]) + more
+        jobs = int(np.isin(self.trace.model, [self.trace.models.index(name) for name in unknown]).sum())
+        return (
+            f"models that are not known communicate as {STAND_IN} does: {names} ({jobs:,} jobs); "
+            "describe them in a file for --models"
+        )
+
+    def _lacks_layers(self) -> bool:
+        """Whether the paper's compute times are wanted and the files with them are not there."""
+        from shunter.network.models import LAYER_FILES
+        from shunter.safe_files import data_folder
+
+        folder = data_folder()
+        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
+
+    def repeat(self, seed: int, repeat: int) -> Trace:
+        """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
+
+        A synthetic trace is made anew with the seed ``seed + repeat``.  Of any other, each submission moves by up to
+        30 s either way (never before the first one), and the jobs are put in their new order.
+        """
+        if repeat == 0:
+            return self.trace
+        if _is_synthetic(self.trace_source.path):
+            anew = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
+            return _fitting(anew, self.cluster, self.must_fit)
+        moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
+        moved = np.maximum(moved, self.trace.submit[0])
+        return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))
+
+    def experiment(self, policy: str, seed: int, repeat: int = 0) -> Experiment:
+        """The record that leads to this run again."""
+        return Experiment(
+            policy,
+            seed,
+            repeat,
+            drop_unfit=bool(self.must_fit),
+            network=self.network,
+            contention=self.contention,
+            models=self.models,
+            sharing=self.sharing,
+            since=self.since,
+            until=self.until,
+            version=__version__,
+            trace=self.trace_source,
+            cluster=self.cluster_source,
+        )
+
+    def costs(self) -> Costs | None:
+        """What placements cost on the cluster's network, if that is to matter."""
+        if not self.network:
+            if self.contention:
+                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
+            return None
+        from shunter.network.paper import TableFabric
+        from shunter.network.placing import Tiers
+
+        if self.network not in NETWORKS:
+            raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
+        if self.network.startswith("dally"):
+            uneven = "even" if self.network == "dally-even" else "ring"
+            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
+        return _costs(Tiers.of(self.cluster), self.network, models=self.models)
+
+
+def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
+    trace: TraceLike,
+    cluster: ClusterLike,
+    must_fit: Iterable[Any] = (),
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+    network: str = "",
+    contention: bool = False,
+    since: str = "",
+    until: str = "",
+    models: str = "",
+    sharing: str = "",
+) -> Setup:
+    """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
+
+    Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
+    describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
+    """
+    whole, trace_source = _trace(trace, format, on_bad_row)
+    history, read = window_of(whole, since, until)
+    machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
+    machines = clusters.with_tiers(machines) if network else machines
+    machines = dataclasses.replace(machines, sharing=sharing) if sharing else machines
+    text = machines.name if isinstance(cluster, Cluster) else str(cluster)
+    cluster_source = ClusterSource(text, clusters.to_toml(machines))
+    policies = tuple(registry.policy(policy) for policy in must_fit)
+    jobs = _fitting(read, machines, policies)
+    sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
+    named = str(Path(models).resolve()) if models else ""
+    found = Setup(jobs, machines, *sources, network, contention, named, history, since, until, sharing=sharing)
+    _check_models(found)  # refused before anything is run
+    return found
+
+
+def window_of(trace: Trace, since: str, until: str) -> tuple[Trace | None, Trace]:
+    """The jobs submitted before ``since``, None if that is not given, and those from then to before ``until``."""
+    from shunter.traces.slicing import moment
+
+    begin, end = (moment(text, trace, UTC) if text else None for text in (since, until))
+    if begin is not None and end is not None and begin >= end:
+        raise TraceError(f"--until {until} must come after --since {since}; exchange them")
+    inside = np.ones(len(trace), np.bool_)
+    if begin is not None:
+        inside &= trace.submit >= begin
+    if end is not None:
+        inside &= trace.submit < end
+    if not inside.any():
+        raise TraceError(
+            f"no job of trace '{trace.name}' was submitted {_window_text(since, until)}; choose another time"
+            " ('shunter trace describe' shows when it begins and ends)"
+        )
+    history = trace.select(trace.submit < begin) if begin is not None else None
+    return history, trace if inside.all() else trace.select(inside)
+
+
+def _window_text(since: str, until: str) -> str:
+    return " and ".join(filter(None, (f"from {since} on" if since else "", f"before {until}" if until else "")))
+
+
+def _check_models(setup: Setup) -> None:
+    """Refuse a network that can't be, and models that can't be calibrated so, of jobs for which it matters."""
+    costs, trace = setup.costs(), setup.trace
+    if costs is None:
+        if setup.models:
+            raise RunError(
+                "--models describes what communicates on a network, and there is none; add --network profiled"
+            )
+        return
+    named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
+    for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
+        try:
+            costs.profile(trace.models[model])
+        except NetworkError as error:
+            job_id = trace.job_id[named[first]]
+            where = f"{_where(setup.trace_source, job_id)}job '{job_id}': model: "
+            raise NetworkError(f"{where}{error}; correct it, or leave it empty: one is drawn then") from None
+
+
+def tiers_text(cluster: Cluster) -> str:
+    """A cluster's network in words, and whether it is the one that is assumed where none is described."""
+    tiers = ", ".join(f"{tier.name} {tier.bandwidth_gbps:g} GB/s" for tier in cluster.tiers)
+    usual = cluster.tiers == clusters.assumed_tiers(cluster)
+    return f"{tiers} per GPU" + (
+        " (as in Dally's paper; assumed for clusters that describe no network)" if usual else ""
+    )
+
+
+@cache
+def _costs(fabric: Fabric, calibration: str, uneven: str = "ring", models: str = "") -> Costs:
+    from shunter.network.models import STAND_IN, catalogue
+    from shunter.network.placing import Costs
+    from shunter.safe_files import data_folder
+
+    known = catalogue(Path(models)) if models else None
+    # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
+    return Costs(fabric, calibration, known, data_folder() if calibration == "paper" else None, uneven, STAND_IN)
+
+
+def check(setup: Setup, policy: Any) -> None:
+    """Refuse a setup in which some job can never run under this policy."""
+    from shunter.sim.feasibility import check_fit
+
+    try:
+        check_fit(setup.trace, setup.cluster, registry.policy(policy))
+    except InputError as error:
+        raise type(error)(_where(setup.trace_source, error.job_id) + str(error)) from None
+
+
+def recorded_setup(record: Experiment) -> Setup:
+    """The setup of a recorded experiment; the trace must still be what it was."""
+    for key, value in (("trace.path", record.trace.path), ("policy", record.policy)):
+        if not value:
+            raise RunError(f"the experiment has no {key}; give it with --set {key}=...")
+    if record.repeat < 0:
+        raise RunError(f"the experiment's repeat must be >= 0, got {record.repeat}")
+    machines: ClusterLike = record.cluster.text
+    if record.cluster.definition:
+        from shunter.clusters.reading import parse
+
+        machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
+    must_fit = [record.policy] if record.drop_unfit else ()
+    source = record.trace
+    choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing)
+    found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices)
+    if record.trace.digest and record.trace.digest != found.trace_source.digest:
+        raise RunError(
+            f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
+            f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
+        )
+    named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
+    return dataclasses.replace(found, cluster_source=named)
+
+
+def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
+    """The trace behind a path, a ``synthetic`` text, a frame, or the trace itself."""
+    return _trace(given, format, on_bad_row)[0]
+
+
+def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") -> tuple[Trace, TraceSource]:
+    if isinstance(given, Trace):
+        return given, TraceSource("", given.digest)
+    if isinstance(given, str | Path):
+        if _is_synthetic(str(given)):
+            trace, path = _synthetic(str(given)), str(given)
+        else:
+            trace, path = traces.read(Path(given), form or None, on_bad_row), str(Path(given).resolve())
+        return trace, TraceSource(path, trace.digest, form or "", on_bad_row)
+    with tempfile.TemporaryDirectory() as folder:  # a frame is checked as the CSV that it would be
+        given.write_csv(Path(folder) / "frame.csv")
+        trace = traces.read(Path(folder) / "frame.csv")
+    return trace, TraceSource("", trace.digest)
+
+
+def _where(source: TraceSource, job_id: str | None) -> str:
+    """The file, and the line where it has lines, that a message about a job begins with."""
+    if not source.path or _is_synthetic(source.path) or job_id is None:
+        return ""
+    return " ".join(filter(None, [source.path, traces.place_of(job_id, source.path, source.format or None)])) + ": "
+
+
+def _is_synthetic(text: str) -> bool:
+    return text == SYNTHETIC or text.startswith(SYNTHETIC + ":")
+
+
+def _synthetic(text: str, repeat: int = 0) -> Trace:
+    """The trace of a text such as ``synthetic:jobs=5000,load=1.2``; a repeat takes the next seeds."""
+    from shunter.traces.synthetic import synthetic
+
+    values: dict[str, Any] = {"jobs": 5000, "seed": 0}
+    kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
+    for part in filter(None, text.partition(":")[2].split(",")):
+        key, _, value = part.partition("=")
+        try:
+            values[key] = kinds[key](value)
+        except (KeyError, ValueError):
+            form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
+            raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
+    return synthetic(**{**values, "seed": values["seed"] + repeat})
+
+
+def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:
+    """The trace without the jobs that can never run under one of the policies."""
+    if not policies:
+        return trace
+    from shunter.sim.feasibility import unfit
+
+    misfits = np.logical_or.reduce([unfit(trace, cluster, policy) for policy in policies])
+    if misfits.all():
+        why = (
+            "; it is divided into virtual clusters, and no job names one"
+            if cluster.vcs and (trace.vc < 0).all()
+            else ""
+        )
+        raise TraceError(
+            f"no job of trace '{trace.name}' fits on cluster '{cluster.name}'{why}; choose another cluster"
+        )
+    return trace.select(~misfits)

@@ -1,0 +1,79 @@
+"""How fast a job runs where it is: GPU type, who shares its GPUs, how far it is spread, how many workers it has."""
+
+from __future__ import annotations
+
+from shunter import world as w
+from shunter.compiled import kernel
+from shunter.sim.links import PLACE, REACH, RING
+from shunter.sim.shape import place_of, reach, shape_key, slowdown_at
+from shunter.sim.state import State
+
+
+@kernel
+def shared_speed(state: State, job: int, gpu: int) -> float:
+    """Speed of a job on one GPU beside its other tenants: measured pairs where known, else equal time slices."""
+    world = state.world
+    if world.gpus[w.TENANTS, gpu] <= 1:
+        return 1.0
+    speed, unknown = 1.0, False
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
+        other = world.slots[w.SLOT_JOB, slot]
+        if other < 0 or other == job:
+            continue
+        pair = state.pair_speed[state.workload[job], state.workload[other]]
+        if pair > 0.0:
+            speed *= pair
+        else:
+            unknown = True
+    used = world.gpus[w.USED, gpu]
+    if unknown and used > 1000:
+        speed = min(speed, 1000.0 / used)
+    return speed
+
+
+@kernel
+def note_spread(state: State, job: int) -> None:
+    """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
+
+    The network's tables have no row for a job that was resized: nobody knows what it costs.
+    """
+    network, jobs, shared = state.network, state.world.jobs, len(state.traffic.capacity) > 0
+    widest, place, row = reach(state.world, job, len(network.radix)), -1, network.row[job]
+    if row >= 0 and jobs[w.WORKERS, job] == jobs[w.GPUS, job]:
+        key = shape_key(state.world, network.radix, job, widest)
+        place = place_of(network, row, key)
+        if shared:
+            state.traffic.jobs[REACH, job] = widest
+            state.traffic.jobs[RING, job] = key < 0
+            state.traffic.jobs[PLACE, job] = place
+    state.world.progress[w.SPREAD, job] = spread_speed(state, job, widest, place, 1.0)
+
+
+@kernel
+def spread_speed(state: State, job: int, widest: int, place: int, stretch: float) -> float:
+    """What is left of a job's speed: by its tier, and by the network where it knows the job's shape."""
+    found = 1.0
+    if len(state.tier_speed) > 0:
+        found = state.tier_speed[state.world.jobs[w.MODEL, job], min(widest, 2)]
+    if place >= 0:
+        found *= 1.0 / slowdown_at(state.network, state.network.row[job], place, stretch)
+    return float(found)
+
+
+@kernel
+def speed(state: State, job: int) -> float:
+    """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
+    world = state.world
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    slot = world.jobs[w.HEAD, job]
+    slowest = 1e300
+    while slot >= 0:
+        gpu = slot // per_gpu
+        here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
+        slowest = min(slowest, here)
+        slot = world.slots[w.SLOT_NEXT, slot]
+    slowest *= float(world.progress[w.SPREAD, job])
+    if world.jobs[w.WORKERS, job] != world.jobs[w.GPUS, job]:
+        slowest *= world.jobs[w.WORKERS, job] / world.jobs[w.GPUS, job]
+    return slowest

@@ -1,0 +1,324 @@
+"""One run: from a setup and a policy to a ``Result``, and from there to a folder on disk."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from shunter import registry, run_folder
+from shunter import world as w
+from shunter.cluster import Cluster
+from shunter.energy.series import NodeSeries
+from shunter.experiment import Experiment
+from shunter.model import GPU, Trace
+from shunter.protocols import (
+    Describes,
+    Explains,
+    FollowsDemand,
+    Learns,
+    Memory,
+    Policy,
+    Shares,
+    Wraps,
+    capability,
+    capability_and_memory,
+)
+from shunter.reasons import SCOPES
+from shunter.report import metrics
+from shunter.report.energy import any_slept, energy
+from shunter.report.finish_fairness import finish_time_fairness
+from shunter.report.insights import Insights, insights
+from shunter.report.replay import Replay, replay
+from shunter.report.tiers import by_tier
+from shunter.run_folder import Run
+from shunter.seeding import check_seed
+from shunter.setup import ClusterLike, Setup, TraceLike, check, recorded_setup, set_up
+from shunter.world import F64, I64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from shunter.predictors.lessons import Lessons
+
+Progress: TypeAlias = Callable[[int], None]  # told how many jobs have ended
+
+
+def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
+    """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line."""
+    return run(set_up(trace, cluster), policy, seed, decisions=decisions)
+
+
+def run(
+    setup: Setup,
+    policy: Any,
+    seed: int = 0,
+    repeat: int = 0,
+    progress: Progress | None = None,
+    decisions: bool = False,
+) -> Result:
+    """Run one policy on a setup; ``progress`` is told the number of ended jobs now and then.
+
+    With ``decisions`` it is kept why jobs waited.
+    """
+    from shunter.network.model_assignment import with_models
+    from shunter.sim import Scenario, Simulator
+
+    chosen, seed = registry.policy(policy), check_seed(seed)
+    trace, costs = setup.repeat(seed, repeat), setup.costs()
+    if costs is not None:
+        trace = with_models(trace, seed)
+    check(dataclasses.replace(setup, trace=trace), chosen)
+    workloads = _workloads(chosen, trace, seed, setup.cluster.sharing)
+    choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
+    scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
+    simulator = Simulator(trace, setup.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
+    memory = simulator.run(chosen, memory=taught(chosen, setup, trace), progress=progress)
+    about = {**describe(chosen, trace), "seed": seed}
+    record = setup.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
+    outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
+    told = _told(simulator, chosen, memory) if decisions else None
+    communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
+    timers = _timers(setup.cluster, chosen, memory)
+    seen = insights(chosen, memory, scenario.workloads, len(trace))
+    return Result(record, about, trace, setup.cluster, *outcome, told, setup.remarks, communication, timers, seen)
+
+
+def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
+    """What each job does to its GPUs, for a policy that lets several share one: as measured, or fitted to that."""
+    sharing = capability(Shares, policy)
+    if sharing is None or not sharing.shares:
+        return None
+    from shunter.sharing.workload_assignment import workloads_of
+    from shunter.sim.scenario import Workloads
+
+    return Workloads(*workloads_of(trace, seed, way))
+
+
+def taught(policy: Any, setup: Setup, trace: Trace) -> Any:
+    """The memory of a policy that begins with what happened before the window; None for any other."""
+    lessons = lessons_before(policy, setup, trace)
+    follows = isinstance(policy, FollowsDemand) and setup.history is not None and len(setup.history) > 0
+    if lessons is None and not follows:
+        return None
+    memory = _start_with(policy, setup.cluster, lessons)
+    if follows:
+        policy.remember(memory, _demand_before(policy, setup))
+    return memory
+
+
+def lessons_before(policy: Any, setup: Setup, trace: Trace) -> Lessons | None:
+    """What a policy that learns is given of the jobs before the window; None for any other."""
+    learner = capability(Learns, policy)
+    if learner is None or not learner.model:
+        return None
+    from shunter.predictors.lessons import lessons_for
+
+    at = int(min(setup.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
+    which = None if setup.history is None else learner.lessons_of(setup.history)
+    return lessons_for(learner.model, trace, setup.history, learner.forecasts, at, which)
+
+
+def _start_with(policy: Policy, cluster: Cluster, lessons: Lessons | None) -> Memory:
+    if isinstance(policy, Learns) and lessons is not None:
+        return policy.start_with(cluster, lessons)
+    if isinstance(policy, Wraps):
+        return policy.start_around(cluster, _start_with(policy.inner, cluster, lessons))
+    return policy.start(cluster)
+
+
+def _demand_before(policy: Any, setup: Setup) -> NodeSeries:
+    """How many nodes were in use before the window, had the same policy scheduled what came then."""
+    from shunter.energy.series import of_run
+    from shunter.sim import Simulator
+    from shunter.sim.feasibility import unfit
+
+    assert setup.history is not None
+    begin, step = int(setup.trace.submit[0]), round(1000 * policy.step)
+    past = Simulator(setup.history.select(~unfit(setup.history, setup.cluster, policy)), setup.cluster)
+    past.run(policy.inner, until=begin)
+    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # who still runs does so up to then
+    found = of_run(setup.trace.name, events, setup.cluster.nodes, step)
+    over = found.time + step <= begin
+    return NodeSeries(found.name, found.time[over], found.used[over], found.total[over])
+
+
+def describe(policy: Any, trace: Trace) -> dict[str, Any]:
+    """A policy's name and the source of its estimates on this trace."""
+    oracle = "duration" in policy.needs
+    describing = capability(Describes, policy)
+    estimate = describing.estimate_source(trace) if describing else "oracle" if oracle else "none"
+    return {"policy": registry.text(policy), "oracle": oracle, "estimate": estimate}
+
+
+def rerun(record: Experiment, progress: Progress | None = None) -> Result:
+    """Run an experiment again as it was recorded."""
+    return run(recorded_setup(record), record.policy, record.seed, record.repeat, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Why jobs waited, as the policy said, and what groups of jobs it spoke of."""
+
+    decisions: pl.DataFrame  # time (ms), scope, subject, code, a, b, c: see ``shunter.reasons``
+    demand_class: I64  # (jobs,) -1: the policy spoke only of single jobs
+    pool: I64  # (jobs,)
+
+
+def _told(simulator: Any, policy: Any, memory: Any) -> Told:
+    import polars as pl
+
+    rows = simulator.reasons
+    names = {"scope": (SCOPES, rows[:, 1]), "code": (simulator.codes, rows[:, 3])}
+    texts = {name: pl.Series(known, dtype=pl.String).gather(codes) for name, (known, codes) in names.items()}
+    numbers = {name: rows[:, column] for name, column in (("a", 4), ("b", 5), ("c", 6))}
+    frame = {"time": rows[:, 0], "scope": texts["scope"], "subject": rows[:, 2], "code": texts["code"], **numbers}
+    none = np.full(len(simulator.trace), -1, np.int64)
+    explaining = capability_and_memory(Explains, policy, memory)
+    groups = explaining[0].groups(explaining[1]) if explaining else None
+    return Told(pl.DataFrame(frame), *(groups or (none, none)))
+
+
+def _timers(cluster: Cluster, policy: Any, memory: Memory) -> pl.DataFrame | None:
+    """Changes of timers, times in seconds; None if there are none."""
+    import polars as pl
+
+    explaining = capability_and_memory(Explains, policy, memory)
+    rows = explaining[0].timer_changes(explaining[1]) if explaining else None
+    if rows is None or not len(rows):
+        return None
+    names = cluster.tier_names
+    columns = {"time": rows[:, 0] / 1000, "tier": [names[min(tier, len(names) - 1)] for tier in rows[:, 1].tolist()]}
+    return pl.DataFrame({**columns, "gpus": rows[:, 2], "timer": rows[:, 3] / 1000, "waits": rows[:, 4]})
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What came out of one run; tables are made when they are first asked for."""
+
+    experiment: Experiment
+    about: dict[str, Any]  # policy, oracle, estimate, seed: the head of the summary
+    trace: Trace
+    cluster: Cluster
+    table: I64  # (JOB_COLUMNS, jobs) the final job table
+    events: I64  # (rows, 5) the event log
+    digest: str
+    elapsed_s: float  # in the engine
+    told: Told | None = None
+    remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
+    communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
+    timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
+    insights: Insights = Insights()  # what the policy tells beside its schedule
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The course of the run at every instant at which something happened."""
+        return replay(self.events, self.cluster.node_gpus, len(self.trace))
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The dictionary of ``summary.json``."""
+        speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
+        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
+        tiers = by_tier(self.events, self.cluster)
+        numbers |= self.insights.summary(self.trace, self.table, self.about["estimate"])
+        end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
+        remarks = [*self.trace.remarks, *self.remarks]
+        saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}
+        return {**self.about, **numbers, "tiers": tiers, **saved, "remarks": remarks, **end}
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row per job, times in seconds; ``nodes`` are those of its last run."""
+        import polars as pl
+
+        table, trace = self.table, self.trace
+        state = np.array(["future", "held", "pending", "running", "stopping", "done", "failed"])[table[w.STATE]]
+        frame = pl.DataFrame(
+            {
+                "job_id": pl.Series(trace.job_id.tolist(), dtype=pl.String),
+                "user": _named(trace.users, trace.user),
+                "vc": _named(trace.vcs, trace.vc),
+                "gpu_type": _named(trace.gpu_types, trace.gpu_type),
+                "job_name": _named(trace.job_names, trace.job_name),
+                "model": _named(trace.models, trace.model),
+                "after": _named(trace.job_id.tolist(), trace.after),
+                "gpus": trace.gpus / GPU,
+                "limit": pl.Series(trace.limit / 1000).replace(0.0, None),
+                "submit": table[w.SUBMIT] / 1000,
+                "start": table[w.STARTED] / 1000,
+                "end": table[w.ENDED_AT] / 1000,
+                "wait": table[w.WAITED] / 1000,
+                "run": table[w.EXECUTED] / 1000,
+                "communication": np.zeros(len(trace)) if self.communication is None else self.communication / 1000,
+                "jct": metrics.jct_ms(table) / 1000,
+                "rho": finish_time_fairness(trace, table, self.cluster.gpus),
+                "state": state,
+                "preemptions": table[w.PREEMPTIONS],
+                "attempts": table[w.ATTEMPTS],
+            }
+        ).with_row_index("row")
+        rows = self.events[self.replay.last_run]
+        nodes = pl.DataFrame({"row": rows[:, 2].astype(np.uint32), "nodes": rows[:, 3]})
+        frame = frame.join(
+            nodes.group_by("row").agg(pl.col("nodes").sort()), on="row", how="left", maintain_order="left"
+        )
+        ended, started = pl.col("state").is_in(["done", "failed"]), pl.col("nodes").is_not_null()
+        frame = frame.with_columns(pl.col("rho").fill_nan(None), **self.insights.columns(trace, table))
+        blanks = [pl.when(ended).then(pl.col(name)).alias(name) for name in ("end", "jct")]
+        return frame.with_columns(pl.when(started).then(pl.col("start")).alias("start"), *blanks).drop("row")
+
+    @cached_property
+    def series(self) -> pl.DataFrame:
+        """Running and waiting jobs, busy GPUs and fragmentation at every change, times in seconds."""
+        import polars as pl
+
+        course = self.replay
+        return pl.DataFrame(
+            {
+                "time": course.time / 1000,
+                "running": course.running,
+                "queue": course.queue,
+                "busy_gpus": course.busy / GPU,
+                "fragmentation": course.fragmentation,
+            }
+        )
+
+    @cached_property
+    def recorded(self) -> Trace:
+        """The run as a trace of what happened: its waits, run times and outcomes, as if they had been recorded."""
+        state = self.table[w.STATE]
+        outcome = np.where(state == w.DONE, 0, np.where(state == w.FAILED, 1, -1))
+        return dataclasses.replace(
+            self.trace,
+            duration=self.table[w.EXECUTED],
+            recorded_wait=self.table[w.WAITED],
+            outcome=outcome,
+            outcomes=("completed", "failed"),
+        )
+
+    @cached_property
+    def kept(self) -> Run:
+        """What of it a folder keeps."""
+        jobs, decisions = self.jobs, None
+        if self.told:
+            jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
+            decisions = self.told.decisions
+        record = (self.experiment, self.summary, run_folder.versions(), self.cluster)
+        return Run(*record, jobs, self.series, self.events, decisions, self.timers, self.insights.pairs)
+
+    def save(self, folder: str | Path, force: bool = False) -> Path:
+        """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""
+        run_folder.save(self.kept, Path(folder), force)
+        return Path(folder)
+
+
+def _named(names: Sequence[str], codes: I64) -> pl.Series:
+    import polars as pl
+
+    return pl.Series([names[code] if code >= 0 else None for code in codes.tolist()], dtype=pl.String)
