@@ -104,7 +104,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     decisions: bool = False,
     keep: Callable[[Sequence[Run]], None] | None = None,
 ) -> Comparison:
-    """Compare policies on a setup that has been read; ``progress`` is told how far it is.
+    """Compare policies on a setup that has been read; ``progress`` gets the steps done, and all.
 
     ``keep`` is given the first run of each policy, which else are gone in the end unless there is ``out``.
     """
@@ -252,5 +252,5 @@ def compile_once(setup: Setup, policy: Any) -> None:
         run(dataclasses.replace(setup, trace=setup.trace.select(np.arange(1))), policy)
 
 
-def _run_task(setup: Setup, task: Task, tell: Callable[[int], None]) -> None:
-    run(setup, task.policy, task.seed, task.repeat, tell, task.decisions).save(task.folder, force=True)
+def _run_task(setup: Setup, task: Task, report: Callable[[int], None]) -> None:
+    run(setup, task.policy, task.seed, task.repeat, report, task.decisions).save(task.folder, force=True)

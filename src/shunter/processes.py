@@ -1,4 +1,4 @@
-"""Tasks side by side in processes that leave Ctrl-C to their parent, stop when told, and never outlive it."""
+"""Tasks side by side in processes that leave Ctrl-C to their parent, stop when asked to, and never outlive it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from shunter.errors import RunError
 
-Progress: TypeAlias = Callable[[int, int], None]  # told how many steps are done, of how many in all
-Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, whom to tell
+Progress: TypeAlias = Callable[[int, int], None]  # gets the steps done, and all
+Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, its progress
 
 SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -46,7 +46,7 @@ def safe_path() -> Iterator[None]:
 def run_tasks(
     work: Work, shared: Any, tasks: Sequence[Any], steps: Sequence[int], workers: int, progress: Progress
 ) -> list[Any]:
-    """What ``work(shared, task, tell)`` returns for each task; a task has so many steps, and tells how many are done.
+    """What ``work(shared, task, report)`` returns for each task; a task reports its steps.
 
     With one worker, or for one task, all is done in this process.
     """
@@ -97,13 +97,13 @@ _done: Any
 
 def _begin(work: Work, shared: Any, done: Any) -> None:
     """Prepare a worker process."""
-    global _work, _shared, _done  # a worker is told once what all its tasks share
+    global _work, _shared, _done  # a worker gets once what all its tasks share
     _work, _shared, _done = work, shared, done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_stop_when_told, daemon=True).start()
+    threading.Thread(target=_stop_when_asked, daemon=True).start()
 
 
-def _stop_when_told() -> None:
+def _stop_when_asked() -> None:
     parent = multiprocessing.parent_process()
     while parent is not None and parent.is_alive() and not _done[-1]:
         parent.join(0.2)

@@ -55,7 +55,7 @@ class Policy(Protocol):
 
 
 class Backend(Protocol):
-    """The world: a simulator, a live cluster, a recording. A policy can't tell which."""
+    """The world: a simulator, a live cluster, a recording. A policy does not know which."""
 
     @property
     def cluster(self) -> Cluster:

@@ -43,7 +43,7 @@ class Run:
     events: I64  # (rows, 5) the event log, ms
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
-    pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy tells it
+    pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy reports it
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:

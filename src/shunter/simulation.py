@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from shunter.predictors.lessons import Lessons
 
-Progress: TypeAlias = Callable[[int], None]  # told how many jobs have ended
+Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
@@ -62,7 +62,7 @@ def run(
     progress: Progress | None = None,
     decisions: bool = False,
 ) -> Result:
-    """Run one policy on a setup; ``progress`` is told the number of ended jobs now and then.
+    """Run one policy on a setup; ``progress`` gets the number of ended jobs now and then.
 
     With ``decisions`` it is kept why jobs waited.
     """
@@ -82,11 +82,11 @@ def run(
     about = {**describe(chosen, trace), "seed": seed}
     record = setup.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
-    told = _told(simulator, chosen, memory) if decisions else None
+    reasons = _reasons_given(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
     timers = _timers(setup.cluster, chosen, memory)
     seen = insights(chosen, memory, scenario.workloads, len(trace))
-    return Result(record, about, trace, setup.cluster, *outcome, told, setup.remarks, communication, timers, seen)
+    return Result(record, about, trace, setup.cluster, *outcome, reasons, setup.remarks, communication, timers, seen)
 
 
 def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
@@ -162,7 +162,7 @@ def rerun(record: Experiment, progress: Progress | None = None) -> Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class ReasonLog:
     """Why jobs waited, as the policy said, and what groups of jobs it spoke of."""
 
     decisions: pl.DataFrame  # time (ms), scope, subject, code, a, b, c: see ``shunter.reasons``
@@ -170,7 +170,7 @@ class Told:
     pool: I64  # (jobs,)
 
 
-def _told(simulator: Any, policy: Any, memory: Any) -> Told:
+def _reasons_given(simulator: Any, policy: Any, memory: Any) -> ReasonLog:
     import polars as pl
 
     rows = simulator.reasons
@@ -181,7 +181,7 @@ def _told(simulator: Any, policy: Any, memory: Any) -> Told:
     none = np.full(len(simulator.trace), -1, np.int64)
     explaining = capability_and_memory(Explains, policy, memory)
     groups = explaining[0].groups(explaining[1]) if explaining else None
-    return Told(pl.DataFrame(frame), *(groups or (none, none)))
+    return ReasonLog(pl.DataFrame(frame), *(groups or (none, none)))
 
 
 def _timers(cluster: Cluster, policy: Any, memory: Memory) -> pl.DataFrame | None:
@@ -209,11 +209,11 @@ class Result:
     events: I64  # (rows, 5) the event log
     digest: str
     elapsed_s: float  # in the engine
-    told: Told | None = None
+    reasons: ReasonLog | None = None
     remarks: tuple[str, ...] = ()  # what is not as in the trace, in words
     communication: F64 | None = None  # (jobs,) ms that no computing hid; None: there is no network model
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
-    insights: Insights = Insights()  # what the policy tells beside its schedule
+    insights: Insights = Insights()  # what the policy reports beside its schedule
 
     @cached_property
     def replay(self) -> Replay:
@@ -306,9 +306,9 @@ class Result:
     def kept(self) -> Run:
         """What of it a folder keeps."""
         jobs, decisions = self.jobs, None
-        if self.told:
-            jobs = jobs.with_columns(demand_class=self.told.demand_class, pool=self.told.pool)
-            decisions = self.told.decisions
+        if self.reasons:
+            jobs = jobs.with_columns(demand_class=self.reasons.demand_class, pool=self.reasons.pool)
+            decisions = self.reasons.decisions
         record = (self.experiment, self.summary, run_folder.versions(), self.cluster)
         return Run(*record, jobs, self.series, self.events, decisions, self.timers, self.insights.pairs)
 

@@ -1,4 +1,4 @@
-"""TOML files as declared forms, and their mistakes told in the file's own words."""
+"""TOML files as declared forms, and their mistakes in the file's own words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from shunter.errors import InputError, did_you_mean
 
 MOST = 1e9  # seconds, cores, GiB, GB/s: anything above is a slip of the pen
-MOST_TOLD = 5  # mistakes of one file
+MOST_SHOWN = 5  # mistakes of one file
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
@@ -35,9 +35,9 @@ def filled(form: type[F], text: str, source: str, error: type[InputError]) -> F:
     try:
         return form.model_validate(tree)
     except ValidationError as problem:
-        told = [f"{source}: {_tell(detail, form)}" for detail in problem.errors()]
-        more = [f"and {len(told) - MOST_TOLD} more"] if len(told) > MOST_TOLD else []
-        raise error("\n  ".join(told[:MOST_TOLD] + more)) from None
+        mistakes = [f"{source}: {_described(detail, form)}" for detail in problem.errors()]
+        more = [f"and {len(mistakes) - MOST_SHOWN} more"] if len(mistakes) > MOST_SHOWN else []
+        raise error("\n  ".join(mistakes[:MOST_SHOWN] + more)) from None
 
 
 def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
         raise error(f"{source} line {line}: not valid TOML: {what}; correct the line, see toml.io") from None
 
 
-def _tell(detail: ErrorDetails, form: type[Form]) -> str:
+def _described(detail: ErrorDetails, form: type[Form]) -> str:
     """One mistake: where, what must hold, what came, the remedy."""
     where, kind, message = _place(detail["loc"]), detail["type"], detail["msg"]
     if kind == "missing":

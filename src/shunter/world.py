@@ -1,6 +1,6 @@
 """What can be seen of a cluster at one instant, as arrays: the one layout that engine, policies and kernels share.
 
-``World`` holds only what a live cluster could tell (true durations are kept elsewhere, by the simulator alone).  Every
+``World`` holds only what a live cluster could know (true durations are kept elsewhere, by the simulator alone).  Every
 table is indexed ``[column, row]``; the columns are the constants below.  Times are int64 milliseconds.
 """
 

@@ -146,5 +146,5 @@ def test_a_rank_without_a_period_and_usage_of_nothing_are_refused():
 def test_what_the_trace_does_not_tell_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[1], gpus=[GPU], user=[0], users=("ann", "bob"))
     told = " ".join(Multifactor(size_by="cpus", bill_cpu=1.0, bill_mem=1.0).remarks(trace))
-    for what in ("size_by: no job tells its CPUs", "bill_cpu: no job tells its CPUs", "bill_mem: no job tells its mem"):
+    for what in ("size_by: no job states its CPUs", "bill_cpu: no job states its CPUs", "bill_mem: no job states mem"):
         assert what in told

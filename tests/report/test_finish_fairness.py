@@ -6,7 +6,7 @@ import pytest
 from shunter import simulation
 from shunter import world as w
 from shunter.model import GPU, Trace
-from shunter.report.finish_fairness import finish_time_fairness, is_told, share_of_fair
+from shunter.report.finish_fairness import finish_time_fairness, has_rho, share_of_fair
 from shunter.report.terminal.tables import comparison_view, summary_view
 from shunter.seeding import rng
 from shunter.setup import set_up
@@ -69,9 +69,9 @@ def test_a_result_has_it_and_only_themis_runs_show_it(capsys):
         rho = result.jobs["rho"].to_numpy()
         assert result.summary["rho"]["mean"] == pytest.approx(rho.mean())
         assert result.summary["fairness"]["rho_at_most_1"] == pytest.approx((rho <= 1).mean())
-    assert is_told([fifo.summary, themis.summary])
-    assert not is_told([fifo.summary])
-    assert not is_told([{**themis.summary, "rho": None}])
+    assert has_rho([fifo.summary, themis.summary])
+    assert not has_rho([fifo.summary])
+    assert not has_rho([{**themis.summary, "rho": None}])
     console = Console(width=100)
     rows = [{**result.summary, "difference": None} for result in (fifo, themis)]
     console.print(summary_view(themis.summary), comparison_view(rows))

@@ -244,7 +244,7 @@ def test_claims_about_one_size_the_largest_and_within():
     assert (most.claim.printed, most.direction, most.size) == ("up to 69 % below", "yes", "yes")
     above = next(one for one in found if one.claim.racks == (2,) and one.claim.against == (GANDIVA,))
     assert (above.claim.printed, above.direction, above.size) == ("39 % above", "yes", "larger")
-    tail = [one for one in found if one.claim.told == paper.WITHIN]
+    tail = [one for one in found if one.claim.printed_as == paper.WITHIN]
     assert [(one.direction, one.size) for one in tail] == [("-", "larger")] * 2
 
 
@@ -254,7 +254,7 @@ def finding_of(claim, *change):
 
 def test_within_10_percent_does_not_come_out_at_22_however_wide_the_interval_is():
     """It did, because an interval from 9 to 38 % overlaps the range: the noisier, the better."""
-    claim = next(claim for claim in paper.CLAIMS if claim.told == paper.WITHIN)
+    claim = next(claim for claim in paper.CLAIMS if claim.printed_as == paper.WITHIN)
     sizes = {
         (0.22, 0.09, 0.38): "not clear",
         (0.22, 0.12, 0.38): "larger",

@@ -139,7 +139,7 @@ def test_the_command_writes_a_folder_and_says_that_it_is_made_up(tmp_path):
     text = (tmp_path / "made" / "page.html").read_text()
     assert "<h1>QSSF, reproduced with stand-in workloads</h1>" in text
     assert "as recorded" in text
-    assert DATA["venus"].told[0] not in text
+    assert DATA["venus"].remarks[0] not in text
     told = json.loads((tmp_path / "made" / "reproduction.json").read_text())
     assert (told["workloads"], told["claims"], list(told["data"])) == ("stand-in", [], ["venus", "aaic"])
     assert [row["scheduler"] for row in told["results"]] == [

@@ -60,7 +60,7 @@ def sizes(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
 
 
 def groups(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
-    """The jobs of the accounts that used most and of all others; of heavy and light users where none are told."""
+    """The jobs of the accounts that used most and of all others; of heavy and light users where none are named."""
     service = trace.gpus * trace.duration.astype(np.float64)
     if len(np.unique(trace.account[trace.account >= 0])) > 1:
         used = np.bincount(trace.account + 1, service, minlength=len(trace.accounts) + 1)[1:]

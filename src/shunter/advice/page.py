@@ -110,8 +110,8 @@ def _validity(record: Mapping[str, Any], recorded: F64, simulated: F64) -> list[
     title = "Simulated and recorded waits"
     label = f"Chart: {title}. {record['trust']}"
     drawing = density(label, recorded, simulated, ("recorded wait", "simulated wait"), frame_of(recorded, simulated))
-    told = "The darker, the more jobs; on the line both are the same; under 1 s lies at the edge."
-    caption = f"<figcaption><h3>{text_of(title)}</h3><p>{text_of(told)}</p></figcaption>"
+    legend = "The darker, the more jobs; on the line both are the same; under 1 s lies at the edge."
+    caption = f"<figcaption><h3>{text_of(title)}</h3><p>{text_of(legend)}</p></figcaption>"
     parts.append(f'<figure class="density">{caption}{drawing}</figure>')
     parts += [
         points([*record["inferred"]["sentences"], *record["explained"]]),
@@ -147,12 +147,12 @@ def _compared(record: Mapping[str, Any]) -> list[str]:
         *("what is done", "by", "mean wait", "P95 wait", "P99 wait", "goal vs now, 95 %", "wait by user", "slowdown"),
         *("jobs 10 m longer", "users longer"),
     ]
-    told = (
+    legend = (
         f"The first {record['window']['warmup_days']:g} days of the simulation don't count. Intervals: the same days"
         " are drawn again and again for both. Options that raise the P99 wait by more than 1.5 times come last."
     )
     dominated = [paragraph(record["window"]["dominated"])] if record["window"]["dominated"] else []
-    return [*dominated, table("Policies and settings, the best first", headings, lines, (1,)), note(told)]
+    return [*dominated, table("Policies and settings, the best first", headings, lines, (1,)), note(legend)]
 
 
 def _provenance(record: Mapping[str, Any]) -> list[str]:

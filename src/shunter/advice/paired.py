@@ -92,10 +92,10 @@ def paired(trace: Trace, before: F64, after: F64, goal: str, seed: int = 0) -> d
     """A goal under two policies (waits in s), its relative change, and the 95 % interval of that."""
     blocks = Blocks(trace, seed)
     first, second = (GOALS[goal](blocks, trace, wait) for wait in (before, after))
-    told = {"before": float(first[0]), "after": float(second[0]), "days": blocks.count}
+    change_of_means = {"before": float(first[0]), "after": float(second[0]), "days": blocks.count}
     known = first > 0
     change = float(second[0] / first[0] - 1) if known[0] else None
     if not known[0] or known.mean() < MOSTLY:
-        return told | {"change": change, "low": None, "high": None}
+        return change_of_means | {"change": change, "low": None, "high": None}
     low, high = np.percentile((second[known] / first[known])[1:] - 1, (2.5, 97.5))
-    return told | {"change": change, "low": float(low), "high": float(high)}
+    return change_of_means | {"change": change, "low": float(low), "high": float(high)}

@@ -19,7 +19,7 @@ from shunter.report.metrics import SIZES, spread
 from shunter.seeding import rng
 from shunter.world import F64, I64
 
-HEAVY = 3  # users whose share of the error is told
+HEAVY = 3  # users whose share of the error is reported
 
 
 def validity(

@@ -76,8 +76,8 @@ def _comparison(record: Mapping[str, Any]) -> list[RenderableType]:
         cells = [by, waits[0], change, *waits[1:], *rest]
         made.add_row(Text(row["title"][:NAME], style=style), *cells)
     head = f"2. {window['jobs']:,} jobs from {window['from']} to {window['until']}, by {record['goal']}"
-    told = [Text(window["dominated"], style="yellow")] if window["dominated"] else []
-    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *told, Text("")]
+    warning = [Text(window["dominated"], style="yellow")] if window["dominated"] else []
+    return [_heading(head), made, Text(f" {LEGEND}", style="dim"), *warning, Text("")]
 
 
 def _best(record: Mapping[str, Any]) -> list[RenderableType]:

@@ -88,7 +88,7 @@ def sentence(text: str) -> str:
 
 
 def explained(found: Mapping[str, Any], base: str, remarks: Sequence[str]) -> list[str]:
-    """Where the rest comes from, as far as the record tells."""
+    """Where the rest comes from, as far as the record shows."""
     if not found["jobs"]:
         return []
     record, causes = found["record"], found["causes"]

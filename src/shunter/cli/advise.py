@@ -181,8 +181,8 @@ def _advice(
     from shunter.advice import advising, findings, present
     from shunter.advice.verdict import NO
 
-    with progress("replaying the history") as tell:
-        simulated = present.replay(setup, question.base, question.seed, tell)
+    with progress("replaying the history") as on_progress:
+        simulated = present.replay(setup, question.base, question.seed, on_progress)
     site = present.present(setup, stated, simulated)
     window = advising.window(site.setup, question)
     if window is None:
@@ -191,8 +191,8 @@ def _advice(
             " warm-up; the history is too short, or give more with --days and less with --warmup"
         )
     check = advising.window(site.setup, question, window.begin)
-    with progress("replaying it on the cluster that the record shows") as tell:
-        found, simulated = advising.replayed(site, question, window.begin, tell)
+    with progress("replaying it on the cluster that the record shows") as on_progress:
+        found, simulated = advising.replayed(site, question, window.begin, on_progress)
     found_out = findings.Answer(history, site, question, found, window, advising.judged(site, found, check))
     if found_out.verdict.use != NO:
         found_out = _compared(found_out, check)
@@ -208,11 +208,11 @@ def _compared(answer: Answer, check: Window | None) -> Answer:
         note("there are no jobs before the days that are compared, so policies learn run times on the way")
     else:
         learn(window.setup, [one.policy for one in advising.options(question)])
-    with progress("comparing") as tell:
-        rows = advising.compared(window, question, tell)
+    with progress("comparing") as on_progress:
+        rows = advising.compared(window, question, on_progress)
     good, checked = advising.better(rows), None
     if check is not None and good:
-        with progress("checking on earlier days") as tell:
-            checked = advising.checked(check, question, good, tell)
+        with progress("checking on earlier days") as on_progress:
+            checked = advising.checked(check, question, good, on_progress)
     chosen, dropped = advising.best(good, checked), advising.dropped(good, checked)
     return dataclasses.replace(answer, compared=rows, best=chosen, dropped=dropped, check=checked)

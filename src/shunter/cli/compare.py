@@ -97,9 +97,9 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     learn(setup, policy)
     kept: list[run_folder.Run] = []
     try:
-        with progress("comparing") as tell:
+        with progress("comparing") as on_progress:
             why, keep = (decisions, None) if report is None else (True, kept.extend)
-            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, workers, tell, why, keep)
+            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, workers, on_progress, why, keep)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise

@@ -86,13 +86,13 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     bar = Progress(TextColumn("{task.description}"), BarColumn(), *ends, console=console, transient=True)
     task = bar.add_task(what, total=None)
 
-    def tell(done: int, total: int) -> None:
+    def on_progress(done: int, total: int) -> None:
         if console.is_terminal and time.monotonic() - begun > PATIENCE_S:
             bar.start()
             bar.update(task, completed=done, total=total)
 
     try:
-        yield tell
+        yield on_progress
     finally:
         if bar.live.is_started:
             bar.stop()

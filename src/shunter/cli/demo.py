@@ -41,8 +41,8 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     setup = set_up(TRACE.format(seed=seed), CLUSTER)
     kept: list[run_folder.Run] = []
     why, keep = (False, None) if page is None else (True, kept.extend)
-    with progress("comparing six policies") as tell:
-        found = comparison.compare_setup(setup, POLICIES, seed, progress=tell, decisions=why, keep=keep)
+    with progress("comparing six policies") as on_progress:
+        found = comparison.compare_setup(setup, POLICIES, seed, progress=on_progress, decisions=why, keep=keep)
     if json:
         print_json(found.as_dict())
     else:

@@ -195,11 +195,11 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | Non
     series = node_series.read(path)
     _say_gaps(series)
     first, last = _times(chosen, series.name, int(series.time[0]))
-    with progress("learning") as tell:
+    with progress("learning") as on_progress:
         savings = {}
         for done, kind in enumerate(kinds):
             savings[kind] = saving(series, first, last, kind, chosen.settings)
-            tell(done + 1, len(kinds))
+            on_progress(done + 1, len(kinds))
     one = next(iter(savings.values()))
     after = {kind: of_course(each.course, chosen.power) | {"scores": each.scores} for kind, each in savings.items()}
     awake = dataclasses.replace(
@@ -237,8 +237,8 @@ def _trace(
     sleeping = [f"ces:policy={policy.replace(',', ';')},forecast={kind},{rule}" for kind in kinds]
     results = []
     for text in (policy, *sleeping):
-        with progress("simulating") as tell:
-            count = lambda ended, tell=tell: tell(ended, len(setup.trace))  # noqa: E731
+        with progress("simulating") as on_progress:
+            count = lambda ended, on_progress=on_progress: on_progress(ended, len(setup.trace))  # noqa: E731
             results.append(simulation.run(setup, text, seed, progress=count, decisions=report is not None))
     # not to the end of the run: when nobody comes any more, sleep is no merit
     span = (first if first is not None else begin, last if last is not None else int(setup.trace.submit[-1]))
@@ -269,8 +269,8 @@ def _search_trace(setup: Setup, policy: str, chosen: Chosen, seed: int, json: bo
     from shunter.energy.series import of_run
 
     first, last = _times(chosen, f"trace '{setup.trace.name}'", int(setup.trace.submit[0]))
-    with progress("simulating") as tell:
-        result = simulation.run(setup, policy, seed, progress=lambda ended: tell(ended, len(setup.trace)))
+    with progress("simulating") as on_progress:
+        result = simulation.run(setup, policy, seed, progress=lambda ended: on_progress(ended, len(setup.trace)))
     series = of_run(setup.trace.name, result.events, result.cluster.nodes)
     _search(series, first, last if last is not None else int(setup.trace.submit[-1]), chosen, json)
 

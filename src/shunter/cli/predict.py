@@ -131,8 +131,8 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     models = [model_of(text) for text in ("history", *(name for name in model or DEFAULT_MODELS if name != "history"))]
     found = _read(trace, format, on_bad_row, json)
     split = _instant(train_until, found) if train_until else evaluating.split_at(found, train_share)
-    with progress("estimating") as tell:
-        given, outcomes = evaluating.evaluate(found, split, models, schedules[refit], at, lambda name: tell)
+    with progress("estimating") as on_progress:
+        given, outcomes = evaluating.evaluate(found, split, models, schedules[refit], at, lambda name: on_progress)
 
     from shunter.report.gains import by_month
     from shunter.report.terminal.predict import date, eval_view
@@ -219,8 +219,8 @@ def fit(
     chosen = model_of(model)
     found = _read(trace, format, on_bad_row, json)
     until = _instant(train_until, found) if train_until else None
-    with progress("fitting") as tell:
-        fitted = chosen.fit(evaluating.everything(found, chosen, until), tell)
+    with progress("fitting") as on_progress:
+        fitted = chosen.fit(evaluating.everything(found, chosen, until), on_progress)
     storing.save(fitted, out)
     _tell(fitted, None, json)
     note(f"{out} ('shunter predict explain {out}' shows more)", "model")

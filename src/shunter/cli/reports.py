@@ -55,6 +55,6 @@ def write_report(file: Path, runs: Sequence[Run], rows: Sequence[dict[str, Any]]
     """Make the report of runs, and say where it is."""
     from shunter.report.html.report import report
 
-    with progress("making the report") as tell:
-        page = report(runs, rows, tell)
+    with progress("making the report") as on_progress:
+        page = report(runs, rows, on_progress)
     write_page(file, page, "report")

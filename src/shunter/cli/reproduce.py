@@ -121,8 +121,8 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         repeat or (QUICK_REPEATS if quick else design.REPEATS),
         seed,
     )
-    with progress("reproducing") as tell:
-        found = study.run(wanted, workers, tell)
+    with progress("reproducing") as on_progress:
+        found = study.run(wanted, workers, on_progress)
     _say_stand_in(found.stands_in)
     _finish(found, page.page, view.view, kept)
 
@@ -207,8 +207,8 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
         jobs = design.QUICK_JOBS if quick else design.JOBS
     part = study.Part(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
     study.check(part)
-    with progress("playing") as tell:
-        found = study.run(part, tell)
+    with progress("playing") as on_progress:
+        found = study.run(part, on_progress)
     _finish(found, page.page, view.view, kept)
 
 
@@ -223,8 +223,8 @@ def _run(
     part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, anew=not quick)
     setups = study.prepared(experiment, part, learn)
     _say_stand_in(setups[1])
-    with progress("reproducing") as tell:
-        return study.run(experiment, part, setups, workers, tell)
+    with progress("reproducing") as on_progress:
+        return study.run(experiment, part, setups, workers, on_progress)
 
 
 def _say_stand_in(stands_in: bool) -> None:
@@ -248,11 +248,11 @@ def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], Rendera
     """Write the results and print them."""
     from shunter.reproduce.writing import save
 
-    told = found.summary()
+    summary = found.summary()
     if kept.folder is not None:
-        save(kept.folder, kept.force, found.table, told, page(found, shlex.join(["shunter", *sys.argv[1:]])))
+        save(kept.folder, kept.force, found.table, summary, page(found, shlex.join(["shunter", *sys.argv[1:]])))
         note(f"{kept.folder / 'page.html'} (open it in a browser)", "page")
-    answer(told, lambda _: view(found), kept.json)
+    answer(summary, lambda _: view(found), kept.json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

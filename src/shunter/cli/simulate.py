@@ -111,8 +111,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     setup = recorded_setup(record)
     say_about(setup, record.cluster.text, [record.policy])
     learn(setup, [record.policy])
-    with progress("simulating") as tell:
-        count = lambda ended: tell(ended, len(setup.trace))  # noqa: E731
+    with progress("simulating") as on_progress:
+        count = lambda ended: on_progress(ended, len(setup.trace))  # noqa: E731
         why = decisions or report is not None
         result = simulation.run(setup, record.policy, record.seed, record.repeat, count, why)
     if out is not None:

@@ -79,8 +79,8 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "")
     say_about(setup, cluster, [policy])
     learn(setup, [policy])
-    with progress("tuning") as tell:
-        tried = search.tune(setup, policy, grid, objective, seed, tell)
+    with progress("tuning") as on_progress:
+        tried = search.tune(setup, policy, grid, objective, seed, on_progress)
     if json:
         rows = [{"policy": each.policy, "value_s": each.value, **_numbers(each.summary)} for each in tried]
         print_json({"objective": objective, "best": tried[0].policy, "tried": rows})

@@ -113,13 +113,13 @@ def _tiers(cluster: Cluster) -> Table:
 
 def _overheads(cluster: Cluster) -> str:
     """``checkpoint 7 s (up to 1 GPU), 30 s (more); restart 5 s``; empty if nothing costs anything."""
-    told = []
+    parts = []
     for what, steps in (("checkpoint", cluster.overheads.checkpoint), ("restart", cluster.overheads.restart)):
         costs = [f"{seconds:g} s (up to {_count(gpus, 'GPU')})" for gpus, seconds in steps[:-1]]
         costs += [f"{seconds:g} s" + (" (more)" if costs else "") for _, seconds in steps[-1:]]
-        told += [f"{what} {', '.join(costs)}"] if costs else []
-    told += [f"wake {cluster.overheads.wake:g} s"] if cluster.overheads.wake != WAKE_S else []
-    return "; ".join(told)
+        parts += [f"{what} {', '.join(costs)}"] if costs else []
+    parts += [f"wake {cluster.overheads.wake:g} s"] if cluster.overheads.wake != WAKE_S else []
+    return "; ".join(parts)
 
 
 def _racks(cluster: Cluster) -> list[Rack]:

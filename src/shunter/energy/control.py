@@ -52,7 +52,7 @@ class Awake(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What the rule is told at one step."""
+    """What the rule knows at one step."""
 
     step: int
     used: int  # nodes that are needed now

@@ -102,15 +102,15 @@ class Multifactor(Ordering):
             (self.partition > 0 and len(trace.vcs) < 2, "partition: the trace names fewer than two virtual clusters"),
             (self.qos > 0 and not trace.qos.any(), "qos: no job of the trace has a qos factor"),
             (self.favor_small and self.size == 0, "favor_small: the weight of size is 0"),
-            (self.size_by == "cpus" and not trace.cpus.any(), "size_by: no job tells its CPUs, GPUs stand for them"),
-            (self.fairshare > 0 and self.bill_cpu > 0 and not trace.cpus.any(), "bill_cpu: no job tells its CPUs"),
-            (self.fairshare > 0 and self.bill_mem > 0 and not trace.mem_gib.any(), "bill_mem: no job tells its memory"),
+            (self.size_by == "cpus" and not trace.cpus.any(), "size_by: no job states its CPUs, GPUs stand for them"),
+            (self.fairshare > 0 and self.bill_cpu > 0 and not trace.cpus.any(), "bill_cpu: no job states its CPUs"),
+            (self.fairshare > 0 and self.bill_mem > 0 and not trace.mem_gib.any(), "bill_mem: no job states memory"),
         ]
         return super().remarks(trace) + [f"multifactor: {why}, so it does nothing" for hit, why in useless if hit]
 
 
 def _cpus(view: View, cluster: Cluster, sample: I64, gpus: F64) -> F64:
-    """The part of the cluster's CPUs that jobs ask for; where nobody tells, that of its GPUs."""
+    """The part of the cluster's CPUs that jobs ask for; where no job states CPUs, that of its GPUs."""
     wanted = view.world.jobs[w.CPU, sample] * view.world.jobs[w.GPUS, sample]
     return np.where(wanted > 0, wanted / max(int(cluster.node_cpu.sum()), 1), gpus) if cluster.node_cpu.any() else gpus
 

@@ -21,7 +21,7 @@ from shunter.predictors.lessons import fit_once
 from shunter.predictors.updating import DAY_MS, Schedule, next_fit
 from shunter.world import F64, I64
 
-Tell = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 WHEN = ("submission", "start")  # of a job, when it is estimated
 MOMENTS = 500  # starts at which the queue is looked at
 FEWEST_WAITING = 10  # jobs that are ranked
@@ -92,14 +92,14 @@ def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: 
 # ------------------------------------------------------------------------------------------- models
 
 
-def live(model: Model, given: Task, schedule: Schedule, tell: Tell = lambda done, total: None) -> Outcome:
+def live(model: Model, given: Task, schedule: Schedule, on_progress: OnProgress = lambda done, total: None) -> Outcome:
     """Estimates of a model that is fitted again when that is due, each time to all that has ended by then."""
     trace, rows, asked = given.trace, given.rows, given.asked
     ends, actual = f.recorded_ends(trace)[asked], np.log(given.actual)
     seconds, found = np.empty(len(asked)), np.empty((len(QUANTILES), len(asked)))
     begin, at, fits, levels = 0, float(given.at), 0, np.array(QUANTILES)
     while begin < len(asked):
-        tell(begin, len(asked))
+        on_progress(begin, len(asked))
         fitted = fit_once(model, known(trace, rows, int(at))).read_at(levels)
         fits += 1
         rest = slice(begin, None)
@@ -189,8 +189,8 @@ def last_two(given: Task, columns: I64) -> F64:
 
 def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
     """How good an outcome is, for scripts; on the jobs about which it says anything."""
-    told = ~np.isnan(outcome.seconds)
-    found, truth = outcome.seconds[told], actual[told]
+    known = ~np.isnan(outcome.seconds)
+    found, truth = outcome.seconds[known], actual[known]
     if not len(truth):
         return {"model": outcome.name, "jobs": 0}
     relative = np.abs(found - truth) / truth
@@ -255,15 +255,15 @@ def evaluate(
     models: Sequence[Model],
     schedule: Schedule,
     when: str = "submission",
-    tell: Callable[[str], Tell] | None = None,
+    on_progress: Callable[[str], OnProgress] | None = None,
 ) -> tuple[Task, list[Outcome]]:
-    """What rules and models say; ``tell`` is told a model's name and gives who is told how far it is."""
+    """What rules and models say; ``on_progress`` gets a model's name and returns the callback for its progress."""
     first = task(trace, at, when=when)
     found = rules(first)
     for model in models:
         given = first if model.half_life == f.HALF_LIFE_DAYS else task(trace, at, model.half_life, when)
-        told = tell(model.name) if tell else lambda done, total: None
-        found.append(live(model, given, schedule, told))
+        report = on_progress(model.name) if on_progress else lambda done, total: None
+        found.append(live(model, given, schedule, report))
     return first, found
 
 

@@ -1,7 +1,7 @@
 """A job as numbers, all of them known when it is submitted, in kernels that simulations and batches share.
 
 Categories have no codes in a model: of a user, a name, a shape ... a row says what ended jobs of that group took, so
-that a model knows what to do about users who came after it was fitted.  And what they took is told relative to what the
+that a model knows what to do about users who came after it was fitted.  And what they took is relative to what the
 nearest of them took most recently, ``recent``: a model says how much longer a job takes than that, which remains true
 when users turn to other work, while absolute times don't.  What is not known is NaN.
 """
@@ -296,9 +296,9 @@ def walk(jobs: I64, seen: Seen, ended: Ended, until: int, asked: Asked, rows: F6
 
     At one instant ends come first, and a job is asked about before it is submitted.
     """
-    done, came, told, n = 0, 0, 0, jobs.shape[1]
+    done, came, answered, n = 0, 0, 0, jobs.shape[1]
     while True:
-        job = int(asked.order[told]) if told < len(asked.order) else n
+        job = int(asked.order[answered]) if answered < len(asked.order) else n
         end = int(ended.at[ended.order[done]]) if done < n else w.NEVER
         submit = int(jobs[w.SUBMIT, came]) if came < n else w.NEVER
         ask = int(asked.at[job]) if job < n else w.NEVER
@@ -310,7 +310,7 @@ def walk(jobs: I64, seen: Seen, ended: Ended, until: int, asked: Asked, rows: F6
             done += 1
         elif ask == next_at and (submit > ask or job <= came):
             fill_row(jobs, seen, job, ask, rows[job])
-            told += 1
+            answered += 1
         else:
             note_submit(seen, came, submit)
             came += 1
@@ -341,7 +341,7 @@ def recorded_ends(trace: Trace) -> I64:
 
 
 def ended(trace: Trace, ends: I64 | None = None) -> Ended:
-    """The ends of jobs, as recorded or as told, in their order."""
+    """The ends of jobs, as recorded or as given, in their order."""
     at = recorded_ends(trace) if ends is None else np.maximum(ends, trace.submit + 1)
     return Ended(at, trace.duration, np.argsort(at, kind="stable"))
 

@@ -98,14 +98,14 @@ class Model:
         """What trains it; anything that must be chosen is chosen on the earlier examples alone."""
         raise NotImplementedError
 
-    def fit(self, jobs: Known, tell: Callable[[int, int], None] = lambda done, total: None) -> Fitted:
+    def fit(self, jobs: Known, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Fitted:
         """Fit to ended jobs; residuals are those of a model that knew all but the last fifth, on that fifth."""
         check_enough(len(jobs), self.name)
         early, late = jobs.split(CALIBRATED)
         train = self.trainer(early.table)
-        tell(0, len(jobs))
+        on_progress(0, len(jobs))
         rehearsal = self._record(train(early.table), early, np.zeros((2, 1)))
-        tell(len(early), len(jobs))
+        on_progress(len(early), len(jobs))
         log_estimates = np.log(estimates(rehearsal, late.rows))
         return self._record(train(jobs.table), jobs, np.stack((log_estimates, late.logs - log_estimates)))
 

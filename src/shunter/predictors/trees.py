@@ -142,7 +142,7 @@ class _Growing:
         self.roots: list[int] = []
 
     def add(self, value: float, feature: int = LEAF, threshold: float = 0.0) -> int:
-        """A node; a leaf unless it is told a feature."""
+        """A node; a leaf unless it has a feature."""
         self.nodes.append([feature, 0, 0, 0])
         self.threshold.append(threshold)
         self.value.append(value)

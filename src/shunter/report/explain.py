@@ -83,16 +83,16 @@ def pieces(run: Run, job: int) -> list[Piece]:
     scope, subject = rows[:, 1], rows[:, 2]
     mine = (scope == r.OF_ALL) | ((scope == r.OF_POOL) & (subject == pool)) | ((scope == r.OF_JOB) & (subject == job))
     mine |= (scope == r.OF_CLASS) & (subject == cls)
-    told = rows[mine]
-    return [piece for begin, end in waits(run, job) for piece in _pieces_of(told, codes, job, begin, end)]
+    reasons = rows[mine]
+    return [piece for begin, end in waits(run, job) for piece in _pieces_of(reasons, codes, job, begin, end)]
 
 
-def _pieces_of(told: I64, codes: tuple[str, ...], job: int, begin: int, end: int) -> list[Piece]:
+def _pieces_of(reasons: I64, codes: tuple[str, ...], job: int, begin: int, end: int) -> list[Piece]:
     """The pieces of one wait."""
     said: dict[int, tuple[int, ...]] = {}  # per scope: code and numbers
     found: list[Piece] = []
     now = begin
-    for time, scope, _, code, *numbers in [*told[told[:, 0] < end].tolist(), (end, -1, 0, 0)]:
+    for time, scope, _, code, *numbers in [*reasons[reasons[:, 0] < end].tolist(), (end, -1, 0, 0)]:
         if time > now:
             _extend(found, replace(_holding(said, codes, job, now, time), wait_began=begin))
             now = time
@@ -131,16 +131,16 @@ def _extend(found: list[Piece], piece: Piece) -> None:
 
 def joined(found: list[Piece]) -> list[Piece]:
     """Pieces for people: whether a job that is behind another would fit changes all the time, so that is summed up."""
-    told: list[Piece] = []
+    merged: list[Piece] = []
     for piece in found:
         fitting = piece.end - piece.begin if piece.code == "behind" else 0
         code = "queued" if piece.code == "behind" else piece.code
-        _extend(told, replace(piece, code=code, fitting=fitting, others=dict(piece.others)))
-    return told
+        _extend(merged, replace(piece, code=code, fitting=fitting, others=dict(piece.others)))
+    return merged
 
 
 def shortened(found: list[Piece], most: int) -> list[Piece]:
-    """At most so many pieces per wait: the shortest are told as parts of the one before, or of the one after."""
+    """At most so many pieces per wait: the shortest become parts of the one before, or of the one after."""
     pieces = list(found)
     while len(pieces) > most:
         at = min(range(len(pieces)), key=lambda i: pieces[i].end - pieces[i].begin)

@@ -58,6 +58,6 @@ def share_of_fair(rho: F64) -> float:
     return float((known <= FAIR).mean()) if len(known) else 0.0
 
 
-def is_told(rows: Sequence[dict[str, Any]]) -> bool:
+def has_rho(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether people are shown rho: one of these runs was Themis', and none is from before it was counted."""
     return any(row["policy"].partition(":")[0] == "themis" for row in rows) and all(row.get("rho") for row in rows)

@@ -2,7 +2,7 @@
 
 For a job that waits, the first of these that says something holds: what was said of the job itself, of all, of its
 demand class, and last of its pool, unless it is the job that stops the pool.  So a reservation or an earlier job is to
-blame only if the job would fit without it; one that is behind another and would not fit either is told apart as
+blame only if the job would fit without it; one that is behind another and would not fit either is listed as
 ``queued``.
 """
 

@@ -25,7 +25,7 @@ class DataSet:
     schedulers: tuple[Scheduler, ...]
     since: str
     until: str
-    told: tuple[str, ...]  # what one must know of it
+    remarks: tuple[str, ...]  # what one must know of it
 
     def cases(self, name: str) -> Iterator[Case]:
         """All that is run on it."""
@@ -47,7 +47,7 @@ def check_data(names: Sequence[str], known: Collection[str], what: str = "data s
 
 @cache
 def is_oracle(policy: str) -> bool:
-    """Whether a policy is told true run times."""
+    """Whether a policy knows true run times."""
     return "duration" in registry.policy(policy).needs
 
 
@@ -125,7 +125,7 @@ class Board:
         return {
             name: {
                 "title": about.title,
-                "about": list(about.told),
+                "about": list(about.remarks),
                 "jobs_learned_from": self.facts[name].learned,
                 "jobs": self.facts[name].jobs,
                 "nodes": self.facts[name].nodes,

@@ -45,7 +45,7 @@ def _means(result: Result, name: str, which: np.ndarray[tuple[int], np.dtype[np.
 
 
 def predictions(result: Result) -> dict[str, float]:
-    """How good the run times were that the policy expected, if it expected any and was not told the truth."""
+    """How good the run times were that the policy expected, if it expected any and did not know the truth."""
     expected = result.insights.predicted
     if expected is None:
         return {}
@@ -57,11 +57,11 @@ def predictions(result: Result) -> dict[str, float]:
 
 def sharing(result: Result) -> dict[str, float]:
     """How many jobs were profiled, ended there and were packed, and how much longer those took; if anybody shares."""
-    told = result.insights.summary(result.trace, result.table, "").get("sharing")
-    if told is None:
+    shared = result.insights.summary(result.trace, result.table, "").get("sharing")
+    if shared is None:
         return {}
-    shares = [told[name] / len(result.trace) for name in ("profiled", "ended_in_profiler", "packed_jobs")]
-    slowdown = told["mean_slowdown"]
+    shares = [shared[name] / len(result.trace) for name in ("profiled", "ended_in_profiler", "packed_jobs")]
+    slowdown = shared["mean_slowdown"]
     return dict(zip(SHARED, [*shares, *([] if slowdown is None else [slowdown])], strict=False))
 
 
@@ -70,7 +70,7 @@ def waiting(result: Result) -> dict[str, float]:
 
     Only where it was seen why jobs waited.
     """
-    if result.told is None:
+    if result.reasons is None:
         return {}
     found = waiting_by_reason(result.kept)
     spent = dict(zip(found.codes, found.per_job.sum(axis=1).tolist(), strict=True))

@@ -213,7 +213,7 @@ def _gains(board: Board, data: str, compared: Sequence[Scheduler]) -> str:
     return f"{board.sets[data].title}: mean JCT of {board.base.label} ({mean}) over that of {', '.join(parts)}."
 
 
-def overview(study: Study, told: Sequence[str]) -> list[str]:
+def overview(study: Study, sentences: Sequence[str]) -> list[str]:
     """What was run, what is to be said of it, and what became of the claims."""
     found, board = study.findings(), study.board
     first = (
@@ -226,15 +226,15 @@ def overview(study: Study, told: Sequence[str]) -> list[str]:
     if study.part.repeats < FEWEST:
         last = f"No printed factor is counted: that takes {FEWEST} repeats at least, for intervals."
     stand_in = [paragraph(STAND_IN)] if board.stands_in else []
-    return [*stand_in, points([first, *told, *([last] if found else [])]), note(ORACLE)]
+    return [*stand_in, points([first, *sentences, *([last] if found else [])]), note(ORACLE)]
 
 
 def facts_of(board: Board, data: str) -> str:
     """What a data set has, and what one must know of it."""
     about, has = board.sets[data], board.facts[data]
     nodes = f" in {len(has.nodes)} virtual clusters of {sum(has.nodes.values()):,} nodes" if has.nodes else ""
-    told = f"{has.jobs:,} jobs{nodes}; models are fitted to {has.learned:,} jobs before them."
-    return points([told, *(() if board.stands_in else about.told)])
+    sentences = f"{has.jobs:,} jobs{nodes}; models are fitted to {has.learned:,} jobs before them."
+    return points([sentences, *(() if board.stands_in else about.remarks)])
 
 
 def anew_section(study: Study) -> list[str]:
@@ -249,11 +249,11 @@ def anew_section(study: Study) -> list[str]:
     if not rows:
         return []
     heads = [head for heading, _, _ in ANEW for head in (f"{heading}, fitted once", "anew")]
-    told = (
+    sentences = (
         f"Above, the model of {study.experiment.once.label} is fitted once, before the window, so that repeats share"
         " it. Here it is fitted anew every week, or earlier if it errs more than it used to, in one run of each."
     )
-    return [paragraph(told), table("One run, models fitted once and anew", ["data set", *heads, "JCT"], rows)]
+    return [paragraph(sentences), table("One run, models fitted once and anew", ["data set", *heads, "JCT"], rows)]
 
 
 def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[str]:
@@ -271,13 +271,13 @@ def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[
         ]
         for one in found
     ]
-    told = (
+    sentences = (
         "Ours: the factor of the means over repeats, with the 95 % interval of paired draws. Direction: yes where the"
         f" whole interval is above 1. {RULE}"
     )
     return [
         table("Printed factors, and ours", ["claim", "jobs", "printed", "ours", "direction", "from"], rows, {1, 4, 5}),
-        note(told),
+        note(sentences),
     ]
 
 

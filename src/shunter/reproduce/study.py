@@ -123,10 +123,10 @@ def run(
     steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]
 
     def run_all(some: Sequence[Case], repeats: int, before: int) -> Trials:
-        def tell(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             progress(before + done, sum(steps))
 
-        return run_cases(found, some, repeats, part.seed, workers=workers, progress=tell, more=experiment.more)
+        return run_cases(found, some, repeats, part.seed, workers=workers, progress=on_progress, more=experiment.more)
 
     trials = run_all(cases, part.repeats, 0)
     anew = run_all(again, 1, steps[0]) if again else None

@@ -212,10 +212,10 @@ def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn 
         learn(workloads[name], [policy])
 
 
-def _run(shared: tuple[Mapping[Case, Setup], More], trial: Trial, tell: simulation.Progress) -> Outcome:
+def _run(shared: tuple[Mapping[Case, Setup], More], trial: Trial, on_progress: simulation.Progress) -> Outcome:
     places, more = shared
     where, policy = places[trial.case.place], trial.case.policy
-    result = simulation.run(where, policy, trial.seed, trial.repeat, tell, decisions=trial.reasons)
+    result = simulation.run(where, policy, trial.seed, trial.repeat, on_progress, decisions=trial.reasons)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
     return Outcome({**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest)

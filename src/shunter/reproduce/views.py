@@ -69,8 +69,8 @@ def recorded(board: Board, data: str) -> list[RenderableType]:
     found = board.facts[data].recorded
     if not found:
         return []
-    told = ", ".join(f"{point} {duration(found[point])}" for point in ("mean", "p50", "p95", "p99"))
-    return [Text(f" queueing as recorded in the trace: {told}", style="dim")]
+    points = ", ".join(f"{point} {duration(found[point])}" for point in ("mean", "p50", "p95", "p99"))
+    return [Text(f" queueing as recorded in the trace: {points}", style="dim")]
 
 
 def claims_table(study: Study) -> list[RenderableType]:

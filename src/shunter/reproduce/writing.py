@@ -1,4 +1,4 @@
-"""How reproductions are told and kept: numbers with their intervals, and a folder with runs, figures and a page."""
+"""How reproductions are shown and kept: numbers with their intervals, and a folder with runs, figures and a page."""
 
 from __future__ import annotations
 

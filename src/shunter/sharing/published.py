@@ -13,7 +13,7 @@ from shunter.world import I64
 
 COLUMNS = {"steps_per_s": "speed", "gpu_util": "gpu_util", "mem_util": "gmem_util", "mem_mib": "gmem"}
 KEYS = ("model", "dataset", "batchsize", "amp")
-ACCURACY = 0.941  # of the tree as the paper tells it
+ACCURACY = 0.941  # of the tree as the paper reports it
 
 
 def read(data: Path) -> tuple[Profiles, I64]:

@@ -54,10 +54,10 @@ class ScoreTree:
 
     def score(self, gpu_util: float, mem_util: float, mem_mib: float) -> int:
         """The score of a workload; what is NaN counts as above every bound."""
-        told = dict(zip(FEATURES, (gpu_util, mem_util, mem_mib), strict=True))
+        measured = dict(zip(FEATURES, (gpu_util, mem_util, mem_mib), strict=True))
         node = self.root
         while isinstance(node, Split):
-            node = node.below if told[node.feature] <= node.bound else node.above
+            node = node.below if measured[node.feature] <= node.bound else node.above
         return node.score
 
     def of(self, profiles: Profiles) -> I64:

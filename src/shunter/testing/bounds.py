@@ -43,7 +43,7 @@ def likely(share: float, past: Sequence[tuple[int, float]], estimate: int, work:
     if len(some) < 20:
         return 2 * max(estimate, work)
     age = step(work / estimate)
-    if age == 191:  # nothing tells how far beyond it is
+    if age == 191:  # nothing shows how far beyond it is
         return 2 * work
     older = sorted(step(took / max(expected, 1)) for expected, took in some if step(took / max(expected, 1)) >= age)
     if len(older) < 5:

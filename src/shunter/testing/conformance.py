@@ -184,7 +184,7 @@ class BackendConformance:
                 assert not values.flags.writeable, name
 
     def test_truth_is_hidden(self, view: View) -> None:
-        """Who did not ask is not told the true durations."""
+        """A policy that did not ask does not get the true durations."""
         assert view.truth is None
 
     def test_unknown_needs_are_refused(self, backend: Backend) -> None:
@@ -246,12 +246,12 @@ class BackendConformance:
         assert backend.apply(Plan((Start(second, gpus),)))
         assert second in view.pending
 
-    def test_arrivals_and_ends_are_told_once(self, backend: Backend) -> None:
+    def test_arrivals_and_ends_are_shown_once(self, backend: Backend) -> None:
         """Every job arrives before it ends, ends once, and time never goes back."""
         watcher = _Greedy()
         drive(backend, watcher)
         assert len(watcher.ended) >= 3
-        assert len(watcher.ended) == len(set(watcher.ended)), "a job's end was told twice"
+        assert len(watcher.ended) == len(set(watcher.ended)), "a job's end was shown twice"
         assert set(watcher.ended) <= set(watcher.arrived), "a job ended that never arrived"
         assert watcher.times == sorted(watcher.times)
 
@@ -288,7 +288,7 @@ def _snapshot(view: View) -> tuple[Any, ...]:
 
 
 class _Greedy:
-    """Starts whatever fits, and notes what it was told."""
+    """Starts whatever fits, and notes what it was shown."""
 
     needs: frozenset[str] = frozenset()
 

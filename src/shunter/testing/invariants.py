@@ -24,7 +24,7 @@ SLACK = 1e-3  # ms of work, for sums of fractions
 
 @dataclass
 class _Job:
-    """A job as the log tells it; work is in ms at speed 1."""
+    """A job as the log shows it; work is in ms at speed 1."""
 
     state: str = "future"  # future, waiting, running, stopping, ended
     places: dict[int, int] = field(default_factory=dict)  # node -> thousandths of GPUs
@@ -40,7 +40,7 @@ class _Job:
 
 @dataclass
 class _Node:
-    """A node as the log tells it."""
+    """A node as the log shows it."""
 
     gpus: int
     vc: int

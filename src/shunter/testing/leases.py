@@ -56,7 +56,7 @@ from shunter.testing.tiers import FREE, Layout, lowest_room, place_at, tier_of
 
 
 def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseState:
-    """Play it all; ``runs`` and ``waits`` of the result tell what happened."""
+    """Play it all; ``runs`` and ``waits`` of the result say what happened."""
     nodes, zeros = [[FREE] * gpus for gpus in layout.gpus], [0] * len(jobs)
     runs: list[list[RefRun]] = [[] for _ in jobs]
     state = LeaseState(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)

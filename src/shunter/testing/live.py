@@ -1,4 +1,4 @@
-"""A simulated cluster told as Slurm would tell it: for trying what is meant for live clusters on a known future."""
+"""A simulated cluster as Slurm would show it: to try on a known future what is meant for live clusters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is so at an instant, for the slow reference of policies that lease GPUs: the order, and who accepts what.
 
-The rules are told in ``leases``.
+The rules are in ``leases``.
 """
 
 from __future__ import annotations

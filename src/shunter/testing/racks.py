@@ -58,7 +58,7 @@ def play(
 
 @dataclass
 class Moment:
-    """How things stand when an instant is over, as the log tells it."""
+    """How things stand when an instant is over, as the log shows it."""
 
     time: int
     free: list[int]  # GPUs, by node

@@ -78,7 +78,7 @@ def _checked(name: str, found: Any) -> Reader:
 def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
     """Read a trace; its format is found from the content, then from the ending, unless ``format`` says it.
 
-    A row that can't be a job is an error, or with ``on_bad_row="skip"`` is left out and told in ``Trace.remarks``.
+    A row that can't be a job is an error, or with ``on_bad_row="skip"`` is left out and counted in ``Trace.remarks``.
     """
     if on_bad_row not in ON_BAD_ROW:
         raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{on_bad_row}'")
@@ -112,12 +112,12 @@ def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
         source.format = getattr(format, "__name__", type(format).__name__)
     else:
         return _recognised(source)
-    source.head  # noqa: B018  a file that is not there or empty is told alike by every format
+    source.head  # noqa: B018  every format reports a missing or empty file alike
     return _made_by(chosen, source)
 
 
 def _made_by(chosen: Reader, source: Source) -> Trace:
-    """What a reader makes of a file; a mistake in somebody else's reader is told as such."""
+    """What a reader makes of a file; a mistake in a third party's reader is reported as such."""
     if source.format in _ours():
         return chosen.read(source)
     try:
@@ -169,4 +169,4 @@ def _file(path: Path) -> Path:
 
 def _known() -> str:
     """The formats, in a sentence."""
-    return f"{PLAIN}; --format takes {', '.join(formats())} ('docs/reference/formats.md' tells what each is)"
+    return f"{PLAIN}; --format takes {', '.join(formats())} ('docs/reference/formats.md' describes each)"

@@ -1,4 +1,4 @@
-"""What must hold of every trace, whatever file it came from, and how a file's mistakes are told."""
+"""What must hold of every trace, whatever file it came from, and how a file's mistakes are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 REQUIRED = ("job_id", "submit", "duration", "gpus")
-SHOWN = 5  # problems told in full; the rest are counted
+SHOWN = 5  # problems reported in full; the rest are counted
 FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, not a time
 
 
@@ -26,10 +26,10 @@ FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, n
 class Finding:
     """Rows with the same mistake."""
 
-    rows: I64  # what ``tell`` is asked for
+    rows: I64  # what ``describe`` is asked for
     lines: I64
     must: str  # what must hold
-    tell: Callable[[int], str]  # what came, and the remedy
+    describe: Callable[[int], str]  # what came, and the remedy
     in_table: bool = True  # False: the lines are so wrong that they are no rows
 
 
@@ -41,16 +41,16 @@ class Problems:
         self.lines = lines  # row of data -> what people look up in the file
         self._found: list[Finding] = []
 
-    def add(self, rows: NDArray[Any], must: str, tell: Callable[[int], str]) -> None:
-        """Note that rows (mask or indices) are wrong: what ``must`` hold; ``tell(row)``: what came, the remedy."""
+    def add(self, rows: NDArray[Any], must: str, describe: Callable[[int], str]) -> None:
+        """Note that rows (mask or indices) are wrong: what ``must`` hold; ``describe(row)``: what came, the remedy."""
         wrong = np.flatnonzero(rows) if rows.dtype == bool else np.sort(rows)
         if len(wrong):
-            self._found.append(Finding(wrong, self.lines[wrong], must, tell))
+            self._found.append(Finding(wrong, self.lines[wrong], must, describe))
 
-    def add_lines(self, lines: I64, must: str, tell: Callable[[int], str]) -> None:
-        """Note lines that are so wrong that they are no rows; ``tell`` is given their index in ``lines``."""
+    def add_lines(self, lines: I64, must: str, describe: Callable[[int], str]) -> None:
+        """Note lines that are so wrong that they are no rows; ``describe`` is given their index in ``lines``."""
         if len(lines):
-            self._found.append(Finding(np.arange(len(lines)), lines, must, tell, in_table=False))
+            self._found.append(Finding(np.arange(len(lines)), lines, must, describe, in_table=False))
 
     def line(self, row: int) -> str:
         """Where a row stands, for people."""
@@ -72,7 +72,7 @@ class Problems:
                 self._found[at] = replace(finding, rows=finding.rows[stay], lines=finding.lines[stay])
         self._found = [finding for finding in self._found if len(finding.rows)]
 
-    def told(self) -> list[str]:
+    def described(self) -> list[str]:
         """The first few mistakes by line, in full."""
         first = [
             (int(line), finding, int(row))
@@ -80,17 +80,17 @@ class Problems:
             for line, row in zip(finding.lines[:SHOWN], finding.rows[:SHOWN], strict=True)
         ]
         first.sort(key=lambda entry: entry[0])
-        return [f"{self.place} {line}: {found.must}, {found.tell(row)}" for line, found, row in first[:SHOWN]]
+        return [f"{self.place} {line}: {found.must}, {found.describe(row)}" for line, found, row in first[:SHOWN]]
 
     def raise_if_any(self) -> None:
-        """Raise one TraceError that tells the first few mistakes and how many there are."""
+        """Raise one TraceError with the first few mistakes and how many there are."""
         count = sum(len(finding.lines) for finding in self._found)
         if not count:
             return
         if count == 1:
-            raise TraceError(f"{self.path} {self.told()[0]}")
+            raise TraceError(f"{self.path} {self.described()[0]}")
         head = f"{self.path}: {count} problems" + (f", the first {SHOWN}:" if count > SHOWN else ":")
-        raise TraceError("\n  ".join([head, *self.told()]))
+        raise TraceError("\n  ".join([head, *self.described()]))
 
     def remark(self) -> str:
         """How many rows have problems, by what must hold, and the first few in full; "" if none has."""
@@ -102,7 +102,7 @@ class Problems:
             reasons[finding.must] = reasons.get(finding.must, 0) + len(finding.lines)
         counts = "; ".join(f"{count:,}: {must}" for must, count in sorted(reasons.items(), key=lambda r: -r[1]))
         return "\n  ".join(
-            [f"left out {dropped:,} bad row{'' if dropped == 1 else 's'} ({counts}), the first:", *self.told()]
+            [f"left out {dropped:,} bad row{'' if dropped == 1 else 's'} ({counts}), the first:", *self.described()]
         )
 
 
@@ -157,11 +157,11 @@ def check_ids(problems: Problems, ids: pl.Series, kept: NDArray[np.bool_] | None
     problems.add(rows[empty], "job_id must not be empty", lambda row: "but is; give every job a name of its own")
     again = (~some.is_first_distinct()).to_numpy() & ~empty
 
-    def tell(row: int) -> str:
+    def describe(row: int) -> str:
         first = int(rows[some.index_of(ids[row])])
         return f"got '{ids[row]}' again (first on {problems.line(first)}); rename or remove one of them"
 
-    problems.add(rows[again], "job_id must be unique", tell)
+    problems.add(rows[again], "job_id must be unique", describe)
 
 
 def rows_of_after(problems: Problems, after: pl.Series, ids: pl.Series) -> I64:

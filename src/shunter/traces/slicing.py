@@ -127,8 +127,8 @@ def _codes(trace: Trace, column: str, wanted: Sequence[str]) -> list[int]:
 
 def _near(name: str, names: Sequence[str]) -> str:
     """The near names; all of them only where they are few."""
-    told = did_you_mean(name, names)
-    return told if len(names) <= 20 else told.partition("known:")[0] + f"there are {len(names):,}"
+    hint = did_you_mean(name, names)
+    return hint if len(names) <= 20 else hint.partition("known:")[0] + f"there are {len(names):,}"
 
 
 def _joined_names(traces: Sequence[Trace], column: str) -> tuple[Any, tuple[str, ...]]:

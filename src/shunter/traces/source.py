@@ -79,7 +79,7 @@ class Source:
 
     @cached_property
     def separator(self) -> str:
-        """What separates the fields of the first line, as far as one can tell."""
+        """What separates the fields of the first line, as far as it shows."""
         first = self.first_lines[0] if self.first_lines else ""
         return max(SEPARATORS, key=first.count)
 

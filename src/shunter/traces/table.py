@@ -1,4 +1,4 @@
-"""Tables of text: from lines or records to columns, with every mistake told by its line.
+"""Tables of text: from lines or records to columns, with every mistake reported by its line.
 
 A reader asks a ``Table`` for its fields as numbers, times and names in the units of the documented CSV, says which rows
 are no jobs for us, and has the trace made of them; what is wrong is collected on the way.
@@ -107,11 +107,11 @@ class Table:
         wrong = number_is_wrong(column, about, values) & ~(empty & (column not in REQUIRED))
         remedy = REMEDIES.get(column, "correct it, or leave it empty")
 
-        def tell(row: int) -> str:
+        def describe(row: int) -> str:
             return "got an empty field; fill it in" if empty[row] else f"got {texts[row][:60]!r}; {remedy}"
 
         must = requirement(field, column, about, factor, unit) if column else f"{field} must be a number"
-        self.problems.add(wrong, must, tell)
+        self.problems.add(wrong, must, describe)
         return np.where(wrong | empty, np.nan, values)
 
     def time(self, field: str, none: Sequence[str] = NONE) -> F64:
@@ -215,21 +215,21 @@ class Table:
         return Trace.of(self.source.name, job_id.filter(keep).to_list(), **given)
 
     def _stored(self, name: str, about: Column, values: F64) -> I64:
-        """A column of numbers in internal units; what was told to be wrong before is not told again."""
+        """A column of numbers in internal units; what was reported as wrong before is not reported again."""
         absent = np.isnan(values)
         wrong = np.where(absent, name in REQUIRED, number_is_wrong(name, about, values)) & ~self.problems.bad()
         remedy = REMEDIES.get(name, "correct it")
 
-        def tell(row: int) -> str:
+        def describe(row: int) -> str:
             return "but is not known; fill it in" if absent[row] else f"got {values[row]:g}; {remedy}"
 
-        self.problems.add(wrong, requirement(name, name, about), tell)
+        self.problems.add(wrong, requirement(name, name, about), describe)
         fine = ~(absent | number_is_wrong(name, about, values))
         return np.where(absent, about.default, np.rint(np.where(fine, values, 0) * about.scale).astype(np.int64))
 
     def _why_none(self) -> str:
-        told = "; ".join(filter(None, [*self.remarks, self.problems.remark()]))
-        return f": {told}" if told else "; add a line per job"
+        remarks = "; ".join(filter(None, [*self.remarks, self.problems.remark()]))
+        return f": {remarks}" if remarks else "; add a line per job"
 
 
 def _check_units(source: Source, durations: F64) -> None:

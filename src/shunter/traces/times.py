@@ -57,12 +57,12 @@ class Times:
                 row = int(rows.argmax())
                 self._first[kind] = (row, field, texts[row])
         if len(self._first) == 2:
-            told = " and ".join(
+            mixed = " and ".join(
                 f"{kind} on {self._problems.line(row)} ({field} '{text}')"
                 for kind, (row, field, text) in sorted(self._first.items(), key=lambda item: item[1][0])
             )
             raise TraceError(
-                f"{self._problems.path}: all times must have a zone, or none, but there are times {told};"
+                f"{self._problems.path}: all times must have a zone, or none, but there are times {mixed};"
                 " write them alike"
             )
 

@@ -64,7 +64,7 @@ def tune(
     tried: dict[str, Tried] = {}
     done, total = 0, 1 + sum(len(values) for values in grid.values())
 
-    def tell(ended: int, jobs: int) -> None:
+    def on_progress(ended: int, jobs: int) -> None:
         if progress and jobs:
             progress(done * len(setup.trace) + ended, total * len(setup.trace))
 
@@ -72,7 +72,7 @@ def tune(
         texts = [_text(name, settings | ({key: value} if key else {})) for value in values]
         new = list(dict.fromkeys(text for text in texts if text not in tried))
         if new:
-            rows = compare_setup(setup, new, seed, progress=tell).policies
+            rows = compare_setup(setup, new, seed, progress=on_progress).policies
             tried |= {t: Tried(t, OBJECTIVES[objective](row), row) for t, row in zip(new, rows, strict=True)}
         done += len(values)
         best = min(texts, key=lambda text: tried[text].value)

@@ -135,7 +135,7 @@ class Ces(Wraps, FollowsDemand):
         state = view.nodes.state
         away = (state == w.ASLEEP) | (state == w.WAKING)
         if not away.any() or not view.world.clock[w.N_PENDING]:
-            return [], self._told(view, memory, {})
+            return [], self._reasons(view, memory, {})
         found = wanted(view, concerned(view, view.pending, away), round(1000 * self.patience))
         woken = found.wake
         if woken:
@@ -146,17 +146,17 @@ class Ces(Wraps, FollowsDemand):
             memory.hold = memory.at + self.keep
             latency = round(1000 * memory.cluster.overheads.wake)
             memory.due.update(dict.fromkeys(woken, view.now + latency))
-        return [Power(node, on=True) for node in woken], self._told(view, memory, found.waits_for)
+        return [Power(node, on=True) for node in woken], self._reasons(view, memory, found.waits_for)
 
-    def _told(self, view: View, memory: CesMemory, waits_for: dict[int, tuple[int, ...]]) -> list[Reason]:
+    def _reasons(self, view: View, memory: CesMemory, waits_for: dict[int, tuple[int, ...]]) -> list[Reason]:
         """Say of jobs when the nodes that they wait for will be awake, and when that is over; only what is new."""
         if not view.reasons_wanted:
             return []
         due = {job: max(memory.due.get(node, view.now) for node in nodes) for job, nodes in waits_for.items()}
-        new = [Reason(job, "asleep", (time,)) for job, time in due.items() if memory.told.get(job) != time]
-        gone = memory.told.keys() - due.keys()
+        new = [Reason(job, "asleep", (time,)) for job, time in due.items() if memory.announced.get(job) != time]
+        gone = memory.announced.keys() - due.keys()
         over = [Reason(job, "none") for job in sorted(gone) if view.jobs.state[job] == w.PENDING]
-        memory.told = due
+        memory.announced = due
         return [*new, *over]
 
     def _sleep(self, view: View, memory: CesMemory) -> list[Action]:

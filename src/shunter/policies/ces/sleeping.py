@@ -36,7 +36,7 @@ class CesMemory:
     forecaster: Forecaster | None = None
     fitted: int = 0  # steps that it has learned from
     due: dict[int, int] = field(default_factory=dict)  # node -> when it will be awake
-    told: dict[int, int] = field(default_factory=dict)  # job -> when the nodes that it waits for will be awake
+    announced: dict[int, int] = field(default_factory=dict)  # job -> when the nodes that it waits for will be awake
 
 
 class Wanted(NamedTuple):

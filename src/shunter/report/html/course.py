@@ -9,7 +9,7 @@ import numpy as np
 
 from shunter.model import EARLIEST_DATE_MS
 from shunter.report.calendar import LAST_DATE_MS
-from shunter.report.finish_fairness import is_told
+from shunter.report.finish_fairness import has_rho
 from shunter.report.html.charts import Axis, bars, cdf, lines
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note
@@ -37,7 +37,7 @@ def distributions(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]
     found.append(_by_size(names, rows))
     found += _by_user(names, runs)
     found += _by_vc(names, rows)
-    found += [_rho(names, runs, rows)] if is_told(rows) else []
+    found += [_rho(names, runs, rows)] if has_rho(rows) else []
     return [grid(found)]
 
 
@@ -140,14 +140,14 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
     gpus = runs[0].cluster.gpus
     middle = (edges[:-1] + edges[1:]) / 2 - origin
 
-    def drawn(title: str, column: str, y: Axis, scale: float, tell: Callable[[dict[str, Step]], str]) -> str:
+    def drawn(title: str, column: str, y: Axis, scale: float, sentence: Callable[[dict[str, Step]], str]) -> str:
         steps = {
             name: (run.series["time"].to_numpy(), run.series[column].to_numpy() / scale)
             for name, run in zip(names, runs, strict=True)
         }
         series = {name: binned(*step, edges) for name, step in steps.items()}
         peaks = {name: highest(*step, edges) for name, step in steps.items()} if column == "queue" else None
-        return figure(title, tell(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM, peaks=peaks))
+        return figure(title, sentence(steps), lines(middle, series, time_axis(origin), y, zoom=ZOOM, peaks=peaks))
 
     broken = _broken({name: float(row["fragmentation"]) for name, row in zip(names, rows, strict=True)})
     return [
@@ -183,10 +183,10 @@ def _timers(name: str, run: Run, edges: F64) -> str:
         label = f"{tier}, {counted(gpus, 'GPU')}"
         series[label] = binned(np.append(time, run.events[-1, 0] / 1000), np.append(timer, timer[-1]), edges)
         longest = max(longest, (float(timer.max()), label))
-    told = f"{name} has its jobs wait for a better tier up to {duration(longest[0])} ({longest[1]})."
+    caption = f"{name} has its jobs wait for a better tier up to {duration(longest[0])} ({longest[1]})."
     left = f"The {MOST_TIMERS} that changed most often, of {len(tuned)}." if len(tuned) > MOST_TIMERS else ""
     middle, axis = (edges[:-1] + edges[1:]) / 2 - edges[0], Axis("timer", "duration", mean=True)
-    return figure(f"Timers of {name}", told, lines(middle, series, time_axis(edges[0]), axis, zoom=ZOOM), left)
+    return figure(f"Timers of {name}", caption, lines(middle, series, time_axis(edges[0]), axis, zoom=ZOOM), left)
 
 
 def time_axis(origin: float) -> Axis:
@@ -248,11 +248,11 @@ def _broken(fragmentation: Mapping[str, float]) -> str:
     )
 
 
-def _extremes(steps: Mapping[str, Step], tell: Callable[[F64, F64], str]) -> str:
+def _extremes(steps: Mapping[str, Step], sentence: Callable[[F64, F64], str]) -> str:
     """``Under a, ...; under b, ...``: where the mean is lowest, and where it is highest."""
     means = {name: _mean(*step) for name, step in steps.items()}
     low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
-    first, last = tell(*steps[low]), tell(*steps[high])
+    first, last = sentence(*steps[low]), sentence(*steps[high])
     if first == last:
         return f"{first[0].upper()}{first[1:]}."
     return f"Under {low}, {first}; under {high}, {last}."

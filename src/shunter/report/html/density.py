@@ -76,8 +76,8 @@ def _shade(found: I64, bounds: list[int], level: int) -> str:
     cells = np.argwhere((found >= low) & (found < above))
     shape = f"h{step:g}v{step:g}h-{step:g}z"
     places = "".join(f"M{LEFT + a * step:g} {TOP + SIDE - (b + 1) * step:g}{shape}" for a, b in cells.tolist())
-    told = f"<title>{text_of(_range(low, above - 1))} in a cell</title>"
-    return f'<path class="cells" opacity="{_opacity(level, len(bounds) - 1)}" d="{places}">{told}</path>'
+    tooltip = f"<title>{text_of(_range(low, above - 1))} in a cell</title>"
+    return f'<path class="cells" opacity="{_opacity(level, len(bounds) - 1)}" d="{places}">{tooltip}</path>'
 
 
 def _range(low: int, high: int) -> str:

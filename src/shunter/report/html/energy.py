@@ -78,19 +78,19 @@ def _nodes(name: str, run: Run, edges: F64, found: dict[str, Any]) -> str:
     nodes = over_time(run.events, run.cluster.nodes, int(run.events[0, 0]), int(run.events[-1, 0]) + 1)
     time = nodes.time / 1000
     counts = {"in use": nodes.used, "awake": nodes.awake, "all": np.full(len(time), nodes.total)}
-    told = (
+    caption = (
         f"Under {name}, {number(found['asleep_nodes'])} of {nodes.total:,} nodes sleep on average; of those awake,"
         f" {share(found['node_utilization_awake'])} are in use instead of {share(found['node_utilization'])}."
     )
     return _chart(
-        f"Nodes under {name}", told, {key: binned(time, value, edges) for key, value in counts.items()}, edges
+        f"Nodes under {name}", caption, {key: binned(time, value, edges) for key, value in counts.items()}, edges
     )
 
 
-def _chart(title: str, told: str, series: dict[str, F64], edges: F64) -> str:
+def _chart(title: str, caption: str, series: dict[str, F64], edges: F64) -> str:
     middle = (edges[:-1] + edges[1:]) / 2 - edges[0]
     axis = Axis("nodes", "count", mean=True)
-    return figure(title, told, lines(middle, series, time_axis(float(edges[0])), axis, zoom=ZOOM))
+    return figure(title, caption, lines(middle, series, time_axis(float(edges[0])), axis, zoom=ZOOM))
 
 
 # ------------------------------------------------------------------------------------------- a node series
@@ -112,7 +112,7 @@ def series_page(savings: Mapping[str, Saving], record: dict[str, Any]) -> str:
 
 def _controlled(kind: str, saving: Saving, found: dict[str, Any]) -> str:
     course, time = saving.course, saving.time
-    told = (
+    caption = (
         f"{number(found['asleep_nodes'])} nodes sleep on average; of those awake,"
         f" {share(found['node_utilization_awake'])} are in use instead of {share(found['node_utilization'])}."
     )
@@ -120,4 +120,4 @@ def _controlled(kind: str, saving: Saving, found: dict[str, Any]) -> str:
     bins = np.linspace(edges[0], edges[-1], min(BINS, len(time)) + 1)
     counts = {"in use": course.used, "awake": course.awake, "all": course.total}
     drawn = {key: binned(edges, np.append(value, value[-1]).astype(np.float64), bins) for key, value in counts.items()}
-    return _chart(f"Nodes, forecast {kind}", told, drawn, bins)
+    return _chart(f"Nodes, forecast {kind}", caption, drawn, bins)

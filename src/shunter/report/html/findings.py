@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from shunter.report.finish_fairness import is_told
+from shunter.report.finish_fairness import has_rho
 from shunter.report.html.page import Cell, note, points, table
 from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 
-ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster. It bounds what can be reached."
-_WORSE = 1.1  # a cost is told when it is so many times what the first policy has
+ORACLE = "* an oracle: it knows the true run times, which no live cluster does. It bounds what can be reached."
+_WORSE = 1.1  # a cost is mentioned from this multiple of the first policy's on
 _TIE = 0.01  # what differs by less is no headline
 _MOST_COSTS = 4
 _POINTS = ("mean", "p50", "p95", "p99", "max")  # of times, in tables
@@ -83,16 +83,16 @@ def sentences(rows: Sequence[Row]) -> list[str]:
     """The winners and what they cost, in words."""
     known = [row for row in rows if not row["oracle"]] or list(rows)
     praised = [(_praise(winner, known, rows[0]), winner) for winner in _winners(known)]
-    told = [praise + _price(winner, rows[0]) for praise, winner in praised if praise]
-    if not told and len(known) > 1:
-        told = ["No policy is clearly better than the others by any measure here."]
+    sentences = [praise + _price(winner, rows[0]) for praise, winner in praised if praise]
+    if not sentences and len(known) > 1:
+        sentences = ["No policy is clearly better than the others by any measure here."]
     oracles = [row for row in rows if row["oracle"]]
     if oracles and len(known) < len(rows):
         mean, reached = MEASURES[0], MEASURES[0].winner(oracles)
         best = mean.winner(known)
         gap = _relative(mean.of(reached), mean.of(best), f"{label(best)}, the best policy without that knowledge")
-        told.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
-    return told
+        sentences.append(f"With true run times known, {label(reached)} has a mean JCT of {mean.text(reached)}, {gap}.")
+    return sentences
 
 
 def _free(rows: Sequence[Row]) -> list[str]:
@@ -111,14 +111,14 @@ def recorded(row: Row) -> list[str]:
     if not waits:
         return []
     mean = row["wait_s"]["mean"]
-    told = f"As recorded in the trace, jobs waited {duration(waits['mean'])} on average (p95: {duration(waits['p95'])})"
+    was = f"As recorded in the trace, jobs waited {duration(waits['mean'])} on average (p95: {duration(waits['p95'])})"
     gap = f", {_relative(mean, waits['mean'], 'that')}" if waits["mean"] else ""
-    return [f"{told}; under {label(row)} they wait {duration(mean)} (p95: {duration(row['wait_s']['p95'])}){gap}."]
+    return [f"{was}; under {label(row)} they wait {duration(mean)} (p95: {duration(row['wait_s']['p95'])}){gap}."]
 
 
 def _recorded_note(rows: Sequence[Row]) -> list[str]:
-    told = "As recorded: the waits that the trace has, from the machines and the scheduler that it was recorded on."
-    return [note(told)] if rows[0].get("recorded_wait_s") else []
+    legend = "As recorded: the waits that the trace has, from the machines and the scheduler that it was recorded on."
+    return [note(legend)] if rows[0].get("recorded_wait_s") else []
 
 
 def _winners(rows: Sequence[Row]) -> list[Row]:
@@ -195,7 +195,7 @@ def _list(parts: Sequence[str]) -> str:
 def _story(row: Row) -> list[str]:
     jct, wait = row["jct_s"], row["wait_s"]
     sizes = {name: group for name, group in row["by_size"].items() if group["jobs"]}
-    told = [
+    sentences = [
         f"{row['finished']:,} of {row['jobs']:,} jobs finished, the last of them {duration(row['makespan_s'])} after"
         " the first was submitted.",
         f"Half of them were complete {duration(jct['p50'])} after submission or sooner, 95 % within"
@@ -206,13 +206,13 @@ def _story(row: Row) -> list[str]:
     ]
     if len(sizes) > 1:
         worst = max(sizes, key=lambda name: sizes[name]["wait_s"]["mean"])
-        told.append(
+        sentences.append(
             f"Jobs of {counted(worst, 'GPU')} waited longest: {duration(sizes[worst]['wait_s']['mean'])} on average."
         )
     if row["preemptions"]:
         lost = number(row["lost_gpu_hours"])
-        told.append(f"Running jobs were stopped {_times(row['preemptions'])}, which lost {lost} GPU-hours.")
-    return told
+        sentences.append(f"Running jobs were stopped {_times(row['preemptions'])}, which lost {lost} GPU-hours.")
+    return sentences
 
 
 # ------------------------------------------------------------------------------------------- tables
@@ -269,7 +269,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
               lines),
         table("Everything else", headings, _lines(rows, second)),
         *([_network(rows)] if rows[0].get("communication_s") else []),
-        *([_rho(rows)] if is_told(rows) else []),
+        *([_rho(rows)] if has_rho(rows) else []),
     ]  # fmt: skip
 
 

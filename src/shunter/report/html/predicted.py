@@ -31,16 +31,18 @@ FAR = 10  # times too long or too short
 
 def predicted(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
     """Numbers and charts for the policies that went by estimates of their own; nothing if none did."""
-    told = {name: judged(run) for name, run in zip(names, runs, strict=True) if "predicted" in run.jobs.columns}
-    told = {name: jobs for name, jobs in told.items() if len(jobs)}
-    if not told:
+    judged_runs = {name: judged(run) for name, run in zip(names, runs, strict=True) if "predicted" in run.jobs.columns}
+    judged_runs = {name: jobs for name, jobs in judged_runs.items() if len(jobs)}
+    if not judged_runs:
         return []
-    frame = frame_of(*(jobs[column].to_numpy() for jobs in told.values() for column in ("actual", "predicted")))
-    drawn = [_plane(name, jobs, frame) for name, jobs in told.items()]
-    judging = [(name, row) for name, row in zip(names, rows, strict=True) if name in told and row.get("prediction")]
+    frame = frame_of(*(jobs[column].to_numpy() for jobs in judged_runs.values() for column in ("actual", "predicted")))
+    drawn = [_plane(name, jobs, frame) for name, jobs in judged_runs.items()]
+    judging = [
+        (name, row) for name, row in zip(names, rows, strict=True) if name in judged_runs and row.get("prediction")
+    ]
     return [
         _table(judging),
-        grid([*drawn, _by_size(told)]),
+        grid([*drawn, _by_size(judged_runs)]),
         note(
             "Predicted: the estimate with which a job entered the queue, whatever was learned later. Actual: what it"
             " takes alone at full speed. Of finished jobs; under 1 s counts as 1 s."
@@ -60,11 +62,11 @@ def _errors(jobs: pl.DataFrame) -> F64:
 def _table(judging: Sequence[tuple[str, Row]]) -> str:
     lines = []
     for name, row in judging:
-        told = row["prediction"]
-        error, rank, bias = told["mean_abs_log_error"], told["rank_correlation"], told["bias"]
+        scores = row["prediction"]
+        error, rank, bias = scores["mean_abs_log_error"], scores["rank_correlation"], scores["bias"]
         order = "–" if rank is None else f"{rank:.2f}"
         cells = [f"{error:.2f}", f"{number(math.exp(error))}x", order, f"{bias:+.2f}"]
-        lines.append([name, told["model"], f"{told['jobs']:,.0f}", *cells])
+        lines.append([name, scores["model"], f"{scores['jobs']:,.0f}", *cells])
     headings = ["policy", "estimates", "jobs", "mean |log error|", "as a factor", "rank correlation", "bias"]
     return table("How well run times were predicted; bias: mean log of predicted over actual", headings, lines, (1,))
 
@@ -103,16 +105,16 @@ def _by_length(jobs: pl.DataFrame, size: F64) -> str:
     return table("Predictions by actual run time", headings, lines)
 
 
-def _by_size(told: dict[str, pl.DataFrame]) -> str:
+def _by_size(judged_runs: dict[str, pl.DataFrame]) -> str:
     """The error by the GPUs of a job."""
     tops = [top for _, top in SIZES]
-    groups = {name: np.searchsorted(tops, jobs["gpus"].to_numpy() - 0.5 / GPU) for name, jobs in told.items()}
-    errors = {name: np.abs(_errors(jobs)) for name, jobs in told.items()}
+    groups = {name: np.searchsorted(tops, jobs["gpus"].to_numpy() - 0.5 / GPU) for name, jobs in judged_runs.items()}
+    errors = {name: np.abs(_errors(jobs)) for name, jobs in judged_runs.items()}
     shown = [at for at in range(len(SIZES)) if any((group == at).any() for group in groups.values())]
     means = {name: [_mean(errors[name][group == at]) for at in shown] for name, group in groups.items()}
     worst = max(means, key=lambda name: float(np.nanmax(means[name])))
     at = shown[int(np.nanargmax(means[worst]))]
-    where = f" under {worst}" if len(told) > 1 else ""
+    where = f" under {worst}" if len(judged_runs) > 1 else ""
     finding = f"Jobs of {counted(SIZES[at][0], 'GPU')} are predicted worst{where}."
     chart = bars([SIZES[at][0] for at in shown], means, "GPUs of the job", Axis("mean |log error|"))
     return figure("Prediction error by job size", finding, chart)

@@ -42,10 +42,10 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
         ("on", versions.get("platform", "")),
     ]
     lines = [[label(row), _estimates(run), run.summary["digest"]] for run, row in zip(runs, rows, strict=True)]
-    told = remarks(rows)
+    noted = remarks(rows)
     return [
         facts(about),
-        *([paragraph("What reading the trace left out or took for granted:"), points(told)] if told else []),
+        *([paragraph("What reading the trace left out or took for granted:"), points(noted)] if noted else []),
         table(
             "Policies, with the settings that differ from their defaults",
             ["policy", "estimates", "digest"],

@@ -56,12 +56,12 @@ def _total(one: Waiting, code: str) -> float:
 def _across(names: Sequence[str], total: F64, words: Sequence[str]) -> str:
     """The main reason under each policy."""
     main: I64 = total.argmax(axis=1)
-    told = []
+    worst = []
     for at in dict.fromkeys(main.tolist()):
         who = [name for name, own, waits in zip(names, main, total, strict=True) if own == at and waits.any()]
         if who:
-            told.append(f"{words[at]} (under {', '.join(who)})")
-    return f"What costs most: {'; '.join(told)}."
+            worst.append(f"{words[at]} (under {', '.join(who)})")
+    return f"What costs most: {'; '.join(worst)}."
 
 
 def _over_time(one: Waiting, styles: dict[str, int]) -> str:

@@ -21,7 +21,7 @@ from shunter.report.terminal.tables import duration
 if TYPE_CHECKING:
     from shunter.run_folder import Run
 
-LIMIT = 2_900_000  # bytes of a page: what the node timeline can tell depends on it
+LIMIT = 2_900_000  # bytes of a page: how much the node timeline can show depends on it
 
 
 def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None) -> str:

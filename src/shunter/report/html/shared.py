@@ -42,10 +42,10 @@ def shared(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> li
     found = [(name, run, row) for name, run, row in every if run.pairs is not None and row.get("sharing")]
     if not found:
         return []
-    told = {name: row for name, _, row in found}
+    named = {name: row for name, _, row in found}
     packed = {name: run for name, run, _ in found if run.pairs is not None and len(run.pairs)}
     tables = {name: [_workloads(run)] for name, run in packed.items()}
-    parts = [_table(told)]
+    parts = [_table(named)]
     if packed:
         parts.append(_slowdowns(packed))
         parts += [choice("Policy", tables)] if len(tables) > 1 else next(iter(tables.values()))
@@ -54,9 +54,9 @@ def shared(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> li
     return [*parts, *map(_tree, dict.fromkeys(_scored_by(run, row) for _, run, row in found))]
 
 
-def _table(told: dict[str, Row]) -> str:
+def _table(named: dict[str, Row]) -> str:
     lines = []
-    for name, row in told.items():
+    for name, row in named.items():
         one, jobs = row["sharing"], max(float(row["jobs"]), 1.0)
         slower = "–" if one["mean_slowdown"] is None else f"{one['mean_slowdown']:.2f}x"
         shares = [f"{one[key]:,.0f} ({share(one[key] / jobs)})" for key in ("profiled", "ended_in_profiler")]
@@ -154,9 +154,9 @@ def _tree(tree: ScoreTree) -> str:
     right = (
         "" if tree.accuracy is None else f" It is right for {share(tree.accuracy)} of workloads that it did not see."
     )
-    told = f"Jobs share GPUs if their scores add up to no more than allowed. The tree: {tree.origin}.{right}"
+    caption = f"Jobs share GPUs if their scores add up to no more than allowed. The tree: {tree.origin}.{right}"
     return (
         '<figure class="tree"><figcaption><h3>How light a job is</h3>'
-        f'<p>{text_of(told)}</p></figcaption><div class="wide" tabindex="0" role="img"'
+        f'<p>{text_of(caption)}</p></figcaption><div class="wide" tabindex="0" role="img"'
         f' aria-label="{text_of("The tree: " + tree.as_text())}">{drawn(tree)}</div></figure>'
     )

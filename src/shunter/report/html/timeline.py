@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shunter.cluster import Cluster
     from shunter.run_folder import Run
 
-STEPS = 1_000_000  # times are told to one part in so many of the whole
+STEPS = 1_000_000  # the resolution of times: one part in so many of the whole
 GRID_ROWS, GRID_BINS, LEVELS = 500, 800, 32  # a grid at its finest
 GRID_ROOM = 150_000  # characters kept free for each grid
 MOST_STAYS = 400_000  # more are not even tried
@@ -50,14 +50,14 @@ class Frame:
 
     @property
     def unit(self) -> int:
-        """Times are told in units of so many ms."""
+        """The unit of times, in ms."""
         return max(1, (self.last - self.first) // STEPS)
 
 
 def timeline(names: Sequence[str], runs: Sequence[Run], room: int, progress: Progress) -> list[str]:
     """The figure, in so many characters; nothing if no policy says on which node a job runs.
 
-    ``progress`` is told of how many jobs, of how many in all, it knows where they were.
+    ``progress`` gets the number of jobs placed so far, and of all.
     """
     first, last = (round(time * 1000) for time in span(runs))
     frame = Frame(runs[0].cluster, len(runs[0].jobs), first, last)
@@ -154,7 +154,7 @@ def _packed_jobs(run: Run, frame: Frame) -> dict[str, Any]:
 
 
 def packed_ids(ids: Sequence[str]) -> dict[str, str]:
-    """Ids as text, or as stems and the numbers that follow them, told by their steps: whichever is shorter."""
+    """Ids as text, or as stems and the numbers that follow them, written as differences: whichever is shorter."""
     text = _text(json.dumps(ids, ensure_ascii=False).encode())
     parts = [_NUMBERED.fullmatch(one) for one in ids]
     stems, stem = _codes([part[1] if part else None for part in parts])

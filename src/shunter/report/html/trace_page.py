@@ -190,8 +190,8 @@ def _load_chart(days: Sequence[str], values: Sequence[float]) -> charts.Chart:
 def _quality(findings: Sequence[Finding]) -> Section:
     if not findings:
         return Section("Data quality", [page.paragraph("The checks found nothing.")])
-    told = [
+    sentences = [
         f"{finding.severity.capitalize()}, {finding.check}: {finding.says}; {finding.means}. To do: {finding.remedy}."
         for finding in findings
     ]
-    return Section("Data quality", [page.points(told)])
+    return Section("Data quality", [page.points(sentences)])

@@ -19,7 +19,7 @@ LOST = {
     "limit": ("no requested run times: backfilling plans with estimates from the past alone", "add a column limit"),
     "recorded_wait": ("simulated waiting can't be compared with what happened", "add a column recorded_wait"),
     "outcome": (
-        "jobs that failed or were cancelled can't be told from those that ran to their end",
+        "jobs that failed or were cancelled can't be distinguished from those that ran to their end",
         "add a column outcome",
     ),
 }
@@ -46,12 +46,12 @@ def duplicates(subject: Subject) -> Iterator[Finding]:
     """Jobs that are equal in all but their id."""
     trace = subject.trace
     rows = np.flatnonzero(trace.duration > SHORT_MS)
-    told = [values[rows] for name in Trace.columns() if len(np.unique(values := getattr(trace, name))) > 1]
-    if len(rows) < 2 or not told:
+    varying = [values[rows] for name in Trace.columns() if len(np.unique(values := getattr(trace, name))) > 1]
+    if len(rows) < 2 or not varying:
         return
-    order = np.lexsort(told[::-1])
+    order = np.lexsort(varying[::-1])
     same = np.ones(len(rows) - 1, np.bool_)
-    for values in told:
+    for values in varying:
         same &= values[order][1:] == values[order][:-1]
     again = np.sort(rows[order[1:][same]])
     if len(again):

@@ -84,11 +84,11 @@ def holes(subject: Subject) -> Iterator[Finding]:
         return
     days = np.flatnonzero((gaps > 3 * DAY_MS) & (gaps > 100 * gaps.mean()))
     if len(days):
-        told = [f"{_length(gaps[row])} after {_when(subject, row)}" for row in days[:3]]
-        told += [f"and {len(days) - 3} more"] if len(days) > 3 else []
+        gaps_shown = [f"{_length(gaps[row])} after {_when(subject, row)}" for row in days[:3]]
+        gaps_shown += [f"and {len(days) - 3} more"] if len(days) > 3 else []
         yield Finding(
             "holes", "warning", len(days),
-            f"nothing is submitted for days: {'; '.join(told)}",
+            f"nothing is submitted for days: {'; '.join(gaps_shown)}",
             "the log stood still, or jobs before or after were left out; arrivals and load around it are not typical",
             "keep the part without holes with 'shunter trace slice'",
             subject.examples(days + 1),

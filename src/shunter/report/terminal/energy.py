@@ -87,8 +87,8 @@ def rows(columns: dict[str, Found], lines: Sequence[Line]) -> list[list[str]]:
 def _about(record: Found, what: str, *more: str) -> list[Text]:
     settings = " ".join(f"{key}={value:g}" for key, value in record["settings"].items())
     watts = " ".join(f"{key}={value:g}" for key, value in record["power"].items())
-    told = (f"{what}, {record['from']} to {record['until']}", f"thresholds: {settings}", f"power: {watts}", *more)
-    return [Text(f" {line}", style="dim") for line in told]
+    notes = (f"{what}, {record['from']} to {record['until']}", f"thresholds: {settings}", f"power: {watts}", *more)
+    return [Text(f" {line}", style="dim") for line in notes]
 
 
 def _score(found: Found, key: str) -> str:

@@ -59,8 +59,8 @@ def table_view(rows: Sequence[dict[str, Any]], calibration: str) -> RenderableTy
             ours, printed = row["percent"][tier], row["paper_percent"][tier]
             cells += [Text(number(ours), style="green" if agrees(ours, printed) else ""), Text(f"{printed:,}")]
         made.add_row(row["model"], number(row["compute_us"]), *cells)
-    told = [(row["percent"][tier], row["paper_percent"][tier]) for row in rows for tier in SHAPES]
-    near = f"{sum(agrees(*cell) for cell in told)} of {len(told)} cells within one point or 0.5 %"
+    both = [(row["percent"][tier], row["paper_percent"][tier]) for row in rows for tier in SHAPES]
+    near = f"{sum(agrees(*cell) for cell in both)} of {len(both)} cells within one point or 0.5 %"
     sources = "; ".join(dict.fromkeys(row["source"] for row in rows))
     return Group(made, Text(f" calibration {calibration}: {near}\n compute: {sources}", style="dim"))
 

@@ -18,12 +18,12 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 def validate_view(name: str, jobs: int, findings: Sequence[Finding]) -> RenderableType:
     """Everything that ``shunter trace validate`` prints."""
     counts = Counter[str](finding.severity for finding in findings)
-    told = [
+    numbers = [
         f"{counts[key]} {word}{'' if counts[key] == 1 else 's'}"
         for key, word in (("error", "error"), ("warning", "warning"), ("info", "remark"))
         if counts[key]
     ]
-    head = Text.assemble((f" {name}", "bold"), f"  {jobs:,} jobs: {', '.join(told) or 'nothing found'}")
+    head = Text.assemble((f" {name}", "bold"), f"  {jobs:,} jobs: {', '.join(numbers) or 'nothing found'}")
     grid = Table.grid(padding=(0, 2))
     for finding in findings:
         grid.add_row(Text(f" {finding.severity}", style=_STYLES[finding.severity]), _one(finding))

@@ -22,7 +22,7 @@ _SCORES = ("tiny", "medium", "jumbo")
 
 
 def record(profiles: Profiles, tree: ScoreTree) -> dict[str, Any]:
-    """Everything that ``shunter profile show`` tells."""
+    """Everything that ``shunter profile show`` prints."""
     from shunter.sharing.interference import TERMS, curve, held_out
     from shunter.sharing.judging import GOOD, good_pairs, recall_at, said_by_model, said_by_tree
     from shunter.sharing.published import ACCURACY
@@ -101,9 +101,9 @@ def pair_records(profiles: Profiles) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: sum(row["speeds"]))
 
 
-def view(told: dict[str, Any]) -> RenderableType:
+def view(record: dict[str, Any]) -> RenderableType:
     """The record as tables."""
-    about, model, tree = told["about"], told["interference"], told["tree"]
+    about, model, tree = record["about"], record["interference"], record["tree"]
     facts = ["MPS" if about.get("mps") else "time slices"]
     facts += [f"{key} {about[key]}" for key in ("driver", "cuda", "torch", "date") if key in about]
     right = tree["accuracy_on_workloads_not_seen"]
@@ -111,21 +111,21 @@ def view(told: dict[str, Any]) -> RenderableType:
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in model["weights"].items())
     return Group(
         Text.assemble((about["gpu"], "bold"), "  ", ", ".join(facts)),
-        _workloads(told["workloads"]),
+        _workloads(record["workloads"]),
         Text(
             " keeps: its speed beside an average neighbour, 1 alone; leaves: the neighbour's speed\n"
             " fragile: keeps less than 0.85; heavy: leaves less than 0.85",
             style="dim",
         ),
-        _pairs(told["pairs"]),
-        _curve(told["speed_by_sum_of_utilisations"]),
+        _pairs(record["pairs"]),
+        _curve(record["speed_by_sum_of_utilisations"]),
         Text(f"interference: {weights}", style="bold"),
         Text(
             f" mean error on pairs not seen {model['mean_error_on_pairs_not_seen']:.3f}; "
             f"of one speed for all {model['mean_error_of_one_speed_for_all']:.3f}\n",
             style="dim",
         ),
-        *_good(told["good_pairs"]),
+        *_good(record["good_pairs"]),
         Text(f"sharing score: {tree['origin']}", style="bold"),
         Text(tree["text"]),
         Text(
@@ -152,17 +152,17 @@ def role(row: dict[str, Any]) -> str:
     return ", ".join(name for name, key in (("fragile", "keeps"), ("heavy", "leaves")) if row[key] < BOUND)
 
 
-def _good(told: dict[str, Any]) -> list[RenderableType]:
+def _good(record: dict[str, Any]) -> list[RenderableType]:
     """How well good pairs are found."""
     made = table("pairs said to be good by", "pairs", "of them good", "of the good, found")
     for name in ("model", "tree"):
-        if (found := told[name]) is not None:
+        if (found := record[name]) is not None:
             made.add_row(name, f"{found['chosen']:,}", share(found["precision"]), share(found["recall"]))
     text = (
-        f" good: both keep {told['both_keep']:g}; {share(told['share'])} of the measured pairs are\n"
+        f" good: both keep {record['both_keep']:g}; {share(record['share'])} of the measured pairs are\n"
         " What is said of a pair is learned without all workloads of either's model.\n"
         " With the bound set so that 80 % of its pairs are good, the model finds"
-        f" {share(told['model_recall_at_precision_0.8'])} of the good ones.\n"
+        f" {share(record['model_recall_at_precision_0.8'])} of the good ones.\n"
     )
     return [made, Text(text, style="dim")]
 

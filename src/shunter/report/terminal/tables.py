@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shunter.report.finish_fairness import is_told
+from shunter.report.finish_fairness import has_rho
 
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
@@ -21,7 +21,7 @@ _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GP
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
-ORACLE = "* an oracle: it is told true run times, which nobody knows on a live cluster"
+ORACLE = "* an oracle: it knows the true run times, which no live cluster does"
 
 
 def duration(seconds: float) -> str:
@@ -68,7 +68,7 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         rest,
         Text(f" {_LEGEND}", style="dim"),
         *(_network(rows) if rows[0]["communication_s"] else ()),
-        *(_rho(rows) if is_told(rows) else ()),
+        *(_rho(rows) if has_rho(rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
         *_notes(rows),
     )
@@ -120,7 +120,7 @@ def summary_view(summary: dict[str, Any]) -> RenderableType:
         ("JCT", "jct_s", duration),
         ("wait", "wait_s", duration),
         ("bounded slowdown", "bsld", number),
-        *([("rho", "rho", number)] if is_told([summary]) else []),
+        *([("rho", "rho", number)] if has_rho([summary]) else []),
         *([("communication", "communication_s", duration)] if summary["communication_s"] else []),
     ):
         times.add_row(name, *(form(summary[key][point]) for point in ("mean", "p50", "p90", "p95", "p99", "max")))
@@ -146,7 +146,7 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
         yield "widest tier", f"{', '.join(shares)} (of jobs / of GPU time)"
     yield "preemptions", f"{summary['preemptions']:,} ({number(summary['lost_gpu_hours'])} GPU-hours lost)"
     yield "fairness", f"{fairness['jain']:.3f} (Jain's index over {fairness['count']:,} {fairness['over']})"
-    if is_told([summary]):
+    if has_rho([summary]):
         yield "rho <= 1", f"{share(fairness['rho_at_most_1'])} of jobs (finish time over that in a fair share)"
     yield from _insights(summary)
     if "energy" in summary:
@@ -160,7 +160,7 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """What the policy expected of jobs, and who shared GPUs; nothing where it tells nothing."""
+    """What the policy expected of jobs, and who shared GPUs; nothing where it reports nothing."""
     if (found := summary.get("prediction")) and found["jobs"]:
         error, rank = found["mean_abs_log_error"], found["rank_correlation"]
         order = "" if rank is None else f", rank correlation {rank:.2f}"
@@ -171,8 +171,8 @@ def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
             "" if found["mean_slowdown"] is None else f", {found['mean_slowdown']:.2f}x as long as alone on average"
         )
         yield "GPUs shared", f"{found['packed_jobs']:,.0f} jobs in {found['pairs']:,.0f} pairs{slower}"
-        told = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
-        yield "profiled", told
+        jobs = f"{found['profiled']:,.0f} jobs ({share(found['share'])}), {found['ended_in_profiler']:,.0f} ended there"
+        yield "profiled", jobs
 
 
 def _slept(found: dict[str, Any]) -> str:
@@ -238,8 +238,8 @@ def _recorded(row: dict[str, Any]) -> Text | None:
     waits = row["recorded_wait_s"]
     if waits is None:
         return None
-    told = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
-    return Text(f" waits as recorded in the trace: {told}", style="dim")
+    points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)
+    return Text(f" waits as recorded in the trace: {points}", style="dim")
 
 
 def _signed(seconds: float) -> str:

@@ -94,7 +94,7 @@ def _facts(about: dict[str, Any]) -> Iterator[RenderableType]:
 
 
 def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """What is told in a line each: names and texts."""
+    """What gets a line each: names and texts."""
     arrivals, users, again = about["arrivals"], about["users"], about["recurrence"]
     day = arrivals["per_day"]
     yield "jobs a day", f"{number(day['mean'])} ({day['min']:,} to {day['max']:,})"
@@ -119,13 +119,13 @@ def lines_of(about: dict[str, Any]) -> Iterable[tuple[str, str]]:
         with_name = f"{share(named)} by name, " if named is not None else ""
         by_size = f"{share(again['same_user_and_size'])} by size"
         yield "recurrence", f"jobs that their user had submitted before: {with_name}{by_size}"
-    told = [
+    errors = [
         f"{number(about['estimates'][key]['mean_abs_log_error'])} {what}"
         for key, what in _ESTIMATES.items()
         if about["estimates"][key]
     ]
-    if told:
-        yield "run-time estimates", f"mean |ln error|: {', '.join(told)}"
+    if errors:
+        yield "run-time estimates", f"mean |ln error|: {', '.join(errors)}"
     waits = about["recorded_wait_s"]
     if waits:
         points = ", ".join(f"{point} {duration(waits[point])}" for point in _POINTS)

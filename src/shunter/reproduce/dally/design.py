@@ -34,7 +34,7 @@ NO_WAIT = Scheduler("Dally-noWait", "dally:timers=none", 4)
 CONSOLIDATED = Scheduler("Dally-fullyConsolidated", "dally:timers=infinite", 5)
 PAPERS = (GANDIVA, TIRESIAS, DALLY, MANUAL, NO_WAIT, CONSOLIDATED)
 OURS = Scheduler("Marshal", "marshal", 3)
-UNTOLD = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
+UNDECLARED = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
 EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # of which it is seen why jobs wait
@@ -47,7 +47,7 @@ class World:
     title: str
     network: str
     contention: bool
-    told: str
+    description: str
 
 
 TABLE_I = World("Table I", "dally", False, "the network that was fitted to Table I")
@@ -192,8 +192,8 @@ class Design:
         if self.has(OURS, DALLY, TIRESIAS):
             for racks in self.racks:
                 yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
-                yield from (self.case(workload, racks, UNTOLD.policy, world) for world in WORLDS)
-                for scheduler in (OURS, UNTOLD, DALLY, TIRESIAS):
+                yield from (self.case(workload, racks, UNDECLARED.policy, world) for world in WORLDS)
+                for scheduler in (OURS, UNDECLARED, DALLY, TIRESIAS):
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 
     @property

@@ -98,9 +98,9 @@ def _over_time(study: Study, workload: str) -> list[str]:
     many = study.jobs[workload] / 2
     halves = {name: float(course.time[_last(course.remaining > many) + 1]) for name, course in courses.items()}
     most = {name: float(course.remaining.max()) for name, course in courses.items()}
-    told = f"At most {span_of(most, number)} jobs are there at once."
+    caption = f"At most {span_of(most, number)} jobs are there at once."
     if min(most.values()) > many:
-        told = f"No more than half of all jobs remain after {span_of(halves, duration)}."
+        caption = f"No more than half of all jobs remain after {span_of(halves, duration)}."
     return [
         drawn(
             "GPUs in use over time (Fig. 11)",
@@ -111,7 +111,7 @@ def _over_time(study: Study, workload: str) -> list[str]:
         ),
         drawn(
             "Jobs that remain (Fig. 12)",
-            told,
+            caption,
             "remaining",
             Axis("jobs that have come and not ended", "count", mean=True),
         ),
@@ -245,8 +245,8 @@ def _by_timer(study: Study, workload: str) -> list[str]:
             styles.append(DALLY.style)
         values = dict(zip(names, (point.value for point in points), strict=True))
         chart = intervals(names, series, "timer of a machine", Axis(label, "duration"), styles=styles)
-        told = f"{study.design.shown} racks: {span_of(values, duration)}. The timer of a rack is twice as long."
-        found.append(figure(f"{title} by length of manual timers", told, chart))
+        caption = f"{study.design.shown} racks: {span_of(values, duration)}. The timer of a rack is twice as long."
+        found.append(figure(f"{title} by length of manual timers", caption, chart))
     return found
 
 
@@ -264,6 +264,6 @@ def _by_lease(study: Study, workload: str) -> list[str]:
         at = names.index(duration(HOUR))
         means = {name: points[at].value for name, points in series.items()}
         chart = intervals(names, series, "lease", Axis(label, "duration"), styles=[s.style for s in schedulers])
-        told = f"{study.design.shown} racks, with a lease of one hour: {span_of(means, duration)}."
-        found.append(figure(f"{title} by length of the lease", told, chart))
+        caption = f"{study.design.shown} racks, with a lease of one hour: {span_of(means, duration)}."
+        found.append(figure(f"{title} by length of the lease", caption, chart))
     return found

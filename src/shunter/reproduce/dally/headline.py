@@ -51,20 +51,20 @@ def conclusions(study: Study) -> list[str]:
     readings, racks = compared(study), study.design.racks
     if not readings or study.design.repeats < FEWEST:
         return []
-    told = []
+    said = []
     for workload in study.design.workloads:
         for name, measure in MEASURES:
             found = [[change(study, reading, workload, n, measure) for n in racks] for reading in readings]
             ahead = [sum(one.high < 0 for one in row) for row in found]
             behind = sum(one.low > 0 for row in found for one in row)
             total = len(readings) * len(racks)
-            told.append(
+            said.append(
                 f"{WORDS[workload]}, {name}: Dally is clearly ahead of Tiresias in {sum(ahead)} of {total} comparisons"
                 f" ({len(readings)} readings x {len(racks)} cluster sizes), clearly behind in {behind};"
                 f" {total - sum(ahead) - behind} are not clear. '{AS_ABOVE}' alone: ahead in {ahead[0]} of"
                 f" {len(racks)}."
             )
-    return told
+    return said
 
 
 def queues(study: Study) -> list[str]:
@@ -100,7 +100,7 @@ def waits(study: Study) -> list[str]:
     variants = [scheduler for scheduler in explained(study) if scheduler != TIRESIAS]
     if not variants:
         return []
-    told = []
+    said = []
     for workload in study.design.workloads:
         shares = [waited(study, workload, s) for s in variants]
         parts = [found[WAITED_FULL].value for found in shares if found]
@@ -111,8 +111,8 @@ def waits(study: Study) -> list[str]:
             f"{WORDS[workload]}, {study.design.shown} racks: {share(min(parts))} to {share(max(parts))} of all waiting"
             f" under {names} is for want of free GPUs. Timers act on the rest alone"
         )
-        told.append(sentence + (", so that it hardly matters how long they are." if min(parts) > NEARLY_ALL else "."))
-    return told
+        said.append(sentence + (", so that it hardly matters how long they are." if min(parts) > NEARLY_ALL else "."))
+    return said
 
 
 # ------------------------------------------------------------------------------------------- what placement brings
@@ -141,20 +141,20 @@ def gains(study: Study) -> list[str]:
     if not study.design.has(OURS, DALLY):
         return []
     racks = ", ".join(map(str, study.design.racks))
-    told = []
+    said = []
     for workload in study.design.workloads:
         for name, measure in MEASURES:
             whole, rest, _ = (
                 ", ".join(percent(one.value) for one in row) for row in placed(study, workload, measure).values()
             )
-            told.append(
+            said.append(
                 f"{WORDS[workload]}, {name} of {OURS.label} on {racks} racks: {whole} against Dally, {rest} against"
                 f" {PLAIN}."
             )
-    return [*told, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if told else []
+    return [*said, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if said else []
 
 
-def told(study: Study) -> list[str]:
+def in_words(study: Study) -> list[str]:
     """All of it in words."""
     return [*conclusions(study), *queues(study), *waits(study), *gains(study)]
 
@@ -176,4 +176,4 @@ def summary(study: Study) -> dict[str, Any]:
         for s in explained(study)
         for racks in design.racks
     ]
-    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": told(study)}
+    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": in_words(study)}

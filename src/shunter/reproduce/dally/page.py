@@ -58,15 +58,15 @@ def _overview(study: Study) -> list[str]:
     design = study.design
     jobs = " and ".join(f"{counted(count, 'job')} ({name})" for name, count in study.jobs.items())
     racks = ", ".join(map(str, design.racks))
-    told = [
+    sentences = [
         f"{jobs}; clusters of {racks} racks of 64 GPUs; {counted(len(design.schedulers), 'scheduler')};"
         f" {counted(design.repeats, 'repeat')} of each, with arrivals moved by up to 30 s.",
         *_against_tiresias(study),
-        *headline.told(study),
+        *headline.in_words(study),
         *_luck(study),
         *_verdicts(study),
     ]
-    return [*([paragraph(STAND_IN)] if study.stands_in else []), points(told), *_headline(study), *_waiting(study)]
+    return [*([paragraph(STAND_IN)] if study.stands_in else []), points(sentences), *_headline(study), *_waiting(study)]
 
 
 def _headline(study: Study) -> list[str]:
@@ -100,14 +100,14 @@ def _waiting(study: Study) -> list[str]:
             cells = [cell(part[name], share) if part else "–" for _, name in headline.WAITS for part in found]
             rows.append([f"{WORDS[workload]}, {s.label}", *cells])
     heads = [f"{name}, {counted(racks, 'rack')}" for name, _ in headline.WAITS for racks in study.design.racks]
-    told = "Not close: enough GPUs are free, but the job waits for closer ones. Timers act on that waiting alone."
-    return [table("What jobs wait for: part of all waiting", ["", *heads], rows), note(told)] if rows else []
+    legend = "Not close: enough GPUs are free, but the job waits for closer ones. Timers act on that waiting alone."
+    return [table("What jobs wait for: part of all waiting", ["", *heads], rows), note(legend)] if rows else []
 
 
 def _against_tiresias(study: Study) -> list[str]:
     if not study.design.has(DALLY, TIRESIAS):
         return []
-    told = []
+    sentences = []
     for workload in study.design.workloads:
         case, base = study.case(workload, DALLY), study.case(workload, TIRESIAS)
         parts = []
@@ -115,15 +115,15 @@ def _against_tiresias(study: Study) -> list[str]:
             change = study.trials.change(case, base, measure)
             ends = f" (95 %: {interval(change, percent)})" if interval(change) else ""
             parts.append(f"{name} {percent(change.value)}{ends}")
-        told.append(f"{WORDS[workload]}, {study.design.shown} racks, Dally against Tiresias: {', '.join(parts)}.")
-    return told
+        sentences.append(f"{WORDS[workload]}, {study.design.shown} racks, Dally against Tiresias: {', '.join(parts)}.")
+    return sentences
 
 
 def _luck(study: Study) -> list[str]:
     """How much a single run says."""
     if study.design.repeats < 2:
         return ["One run of each shows little: repeats that differ by seconds in arrivals can differ widely."]
-    told = []
+    sentences = []
     for workload in study.design.workloads:
         spans = {
             s.label: [o.numbers["makespan_s"] for o in study.trials.outcomes[study.case(workload, s)]]
@@ -131,11 +131,11 @@ def _luck(study: Study) -> list[str]:
         }
         widest = max(spans, key=lambda name: max(spans[name]) / max(min(spans[name]), 1e-9))
         low, high = min(spans[widest]), max(spans[widest])
-        told.append(
+        sentences.append(
             f"{WORDS[workload]}: under {widest} the makespan of single repeats is from {duration(low)} to"
             f" {duration(high)}, though their arrivals differ by seconds. Intervals are of the mean over repeats."
         )
-    return told
+    return sentences
 
 
 def _verdicts(study: Study) -> list[str]:
@@ -179,9 +179,9 @@ def _rest_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case
 
 def _distance(study: Study) -> list[str]:
     factor = study.distance()
-    told = "The paper prints only JCTs of four schedulers on 8 racks, in seconds."
+    printed = "The paper prints only JCTs of four schedulers on 8 racks, in seconds."
     off = f" Ours are off by a factor of {number(factor)} in the geometric mean." if math.isfinite(factor) else ""
-    return [note(told + off)]
+    return [note(printed + off)]
 
 
 def _claims(study: Study) -> list[str]:
@@ -224,13 +224,13 @@ def _readings(study: Study) -> list[str]:
     rows = [[reading.title if reading else DEFAULT, *_reading(study, reading)] for reading in (None, *readings)]
     heads = [f"{w}: {name}" for w in design.workloads for name, _ in CHANGES]
     parts = {reading.title: [_tables(study, partial(study.read, reading))] for reading in readings}
-    told = (
+    sentences = (
         f"What the paper leaves open, one reading at a time, on {design.shown} racks: Dally's change against Tiresias,"
         " and by which factor the JCTs of Tables II and III are off in the geometric mean, as they are and relative to"
         " Dally's."
     )
     return [
-        paragraph(told),
+        paragraph(sentences),
         table("Readings", ["reading", *heads, "JCTs off by"], [*_printed(study), *rows]),
         *_on_all_sizes(study, readings),
         *_nearest(study, readings),
@@ -273,25 +273,25 @@ def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
 
 
 def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
-    told = []
+    sentences = []
     for name, relative in (("JCTs as they are", False), ("JCTs relative to Dally's", True)):
         factors = {r.title if r else DEFAULT: study.distance(r, relative) for r in (None, *readings)}
         if all(map(math.isfinite, factors.values())):
             best = min(factors, key=factors.__getitem__)
-            told.append(
+            sentences.append(
                 f"Nearest by {name}: '{best}', off by a factor of {number(factors[best])} ('{DEFAULT}':"
                 f" {number(factors[DEFAULT])})."
             )
     return (
-        [points([*told, "Which one is nearest is known only after looking. No default was chosen by it."])]
-        if told
+        [points([*sentences, "Which one is nearest is known only after looking. No default was chosen by it."])]
+        if sentences
         else []
     )
 
 
 def _world(study: Study, world: World) -> list[str]:
     return [
-        paragraph(f"The same with {world.told}."),
+        paragraph(f"The same with {world.description}."),
         _tables(study, lambda workload, scheduler: study.case(workload, scheduler, 0, world), beside=False),
         figures.by_size(study, world, ("makespan_s", "jct_mean_s")),
     ]

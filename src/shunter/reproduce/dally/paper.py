@@ -73,7 +73,7 @@ class Claim:
     against: tuple[Scheduler, ...]
     low: float  # the printed change, from .. to; of one number both are the same, without one infinite
     high: float
-    told: str = ""  # what is printed; made of the numbers if empty
+    printed_as: str = ""  # what is printed; made of the numbers if empty
     whose: Scheduler = DALLY
     racks: tuple[int, ...] = RACKS
     over: Over = "each"
@@ -98,8 +98,8 @@ class Claim:
     @property
     def printed(self) -> str:
         """What is printed, in words."""
-        if self.told or not self.sized:
-            return self.told or ("below" if self.below else "above")
+        if self.printed_as or not self.sized:
+            return self.printed_as or ("below" if self.below else "above")
         ends = sorted({f"{100 * abs(end):.0f}" for end in (self.low, self.high)}, key=float)
         most = "up to " if self.over == "most" else ""
         return f"{most}{' to '.join(ends)} % {'below' if self.below else 'above'}"
@@ -166,7 +166,7 @@ class Finding:
         """Whether it is below or above as printed: yes, no, not clear, or where."""
         right = -1 if self.claim.below else 1
         sides = {name: _side(change) * right for name, change in self.judged.items()}
-        if self.claim.told == WITHIN:
+        if self.claim.printed_as == WITHIN:
             return "-"
         if set(sides.values()) <= {1} or set(sides.values()) <= {-1}:
             return "yes" if 1 in sides.values() else "no"
@@ -207,7 +207,7 @@ def _side(ours: Estimate) -> int:
 
 def _size(change: Estimate, claim: Claim) -> str:
     """How the size of a change compares with the printed one; a range within which it should be is not widened."""
-    within = claim.told == WITHIN
+    within = claim.printed_as == WITHIN
     found = place(Estimate(*(1 + end for end in change)), 1 + claim.low, 1 + claim.high, 1.0 if within else TOLERANCE)
     if found in ("inside", "not clear"):
         return "yes" if found == "inside" else found

@@ -41,8 +41,8 @@ def view(study: Study) -> RenderableType:
     ]
     found = study.findings()
     notes = [LEGEND, RULE, paper.verdict(found)] if found else []
-    told = [Text(f" {text}") for text in headline.told(study)]
-    return Group(*parts, *told, *(Text(f" {note}", style="dim") for note in notes))
+    conclusions = [Text(f" {text}") for text in headline.in_words(study)]
+    return Group(*parts, *conclusions, *(Text(f" {note}", style="dim") for note in notes))
 
 
 def _table(study: Study, workload: str) -> RenderableType:

@@ -33,7 +33,7 @@ DEPARTURES = (
     " delays nobody.",
     "Who shares GPUs is slowed down as was measured of its workload beside the other's, also where the artifact takes"
     " full speed for granted; when a partner ends, the other runs at full speed again.",
-    "Scores are told by the tree from what the profiler saw. The artifact reads them off its table.",
+    "The tree computes scores from what the profiler saw. The artifact reads them off its table.",
     "Who is stopped by Tiresias pays 40 s (up to 8 GPUs) or 60 s when it goes on, as in the artifact. Its jobs above 8"
     " GPUs may take parts of nodes; all others need whole ones.",
     "Lucid's estimates are judged on the jobs that outlast the profiler: the others, the shortest, never get one.",
@@ -78,13 +78,13 @@ def accuracies() -> dict[str, float]:
 def _scores() -> list[Section]:
     profiles = measured()
     rows = [[name, share(value)] for name, value in accuracies().items()]
-    told = (
+    legend = (
         f"Ours are of the {len(profiles)} workloads that were measured on {profiles.about['gpu']}, of which each is"
         f" {share(1 / len(profiles))}. Right is the score that follows from a workload's mean speed beside all others;"
         " in the authors' tables, of 66 workloads on an RTX 3090, the one that they gave it by hand."
     )
     scores = table("How often the sharing score is right", ["", "accuracy"], rows)
-    return [Section("Sharing scores", [scores, note(told), code(shipped_tree().as_text())])]
+    return [Section("Sharing scores", [scores, note(legend), code(shipped_tree().as_text())])]
 
 
 OWN = sheets.Own(

@@ -15,7 +15,7 @@ SRTF = Scheduler("SRTF", "srtf:estimate=oracle", 4)
 QSSF = Scheduler("QSSF", "qssf:refit=0", 0)
 ROLLING = Scheduler("QSSF, rolling means", "qssf:estimate=rolling", 2)
 NOISY = Scheduler("QSSF, noisy truth", "qssf:estimate=noisy", 1)
-TOLD = Scheduler("QSSF, told the truth", "qssf:estimate=oracle", 6)
+TRUTH = Scheduler("QSSF, true run times", "qssf:estimate=oracle", 6)
 EASY = Scheduler("QSSF with EASY", "qssf:backfill=easy,refit=0", 3)
 WITH_LUCIDS = " (Lucid's predictions)"  # the same jobs; what Lucid's authors predicted stands in the column 'limit'
 LUCIDS = Scheduler("QSSF, Lucid's predictions", "qssf:estimate=limit", 8, WITH_LUCIDS)
@@ -25,7 +25,7 @@ GBM_EASY = Scheduler("SAF, gbm, with EASY", "saf:estimate=gbm,refit=0,backfill=e
 LIMIT_EASY = Scheduler("SAF by requested time, with EASY", "saf:estimate=limit,backfill=easy", 12)
 PLUS_PLUS = Scheduler("EASY++", "easypp", 13)
 ANEW = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
-COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TOLD, EASY, GBM, GBM_EASY, PLUS_PLUS)
+COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TRUTH, EASY, GBM, GBM_EASY, PLUS_PLUS)
 
 NO_USERS = (
     "Jobs have no user, no name and no requested time: a predictor can go only by GPUs, virtual cluster and calendar,"

@@ -8,7 +8,7 @@ from shunter.report.html.page import grid
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board
 from shunter.reproduce.qssf import paper
-from shunter.reproduce.qssf.design import EASY, NOISY, QSSF, SRTF, TOLD
+from shunter.reproduce.qssf.design import EASY, NOISY, QSSF, SRTF, TRUTH
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler
 
@@ -48,7 +48,7 @@ def _data(board: Board, data: str) -> list[str]:
 OWN = sheets.Own(
     "QSSF",
     "its scheduler, QSSF, run again, beside what is printed.",
-    (QSSF, EASY, NOISY, TOLD, SRTF),
+    (QSSF, EASY, NOISY, TRUTH, SRTF),
     _data,
     DEPARTURES,
 )

@@ -43,7 +43,7 @@ def fresh_lab() -> Iterator[Lab]:
         lab.remove()
 
 
-def play(lab: Lab, jobs: Sequence[Job], tell: Callable[[int], None] = lambda ended: None) -> Outcome:
+def play(lab: Lab, jobs: Sequence[Job], on_progress: Callable[[int], None] = lambda ended: None) -> Outcome:
     """Submit jobs when it is their time, wait for all, and return what their own clocks said."""
     notes = lab.folder / "notes"
     notes.mkdir(exist_ok=True)
@@ -53,12 +53,12 @@ def play(lab: Lab, jobs: Sequence[Job], tell: Callable[[int], None] = lambda end
     begun = time.time()
     for job in jobs:
         while time.time() < begun + job.submit_s:
-            tell(_ended(notes, numbers))
+            on_progress(_ended(notes, numbers))
             time.sleep(min(POLL_S, max(0.0, begun + job.submit_s - time.time())))
         submitted.append(time.time())
         script = f"date +%s.%N; sleep {job.run_s}; date +%s.%N"
         numbers.append(lab.submit(*job.options, f"--output={notes}/%j", script=script, user=job.user))
-    _wait(lab, notes, numbers, jobs, tell)
+    _wait(lab, notes, numbers, jobs, on_progress)
     clocks = np.array([[float(line) for line in (notes / str(n)).read_text().split()] for n in numbers])
     first = submitted[0]
     gpus = np.array([job.gpus for job in jobs], np.float64)
@@ -71,16 +71,18 @@ def _ended(notes: Path, numbers: Sequence[int]) -> int:
     return sum(file.exists() and len(file.read_text().split()) == 2 for file in files)
 
 
-def _wait(lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[Job], tell: Callable[[int], None]) -> None:
+def _wait(
+    lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[Job], on_progress: Callable[[int], None]
+) -> None:
     least = sum(job.run_s * job.gpus for job in jobs) / GPUS
     end = time.monotonic() + SLOWER * least + SLACK_S
     while (ended := _ended(notes, numbers)) < len(jobs):
-        tell(ended)
+        on_progress(ended)
         if time.monotonic() > end:
             log = last_lines(lab.folder / "log" / "slurmctld.log")
             raise SlurmError(f"{len(jobs) - ended} of {len(jobs)} jobs have not ended in time; slurmctld says: {log}")
         time.sleep(POLL_S)
-    tell(ended)
+    on_progress(ended)
     wait(lambda: not lab.jobs(), SLACK_S)
 
 

@@ -72,7 +72,7 @@ def _cells(found: Iterable[tuple[str, list[str]]]) -> list[list[str]]:
 
 
 def _summary(study: Study) -> list[str]:
-    told = []
+    sentences = []
     for scheduler in study.part.policies:
         live, base = (study.measures(name, LIVE)["wait_mean_s"].mean for name in (scheduler, SLURM))
         there, here = study.changes(scheduler, LIVE), study.changes(scheduler, WITH_HANDOVER)
@@ -81,16 +81,16 @@ def _summary(study: Study) -> list[str]:
             f" {percent(paper.CHANGES[name])}"
             for name in ("wait_mean_s", "makespan_s")
         )
-        told.append(
+        sentences.append(
             f"{label(scheduler)}: mean wait {duration(live)} instead of {duration(base)} ({wait}), makespan ({span})."
         )
     near = study.fidelity(SLURM, WITH_HANDOVER)
-    told.append(
+    sentences.append(
         f"The simulator under Slurm's own priority: makespan {spread(near['makespan_s'], percent, 100)}, mean wait"
         f" {spread(near['wait_mean_s'], percent, 100)}, rank correlation of waits"
         f" {spread(near['wait_rank_correlation'], '{:.2f}'.format)}{_ceiling(study)}."
     )
-    return told
+    return sentences
 
 
 def _ceiling(study: Study) -> str:
@@ -116,7 +116,7 @@ def _charts(study: Study) -> str:
 
 def _provenance(study: Study, command: str) -> list[str]:
     about = versions()
-    told = [
+    sentences = [
         ("jobs", f"{len(study.jobs):,}"),
         ("seed", str(study.part.seed)),
         ("live runs of each", str(study.part.repeat)),
@@ -125,4 +125,4 @@ def _provenance(study: Study, command: str) -> list[str]:
         ("on", about["platform"]),
         ("Slurm's priority in the simulator", SIMULATED_SLURM),
     ]
-    return [facts(told), code(command)]
+    return [facts(sentences), code(command)]

@@ -107,17 +107,17 @@ class Study:
             "interval_s": self.part.interval_s,
             "handover_s": self.handover_s,
             "repeat": self.part.repeat,
-            "results": {s: {w: _told(self.measures(s, w)) for w in (LIVE, *f)} for s, f in self.simulated.items()},
+            "results": {s: {w: _record(self.measures(s, w)) for w in (LIVE, *f)} for s, f in self.simulated.items()},
             "changes": {
-                s: {w: _told(self.changes(s, w)) for w in (LIVE, *self.simulated[s])} for s in self.part.policies
+                s: {w: _record(self.changes(s, w)) for w in (LIVE, *self.simulated[s])} for s in self.part.policies
             },
-            "fidelity": {s: {w: _told(self.fidelity(s, w)) for w in self.compared(s)} for s in self.live},
+            "fidelity": {s: {w: _record(self.fidelity(s, w)) for w in self.compared(s)} for s in self.live},
             "printed": paper.CHANGES,
             "versions": versions(),
         }
 
 
-def _told(found: dict[str, Spread]) -> dict[str, Any]:
+def _record(found: dict[str, Spread]) -> dict[str, Any]:
     """For JSON, which knows no number that is none."""
     return {name: None if isnan(spread.mean) else spread._asdict() for name, spread in found.items()}
 
@@ -145,13 +145,13 @@ def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
     live: dict[str, list[Outcome]] = {scheduler: [] for scheduler in schedulers}
     handovers = []
     for done, scheduler in enumerate(order):
-        tell = partial(_tell, progress, done * len(jobs), len(order) * len(jobs))
+        on_progress = partial(_report, progress, done * len(jobs), len(order) * len(jobs))
         with fresh_lab() as lab, ExitStack() as stack:
             if scheduler != SLURM:
                 stack.enter_context(controlled(lab, scheduler, part.interval_s))
             handovers.append(warm_up(lab))
             level(lab)
-            live[scheduler].append(play(lab, jobs, tell))
+            live[scheduler].append(play(lab, jobs, on_progress))
     handover_s = handovers[0]  # before anything else was run
     simulated = {
         scheduler: {SIMULATED: predicted(jobs, policy), WITH_HANDOVER: predicted(jobs, policy, handover_s)}
@@ -160,5 +160,5 @@ def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
     return Study(part, jobs, live, simulated, handover_s)
 
 
-def _tell(progress: Progress, before: int, total: int, ended: int) -> None:
+def _report(progress: Progress, before: int, total: int, ended: int) -> None:
     progress(before + ended, total)

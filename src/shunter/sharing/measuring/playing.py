@@ -18,7 +18,7 @@ class Walker:
         self.substeps = substeps
 
     def see(self) -> Any:
-        """What the agent is told."""
+        """What the agent observes."""
         parts = [np.sin(self.angle), np.cos(self.angle), self.speed]
         return np.concatenate(parts, 1).astype(np.float32)
 
@@ -106,7 +106,7 @@ def td3(kit: Kit) -> Step:
         with torch.no_grad():
             next_action = (slow_actor(after) + 0.2 * torch.randn_like(action).clamp(-0.5, 0.5)).clamp(-1, 1)
             target = gain + 0.99 * torch.min(*judged(slow_critics, after, next_action))
-        kit.learn(judges, lambda: sum((told - target).pow(2).mean() for told in judged(critics, x, action)))
+        kit.learn(judges, lambda: sum((value - target).pow(2).mean() for value in judged(critics, x, action)))
         if place % 2 == 0:
             kit.learn(acts, lambda: -judged(critics[:1], x, actor(x))[0].mean())
             with torch.no_grad():

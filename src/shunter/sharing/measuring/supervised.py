@@ -132,8 +132,8 @@ def neumf(kit: Kit, users: int, items: int) -> Step:
     def loss(u: Any, i: Any, y: Any) -> Any:
         product = model["u1"](u) * model["i1"](i)
         deep = model["mlp"](torch.cat([model["u2"](u), model["i2"](i)], 1))
-        told = model["head"](torch.cat([product, deep], 1)).squeeze(1)
-        return nn.functional.binary_cross_entropy_with_logits(told, y)
+        clicks = model["head"](torch.cat([product, deep], 1)).squeeze(1)
+        return nn.functional.binary_cross_entropy_with_logits(clicks, y)
 
     return kit.training(model, data, loss)
 

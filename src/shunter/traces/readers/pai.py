@@ -37,7 +37,7 @@ def recognises(source: Source) -> bool:
 
 
 def _table_of(source: Source) -> str:
-    """Which of the tables without a header this is, as far as one can tell."""
+    """Which of the tables without a header this is, as far as its first line shows."""
     row = source.first_lines[0].split(",") if source.first_lines else []
     for name, width, status in (("task", len(TASKS), 3), ("job", len(JOBS), 3), ("instance", INSTANCES, 5)):
         if len(row) == width and re.fullmatch(STATUS, row[status].strip()):

@@ -77,9 +77,9 @@ def read(source: Source) -> Trace:
     table, metadata = _load(path)
     fields = set(table.column_names)
     parts = (("missing", set(REQUIRED) - fields), ("unknown", fields - {"job_id", *Trace.columns()}))
-    told = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in parts if names)
-    if told:
-        raise TraceError(f"{path}: must have the columns of a trace, but {told}; {REMEDY}")
+    differs = "; ".join(f"{what}: {', '.join(sorted(names))}" for what, names in parts if names)
+    if differs:
+        raise TraceError(f"{path}: must have the columns of a trace, but {differs}; {REMEDY}")
     if not table.num_rows:
         raise TraceError(f"{path}: there is no job in it; {REMEDY}")
     problems = Problems(path, np.arange(1, table.num_rows + 1), "row")

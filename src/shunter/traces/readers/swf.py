@@ -17,7 +17,7 @@ FIELDS = (
     "requested_memory", "status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time",
 )  # fmt: skip
 OUTCOMES = {"0": "failed", "1": "completed", "5": "cancelled"}
-PARTS = ("2", "3", "4")  # lines that tell of a part of a job, which another line tells in full
+PARTS = ("2", "3", "4")  # lines about a part of a job, which another line has in full
 UNKNOWN = ("-1",)
 
 

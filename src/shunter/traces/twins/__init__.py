@@ -26,5 +26,5 @@ def twin_of(
     """A trace like this one, by default of as many jobs, with none of its names but those of GPU types."""
     made = apart(make(fit(trace), len(trace) if jobs is None else jobs, seed, load, gpus), trace)
     missing = left_out(trace)
-    told = f"a twin does not have these columns of the trace: {', '.join(missing)}"
-    return dataclasses.replace(made, remarks=(told,) if missing else ())
+    remark = f"a twin does not have these columns of the trace: {', '.join(missing)}"
+    return dataclasses.replace(made, remarks=(remark,) if missing else ())

@@ -101,51 +101,51 @@ def load(name: str) -> Profile:
     """The profile of a published trace."""
     if name not in names():
         raise TraceError(f"there is no published trace '{name}' to be like; {did_you_mean(name, names())}")
-    told = tomllib.loads(PROFILES.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    durations, sizes, share = _durations(told["durations"]), *_sizes(told["sizes"])
-    shift = np.interp(np.log2(sizes), *_against_log2(told["sizes"]["longer"]))
-    arrivals, users = told["arrivals"], told["users"]
+    table = tomllib.loads(PROFILES.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    durations, sizes, share = _durations(table["durations"]), *_sizes(table["sizes"])
+    shift = np.interp(np.log2(sizes), *_against_log2(table["sizes"]["longer"]))
+    arrivals, users = table["arrivals"], table["users"]
     week = np.outer(arrivals.pop("weekday"), arrivals.pop("hour")).ravel()
     start = datetime.combine(arrivals.pop("start"), datetime.min.time(), UTC)
     return Profile(
         name=name,
-        gpus=told["gpus"],
-        cluster=told["cluster"],
+        gpus=table["gpus"],
+        cluster=table["cluster"],
         arrivals=Arrivals(int(start.timestamp() * 1000), week=week / week.mean(), **arrivals),
         kinds=Kinds.of_sizes(sizes, share, shift[:, None] + POSITIONS),
-        places=told.get("vcs") or told.get("gpu_types") or {},
-        places_are="vc" if "vcs" in told else "gpu_type",
+        places=table.get("vcs") or table.get("gpu_types") or {},
+        places_are="vc" if "vcs" in table else "gpu_type",
         durations=durations,
         users=Users(**users),
-        limits=Quantiles.of(told["limits"]["quantiles"]),
-        limit_tie=told["limits"]["tie"],
-        outcomes=told.get("outcomes", {}).get("shares", {}),
-        outcome_tie=told.get("outcomes", {}).get("tie", 0.0),
-        published=told["published"],
+        limits=Quantiles.of(table["limits"]["quantiles"]),
+        limit_tie=table["limits"]["tie"],
+        outcomes=table.get("outcomes", {}).get("shares", {}),
+        outcome_tie=table.get("outcomes", {}).get("tie", 0.0),
+        published=table["published"],
     )
 
 
-def _durations(told: dict[str, Any]) -> Quantiles:
+def _durations(table: dict[str, Any]) -> Quantiles:
     """The run times: quantiles as given, or another profile's bent to a median and a mean."""
-    if "quantiles" in told:
-        return Quantiles.of(told["quantiles"])
-    model = load(told["shape_of"]).durations
+    if "quantiles" in table:
+        return Quantiles.of(table["quantiles"])
+    model = load(table["shape_of"]).durations
     median = float(np.interp(0.5, model.share, model.log_s))
 
     def bent(power: float) -> Quantiles:
-        log_s = np.log1p(told["median"]) + power * (model.log_s - median)
+        log_s = np.log1p(table["median"]) + power * (model.log_s - median)
         return Quantiles(model.share, np.maximum(log_s, np.log1p(SHORTEST_S)))
 
-    return bent(solve(lambda power: bent(power).mean(), told["mean"], 0.1, 3.0))
+    return bent(solve(lambda power: bent(power).mean(), table["mean"], 0.1, 3.0))
 
 
-def _sizes(told: dict[str, Any]) -> tuple[I64, F64]:
+def _sizes(table: dict[str, Any]) -> tuple[I64, F64]:
     """GPUs and shares: as given, or another profile's tilted until the mean is right."""
-    if "shares" in told:
-        pairs = {int(size): share for size, share in told["shares"].items()}
+    if "shares" in table:
+        pairs = {int(size): share for size, share in table["shares"].items()}
         share = np.array(list(pairs.values()))
         return np.array(list(pairs), np.int64), share / share.sum()
-    published = tomllib.loads(PROFILES.joinpath(f"{told['shape_of']}.toml").read_text(encoding="utf-8"))
+    published = tomllib.loads(PROFILES.joinpath(f"{table['shape_of']}.toml").read_text(encoding="utf-8"))
     sizes, model = _sizes(published["sizes"])
 
     def tilted(power: float) -> F64:
@@ -153,7 +153,7 @@ def _sizes(told: dict[str, Any]) -> tuple[I64, F64]:
         share /= share.sum()
         return share
 
-    power = solve(lambda power: -float((tilted(power) * sizes).sum()), -told["mean"], -2.0, 4.0)
+    power = solve(lambda power: -float((tilted(power) * sizes).sum()), -table["mean"], -2.0, 4.0)
     return sizes, tilted(power)
 
 

@@ -15,7 +15,7 @@ from shunter.traces.twins.profile import POSITIONS, Arrivals, Kinds, Profile, Us
 from shunter.traces.twins.quantiles import Quantiles, cumulative_normal, normal, ranks
 from shunter.world import F64, I64
 
-FEW = 5  # what fewer jobs than this have in common is not told
+FEW = 5  # what fewer jobs than this have in common is left out
 START = 978_307_200_000  # 2001-01-01, a Monday: a twin says the hour and the weekday, not the date
 OUTCOMES = ("completed", "failed", "cancelled", "timeout", "out_of_memory", "node_fail", "preempted")
 ALIKE = 0.7  # jobs of a user, one after the other, of equal size, whose ln(run time) differ by less: a re-run
@@ -27,7 +27,7 @@ def fit(trace: Trace) -> Profile:
     """The profile of a trace."""
     if len(trace) < 100:
         raise TraceError(
-            f"trace '{trace.name}': has {len(trace)} jobs; a twin of fewer than 100 would tell too much of each"
+            f"trace '{trace.name}': has {len(trace)} jobs; a twin of fewer than 100 would reveal too much of each"
         )
     log_s = np.log1p(trace.duration / 1000)
     score = normal(ranks(log_s))
@@ -233,8 +233,8 @@ def _outcomes(trace: Trace, score: F64) -> tuple[dict[str, float], float]:
     if known.mean() < 0.5:
         return {}, 0.0
     names = [name.lower() if name.lower() in OUTCOMES else "other" for name in trace.outcomes]
-    told = np.array(names, object)[trace.outcome[known]]
-    groups = {name: score[known][told == name] for name in sorted(set(told.tolist()))}
+    outcome = np.array(names, object)[trace.outcome[known]]
+    groups = {name: score[known][outcome == name] for name in sorted(set(outcome.tolist()))}
     order = sorted(groups, key=lambda name: float(groups[name].mean()))
     between = sum(len(group) * (group.mean() - score[known].mean()) ** 2 for group in groups.values())
     tie = np.sqrt(between / known.sum() / max(score[known].var(), 1e-9))
