@@ -339,7 +339,7 @@ def test_a_text_in_place_of_an_object_is_refused():
 
 def test_a_job_that_waits_for_a_node_is_told_so():
     jobs = trace((0, 500, 4), (200, 50, 4), (205, 20, 4))
-    run = simulation.run(simulation.setup(jobs, cluster()), f"ces:{EAGER}", decisions=True).kept
+    run = simulation.run(simulation.set_up(jobs, cluster()), f"ces:{EAGER}", decisions=True).kept
     told = {job: [line.text for line in timeline(run, find(run, job)) if line.code] for job in ("j1", "j2")}
     assert told["j1"] == ["waited for sleeping nodes, awake at day 0 00:03:50"]
     assert set(told["j2"]) == {"waited for sleeping nodes, awake at day 0 00:03:55"}

@@ -300,7 +300,7 @@ ODD = [
     "\x0b",
     "null",
 ]
-ALL = [text.encode() for files in SAMPLES.values() for text in safe_files.values()]
+ALL = [text.encode() for files in SAMPLES.values() for text in files.values()]
 
 
 @st.composite
