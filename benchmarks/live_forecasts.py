@@ -61,7 +61,7 @@ def kinds(seed: int) -> list[Habit]:
 
 
 def submit(lab: Lab, seconds: float, seed: int) -> int:
-    """A stream of jobs for so long, at a load just above what the nodes can do; returns how many."""
+    """A stream of jobs for this long, at a load just above what the nodes can do; returns how many."""
     draw, known = rng(seed, "stream of jobs"), kinds(seed)
     gap = float(np.mean([kind.gpus * kind.usual_s for kind in known])) * np.exp(0.08) / (GPUS * LOAD)
     begun, due, count = time.monotonic(), 0.0, 0

@@ -1,6 +1,6 @@
 """How long a round takes on a real Slurm with a long queue: ``python -m benchmarks.live_rounds [JOBS]``.
 
-A Slurm of virtual nodes is filled with so many jobs, all of their own (an array would be one record), and a controller
+A Slurm of virtual nodes gets this many jobs, all of their own (an array would be one record), and a controller
 watches it, once for each policy.  What a round takes is divided into what Slurm's commands take and what we do.
 """
 

@@ -49,7 +49,7 @@ class Size:
     """How much is measured."""
 
     jobs: int = workload.PHILLY_JOBS
-    repeats: int = 3  # the best of so many
+    repeats: int = 3  # the best of this many
     growth: int = 30_000  # jobs, and ten times as many
     memory: int = 1_000_000  # jobs
     event_peer: int = 10_000  # jobs of the skipping event loop, which is slow

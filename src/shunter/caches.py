@@ -1,4 +1,4 @@
-"""Folders in which Shunter keeps what it made before, and where nobody else can have put anything.
+"""Folders in which Shunter keeps what it made before, and where no other account can have put anything.
 
 Machine code is unpickled when it is loaded, and fitted models and finished runs are believed.  So a cache is used only
 if no other account could have written there: the folder and all above it belong to this account or to root, and others

@@ -10,11 +10,11 @@ import numpy as np
 from shunter.errors import ClusterError
 from shunter.world import I64
 
-ANY_TYPE = "gpu"  # the type of GPUs when nobody says
-WAKE_S = 300.0  # a sleeping node needs so long when nobody says
+ANY_TYPE = "gpu"  # the type of GPUs by default
+WAKE_S = 300.0  # a sleeping node takes this long by default
 SHARING = ("time-slice", "mps")  # how jobs share a GPU: in turns, or at once through NVIDIA's multi-process service
 USUAL_SHARING = SHARING[0]
-USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called when nobody says
+USUAL_TIERS = ("machine", "rack", "network")  # what tiers are called by default
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Tier:
 class Overheads:
     """What stopping and starting a job costs, in seconds, by its number of GPUs."""
 
-    checkpoint: tuple[tuple[int, float], ...] = ()  # (up to so many GPUs, seconds), ascending; () costs nothing
+    checkpoint: tuple[tuple[int, float], ...] = ()  # (up to this many GPUs, seconds), ascending; () costs nothing
     restart: tuple[tuple[int, float], ...] = ()
-    wake: float = WAKE_S  # a sleeping node needs so long
+    wake: float = WAKE_S  # a sleeping node takes this long
 
     @staticmethod
     def of(steps: tuple[tuple[int, float], ...], gpus: I64) -> I64:
@@ -126,7 +126,7 @@ class Cluster:
 
     @property
     def named_types(self) -> tuple[str, ...]:
-        """The same, or none where nobody said what the GPUs are: then they are whatever a job asks for."""
+        """The same, or none where the file does not say what the GPUs are: then they are whatever a job asks for."""
         return () if self.gpu_types == (ANY_TYPE,) else self.gpu_types
 
     @cached_property

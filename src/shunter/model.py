@@ -149,7 +149,7 @@ class Trace:
 
 
 def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
-    """The same names in order of their first appearance, without those that nobody has; -1, none, stays."""
+    """The same names in order of their first appearance, without those that are not in use; -1, none, stays."""
     first = np.full(len(names) + 1, len(codes), np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # the earliest is written last; -1 goes to the end
     used = np.flatnonzero(first[:-1] < len(codes))
@@ -168,7 +168,7 @@ class Start:
 
     job: int
     gpus: Sequence[int]
-    until: int | None = None  # ms; at most so long (a profiler's slot, a lease)
+    until: int | None = None  # ms; at most this long (a profiler's slot, a lease)
     shared: bool = False  # the GPUs may already have a tenant
 
 

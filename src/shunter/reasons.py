@@ -19,7 +19,7 @@ CODES = {
     "scattered": "enough GPUs are free, but not together (free there, most on one node, free elsewhere)",
     "starved": "GPUs are free, but not CPU or memory beside them (free there, most on one node, free elsewhere)",
     "away": "nodes where it may run are down or asleep (GPUs on those that are up)",
-    "behind": "an earlier job doesn't fit, and nobody may pass it, though enough GPUs are free for this one (that job)",
+    "behind": "an earlier job doesn't fit, and no job may pass it, though enough GPUs are free for this one (that job)",
     "queued": "an earlier job doesn't fit, nor does this one (that job)",
     "reservation": "starting it would delay an earlier job (that job, when it should start in ms)",
     "planned": "its turn is planned (when it should start in ms)",

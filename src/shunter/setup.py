@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shunter.network.placing import Costs, Fabric
     from shunter.sim.scenario import Fault
 
-JITTER_MS = 30_000  # a repeat moves every arrival by at most so much
+JITTER_MS = 30_000  # a repeat moves every arrival by at most this much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
 
 MOST_NAMED = 5  # unknown models that a remark names
@@ -111,14 +111,14 @@ class Setup:
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
 
-        A synthetic trace is made anew with the seed ``seed + repeat``.  Of any other, each submission moves by up to
+        A synthetic trace is made again with the seed ``seed + repeat``.  Of any other, each submission moves by up to
         30 s either way (never before the first one), and the jobs are put in their new order.
         """
         if repeat == 0:
             return self.trace
         if _is_synthetic(self.trace_source.path):
-            anew = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
-            return _fitting(anew, self.cluster, self.must_fit)
+            refitted = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
+            return _fitting(refitted, self.cluster, self.must_fit)
         moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
         moved = np.maximum(moved, self.trace.submit[0])
         return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))

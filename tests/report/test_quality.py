@@ -84,7 +84,7 @@ DEFECTS: dict[str, tuple[Callable[[], Trace], str, str]] = {
     "local": (with_(submit=CLEAN.submit + 9 * HOUR), "quiet by day", "info"),
     "utc": (with_(submit=CLEAN.submit - 8 * HOUR), "quiet by day", "info"),
     "limit": (with_(slice(0, 7), limit=1000, duration=70_000), "longer than their limit", "warning"),
-    "no wait": (with_(recorded_wait=0), "nobody waited", "warning"),
+    "no wait": (with_(recorded_wait=0), "no job waited", "warning"),
     "twice": (twice, "duplicates", "warning"),
     "burst": (with_(slice(100, 200), submit=CLEAN.submit[100]), "bursts", "info"),
     "batch": (with_(submit=MONDAY), "all at once", "info"),

@@ -128,7 +128,7 @@ def test_accuracies_of_scores_on_our_tables_and_on_the_authors(data):
 
 @pytest.mark.usefixtures("_few_jobs")
 def test_the_page_of_lucid_in_a_browser(visit):
-    part = Part(("venus",), repeats=1, anew=False)
+    part = Part(("venus",), repeats=1, refitted=False)
     found = study.run(EXPERIMENT, part, study.prepared(EXPERIMENT, part), workers=1)
     opened = visit(lucid_page.page(found, "shunter reproduce lucid"))
     titles = opened.locator("h2").all_inner_texts()

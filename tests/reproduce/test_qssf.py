@@ -98,7 +98,7 @@ def test_all_repeats_share_a_model_that_knows_nothing_of_them(monkeypatch):
         return fit(self, jobs)
 
     monkeypatch.setattr(Model, "fit", counted)
-    part = Part(("aaic",), repeats=3, anew=False)
+    part = Part(("aaic",), repeats=3, refitted=False)
     setups = study.prepared(EXPERIMENT, part)
     assert fits == {"blend": 1, "history": 1, "gbm": 1}
     found = study.run(EXPERIMENT, part, setups, workers=1)
@@ -186,7 +186,7 @@ def test_the_page_in_a_browser(visit):
     found = study.run(EXPERIMENT, part, study.prepared(EXPERIMENT, part), workers=1)
     opened = visit(page(found, "shunter reproduce qssf"))
     titles = opened.locator("h2").all_inner_texts()
-    expected = ["Summary", "Philly", "Venus", "What is printed", "Fitting anew", "How it was run", "What was run"]
+    expected = ["Summary", "Philly", "Venus", "What is printed", "Fitting again", "How it was run", "What was run"]
     assert titles == expected
     drawn = opened.evaluate(
         """() => [...document.querySelectorAll("figure.chart .plot")].filter((plot) => plot.clientWidth)

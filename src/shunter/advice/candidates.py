@@ -14,7 +14,7 @@ from shunter.scheduling.queue.policy import Queued
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site
 
 DAY = 86_400.0
-MOST = 10  # a weight that outweighs all others together is so many times their sum
+MOST = 10  # a weight that outweighs all others together is this many times their sum
 LEARNED = "rolling"  # estimates from ended jobs of the same user, name and size: they need no library
 CONTROLLER = ("sjf", "saf", "wfp3", "f1", "unicep")
 PREEMPTIVE = ("srtf", "las", "tiresias")

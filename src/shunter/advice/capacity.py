@@ -33,7 +33,7 @@ from shunter.world import F64, I64
 HOUR_MS = 3_600_000
 FOR_EVER_MS = 3650 * DAY_MS
 MEMORY = 3  # days that show a full cluster, the highest of which counts
-FLAT = 0.05  # a full cluster has about the same number in use all the time: its P90 is at most so far above the median
+FLAT = 0.05  # a full cluster has about the same number in use all the time: its P90 is at most this much above
 TURNOVER = 5  # jobs that start on such a day while others wait
 COMMON = 0.1  # of the waiting jobs ask for this few GPUs or fewer: they would start if hardly anything was free
 LEARNING_DAYS = 30.0  # at most; of a short history a third
@@ -133,7 +133,7 @@ def with_room_for_all(cluster: Cluster, trace: Trace) -> Cluster:
 
 
 def _grown(cluster: Cluster, gpus: Mapping[str, int]) -> Cluster:
-    """A cluster with at least so many GPUs in each pool: nodes are added that are like most of its own."""
+    """A cluster with at least this many GPUs in each pool: nodes are added that are like most of its own."""
     groups = [*cluster.groups]
     for vc, wanted in gpus.items():
         own = [group for group in cluster.groups if group.vc == vc or not vc]

@@ -14,7 +14,7 @@ from shunter.report.metrics import SIZES, spread
 from shunter.world import F64
 
 MOST_ACCOUNTS = 6
-LONGER_S = 600.0  # a job that waits so much longer has lost something
+LONGER_S = 600.0  # a job that waits this much longer has lost something
 
 
 def effects(trace: Trace, before: F64, after: F64, goal: str = "wait", seed: int = 0) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A limit on the GPUs that one user may hold, as far as the first days of a record show it.
 
-Under such a limit nobody ever holds more, several users sit just at it while their jobs wait, and meanwhile GPUs are
+Under such a limit no user ever holds more, several users sit just at it while their jobs wait, and meanwhile GPUs are
 free.  Without a limit, users who wait hold different numbers, and nothing is free.
 """
 

@@ -17,7 +17,7 @@ from shunter.world import F64, I64
 
 DAY_MS = 86_400_000
 MOSTLY = 0.9  # of the draws must have jobs that wait, else there is no interval
-FEWEST = 10  # blocks; a shorter window is cut into so many
+FEWEST = 10  # blocks; a shorter window is cut into this many
 BOUND_S = 10.0  # of the bounded slowdown
 
 

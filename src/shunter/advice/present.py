@@ -23,7 +23,7 @@ from shunter.setup import ClusterLike, Setup, TraceLike, set_up
 from shunter.world import I64
 
 FEW = 0.01  # of all waiting: less is not worth it
-OFF = 0.1  # of the GPUs: if the record shows so many more or fewer, the cluster file is wrong
+OFF = 0.1  # of the GPUs: if the record shows this many more or fewer, the cluster file is wrong
 
 
 @dataclass(frozen=True, eq=False)

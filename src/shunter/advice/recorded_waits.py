@@ -19,7 +19,7 @@ AT_ONCE_MS = 60_000  # a shorter wait is none: schedulers look at their queue ev
 DAY_MS = 86_400_000
 PERCENTILES = (10, 50, 90)
 KNOWN_TO = 0.95  # of an inferred capacity, of which more may be off
-PASSED_MS = 60_000  # a job that came so much later passed the other one
+PASSED_MS = 60_000  # a job that came this much later passed the other one
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def use_of(trace: Trace) -> Use:
 
 
 def at_least(use: Use, time: int) -> int:
-    """The GPUs (thousandths) that were in use for so long (ms), all stretches together; 0 if there is less."""
+    """The GPUs (thousandths) that were in use for this long (ms), all stretches together; 0 if there is less."""
     order = np.argsort(-use.busy, kind="stable")
     enough = int(np.searchsorted(np.cumsum(use.spans[order]), time))
     return int(use.busy[order[enough]]) if enough < len(order) else 0
@@ -141,7 +141,7 @@ def passed(trace: Trace, same_user: bool = False) -> float:
     kind = np.unique(asked, axis=0, return_inverse=True)[1].reshape(-1)
     order = np.lexsort((trace.submit + trace.recorded_wait, kind))
     kind, submit = kind[order], trace.submit[order] - trace.submit.min()
-    far = int(submit.max()) + 1  # each kind lies above those before it, so that the minimum begins anew with it
+    far = int(submit.max()) + 1  # each kind lies above those before it, so that the minimum begins again with it
     earliest = (
         np.minimum.accumulate((submit + far * kind)[::-1])[::-1] - far * kind
     )  # of this job and those begun later

@@ -22,7 +22,7 @@ NOTHING = (
 )
 NO_ADVICE = "Nothing was compared: without a replay that holds, the comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
-MUCH = 0.1  # a share that is so much larger than the simulation's is worth a sentence
+MUCH = 0.1  # a share that is this much larger than the simulation's is worth a sentence
 
 
 def verdict_text(record: Mapping[str, Any]) -> str:

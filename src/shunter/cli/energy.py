@@ -240,7 +240,7 @@ def _trace(
         with progress("simulating") as on_progress:
             count = lambda ended, on_progress=on_progress: on_progress(ended, len(setup.trace))  # noqa: E731
             results.append(simulation.run(setup, text, seed, progress=count, decisions=report is not None))
-    # not to the end of the run: when nobody comes any more, sleep is no merit
+    # not to the end of the run: when no job comes any more, sleep is no merit
     span = (first if first is not None else begin, last if last is not None else int(setup.trace.submit[-1]))
     record: dict[str, Any] = {"trace": setup.trace.name, "cluster": setup.cluster.name, "policy": policy}
     record |= _record(chosen, *span)

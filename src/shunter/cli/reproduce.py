@@ -220,7 +220,7 @@ def _run(
     from shunter.reproduce.board import check_data
 
     names = check_data(data or (experiment.quick if quick else ()), experiment.data)
-    part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, anew=not quick)
+    part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, refitted=not quick)
     setups = study.prepared(experiment, part, learn)
     _say_stand_in(setups[1])
     with progress("reproducing") as on_progress:

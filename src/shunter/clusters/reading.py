@@ -15,11 +15,11 @@ from shunter.toml_forms import MOST, Amount, Form, Name, Positive, filled
 
 
 def _steps(value: Any) -> tuple[tuple[int, float], ...]:
-    """One number of seconds for every job, or [[up to so many GPUs, seconds], ...]."""
+    """One number of seconds for every job, or [[up to this many GPUs, seconds], ...]."""
     steps = value if isinstance(value, list) else [[1, value]]  # a job above the last step pays the last step
     for step in steps:
         if not (isinstance(step, list) and len(step) == 2 and type(step[0]) is int and type(step[1]) in (int, float)):
-            raise ValueError("must be seconds, or steps as in [[1, 7], [8, 30]]: up to so many GPUs, so many seconds")
+            raise ValueError("must be seconds, or steps as in [[1, 7], [8, 30]]: [GPUs up to, seconds]")
         if step[0] < 1 or not 0 <= step[1] <= MOST:
             raise ValueError("must have GPUs >= 1 and seconds >= 0 in every step")
     if any(after[0] <= before[0] for before, after in pairwise(steps)):

@@ -1,1 +1,1 @@
-"""Nodes that sleep while nobody needs them: the forecast of demand, the control, and what it saves."""
+"""Nodes that sleep while no job needs them: the forecast of demand, the control, and what it saves."""

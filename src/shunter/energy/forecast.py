@@ -27,7 +27,7 @@ STEPS_A_DAY = DAY_MS // STEP_MS
 SHORTEST = 7 * STEPS_A_DAY  # steps to learn from
 HELD_OUT = 30 * STEPS_A_DAY  # steps at the end on which the number of rounds is found, but never more than half
 LONGEST = 365 * STEPS_A_DAY
-TIMES = 8  # and at least so many times the steps ahead
+TIMES = 8  # and at least this many times the steps ahead
 REACH = 20  # steps that a feature goes back
 ROUNDS, PATIENCE = 10_000, 200
 PARAMS = {  # the authors' settings; the rest are LightGBM's own
@@ -172,7 +172,7 @@ def _lag(x: F64, steps: int) -> F64:
 
 
 def mean_ahead(used: I64, steps: int) -> F64:
-    """The mean over the so many steps after each; NaN where they are not all there."""
+    """The mean over this many steps after each; NaN where they are not all there."""
     sums = np.concatenate([[0], np.cumsum(used)]).astype(np.float64)
     found = np.full(len(used), np.nan)
     if len(used) > steps:
@@ -208,7 +208,7 @@ def _artifact_features(series: NodeSeries) -> F64:
 
 
 def _running_mean(x: F64, steps: int) -> F64:
-    """The mean over each step and those after it, so many in all, or as many as there are."""
+    """The mean over each step and those after it, this many in all, or as many as there are."""
     sums = np.concatenate([[0.0], np.cumsum(x)])
     first = np.arange(len(x))
     last = np.minimum(first + steps, len(x))

@@ -28,10 +28,10 @@ class PowerModel:
             )
 
     def kwh(self, awake_hours: float, asleep_hours: float, gpu_hours: float = 0.0) -> float:
-        """For so many node-hours awake and asleep, and GPU-hours in use."""
+        """For this many node-hours awake and asleep, and GPU-hours in use."""
         watt_hours = awake_hours * self.idle_w + asleep_hours * self.sleep_w + gpu_hours * self.gpu_w
         return self.cooling * watt_hours / 1000
 
     def saved(self, asleep_hours: float) -> float:
-        """The kWh that so many node-hours of sleep save."""
+        """The kWh that this many node-hours of sleep save."""
         return self.kwh(asleep_hours, 0.0) - self.kwh(0.0, asleep_hours)

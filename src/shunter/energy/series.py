@@ -181,7 +181,7 @@ def summed(time: I64, change: I64) -> tuple[I64, I64]:
 
 
 def of_run(name: str, events: I64, nodes: int, step: int = STEP_MS) -> NodeSeries:
-    """The node series of a run on so many nodes: the most that were in use in each step."""
+    """The node series of a run on this many nodes: the most that were in use in each step."""
     time, used = used_nodes(events)
     if not len(time):
         raise EnergyError(f"no job of '{name}' ran on a node; there is nothing to forecast")

@@ -47,7 +47,7 @@ def alexnet() -> Iterator[LayerShape]:
 
 
 def vgg(stages: Sequence[int]) -> Iterator[LayerShape]:
-    """VGG with so many 3 x 3 convolutions in each of its five stages."""
+    """VGG with this many 3 x 3 convolutions in each of its five stages."""
     ins, side, place = 3, IMAGE, 0
     for outs, depth in zip((64, 128, 256, 512, 512), stages, strict=True):
         for _ in range(depth):
@@ -58,7 +58,7 @@ def vgg(stages: Sequence[int]) -> Iterator[LayerShape]:
 
 
 def resnet(stages: Sequence[int], bottleneck: bool) -> Iterator[LayerShape]:
-    """ResNet with so many blocks in each of its four stages, of two 3 x 3 or of 1 x 1, 3 x 3, 1 x 1 convolutions."""
+    """ResNet with this many blocks in each of its four stages, of two 3 x 3 or of 1 x 1, 3 x 3, 1 x 1 convolutions."""
     yield _convolution("conv1", 3, 64, 7, IMAGE // 2)
     ins, side, growth = 64, IMAGE // 4, 4 if bottleneck else 1
     for stage, depth in enumerate(stages):

@@ -103,7 +103,7 @@ def _even(gpus: Sequence[int], domains: Sequence[Sequence[int]]) -> bool:
 
 
 def possible_shapes(gpus: int, most: Sequence[int]) -> list[Shape]:
-    """Every shape that ``gpus`` can have where a tier has at most so many units: the even ones, then flat rings."""
+    """Every shape that ``gpus`` can have where a tier has at most this many units: the even ones, then flat rings."""
     if gpus > math.prod(most):
         raise NetworkError(f"{gpus} GPUs fit nowhere: all tiers together have at most {math.prod(most)}")
     even = _even_shapes(gpus, most)

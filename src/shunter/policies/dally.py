@@ -67,7 +67,7 @@ class Dally(Backfilled):
         "again",
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
         "before it in the order takes them (keep)",
-        choices=RENEWALS[:2],  # for a better tier it would have to wait anew
+        choices=RENEWALS[:2],  # for a better tier it would have to wait again
     )
     fit: str = param("first", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("list", "which GPUs of a rack or of the cluster", choices=SPREADS)

@@ -20,7 +20,7 @@ from shunter.world import F64, I64, Job, World
 # -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is
 WAIT, WAITS = range(2)
 PATIENCE, LONGEST, PROBE, NEXT_LOOK = range(4)  # settings, in the last row of `own`
-MEMORY = 20.0  # a mean counts as that of so many at most, so that it follows the times
+MEMORY = 20.0  # a mean counts as that of this many at most, so that it follows the times
 UNKNOWN = -1.0
 
 
@@ -101,7 +101,7 @@ class Marshal(Leasing):
 
     @staticmethod
     def lasts(world: World, offers: Offers, job: int, tier: int) -> int:
-        """Only shortly, where nobody knows yet how fast the job is there."""
+        """Only shortly, where it is not known yet how fast the job is there."""
         lowest, _ = best_place(offers, job)
         probe = offers.own[len(offers.own) - 1, PROBE]
         if tier > lowest and offers.kept[tier, job] == UNKNOWN and probe > 0:
@@ -153,7 +153,7 @@ def work_ahead(world: World) -> float:
 
 @kernel
 def slowdown(offers: Offers, job: int, tier: int, reach: int) -> float:
-    """How much slower than alone a job should be at a tier, joined with so many units; -1: not known."""
+    """How much slower than alone a job should be at a tier, joined with this many units; -1: not known."""
     cost = offers.kept[tier, job]
     return float(cost if cost == UNKNOWN else 1.0 + cost * max(reach - 1, 1))
 

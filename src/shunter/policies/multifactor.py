@@ -45,7 +45,7 @@ class Multifactor(Ordering):
     bill_gpu: float = param(1.0, "what a second of a GPU counts as usage", low=0, high=1e6)
     bill_cpu: float = param(0.0, "what a second of a CPU core counts as usage", low=0, high=1e6)
     bill_mem: float = param(0.0, "what a second of a GiB of memory counts as usage", low=0, high=1e6)
-    period: float = param(0.0, "seconds after which age and usage are computed anew; 0: always", low=0, high=DAY)
+    period: float = param(0.0, "seconds after which age and usage are computed again; 0: always", low=0, high=DAY)
     fair_tree: bool = param(False, "fair share is the user's rank by usage, as in Slurm's Fair Tree; needs a period")
 
     varying = True

@@ -45,15 +45,15 @@ class Tiresias(Backfilled):
     )
     inside: str = param(
         "submission",
-        "inside a queue jobs stand by submission, or those that run before those that wait, so that nobody is stopped "
+        "inside a queue jobs stand by submission, or those that run before those that wait, so that no job is stopped "
         "for a job of the same queue: by start, then who ran last, then who never ran (running), as in its authors' "
         "simulator",
         choices=("submission", "running"),
     )
     horizon: float = param(3250.0, "order=gittins: GPU seconds within which a job should end", low=1, high=1e9)
     look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
-    promote: float = param(0.0, "a job counts as new once it waited so many times as long as it ran; 0: never", low=0)
-    starve: float = param(0.0, "a job counts as new once it waited so many seconds since it ran; 0: never", low=0)
+    promote: float = param(0.0, "a job counts as new once it waited this many times as long as it ran; 0: never", low=0)
+    starve: float = param(0.0, "a job counts as new once it waited this many seconds since it ran; 0: never", low=0)
     pack_limit: float = param(0.4, "skew (largest layer / all layers) above which a job is consolidated", low=0, high=1)
     skewed: str = param(
         "consolidate",
@@ -71,7 +71,7 @@ class Tiresias(Backfilled):
     spread: str = param("pack", "which GPUs of a rack or of the cluster", choices=SPREADS)
     lease: float = param(
         0.0,
-        "seconds for which a job gets its GPUs before they are offered anew, as in Dally's simulator; 0: a job is "
+        "seconds for which a job gets its GPUs before they are offered again, as in Dally's simulator; 0: a job is "
         "stopped when one that comes before it needs its GPUs",
         low=0,
         high=1e7,

@@ -78,7 +78,7 @@ def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: 
         raise ModelError(f"a job is estimated at its {' or '.join(WHEN)}, got '{when}'")
     if when == "start" and not (trace.recorded_wait >= 0).any():
         raise ModelError(
-            f"trace '{trace.name}' has no recorded_wait, so nobody knows when jobs started; use submission"
+            f"trace '{trace.name}' has no recorded_wait, so it is unknown when jobs started; use submission"
         )
     moment = f.starts(trace) if when == "start" else trace.submit
     if not (trace.submit < at).any() or not (trace.submit >= at).any():
@@ -233,7 +233,7 @@ def ranks(values: F64) -> F64:
 
 
 def queue_rank(given: Task, seconds: F64) -> float | None:
-    """Spearman's among jobs that wait at the same time, the mean over some starts; None where nobody waits.
+    """Spearman's among jobs that wait at the same time, the mean over some starts; None where no job waits.
 
     An order compares jobs that wait together, and no others.  Each is estimated at its submission.
     """

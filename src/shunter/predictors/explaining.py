@@ -13,7 +13,7 @@ from shunter.predictors.fitted import Fitted, estimates, quantiles
 from shunter.predictors.trees import FEATURE, LEAF, LOWER, MISSING, UPPER, Trees, by_feature, by_tree, leaf_of
 from shunter.world import F64
 
-CURVES = 4  # of a term of two features: so many values of the second
+CURVES = 4  # of a term of two features: this many values of the second
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from shunter.seeding import rng
 from shunter.world import F64, I64
 
 SHARES = (0.1, 0.5, 0.7, 0.9, 1.0)  # up to which part of all jobs ...
-LOWEST, HIGHEST = (-0.1, 0.1, 0.5, 1.0, 10.0), (0.1, 0.5, 1.0, 10.0, 100.0)  # ... a time is off by so many times itself
+LOWEST, HIGHEST = (-0.1, 0.1, 0.5, 1.0, 10.0), (0.1, 0.5, 1.0, 10.0, 100.0)  # ... a time is off by this factor
 
 
 def noisy(view: View) -> I64:

@@ -31,7 +31,7 @@ from shunter.world import F64
 FORMAT = 2
 KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
 MONTH_S = 30 * 86_400
-_AGAIN = "make it anew with 'shunter predict fit'"
+_AGAIN = "make it again with 'shunter predict fit'"
 # what reading a zip of arrays, or the JSON in it, raises where it is none
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 

@@ -18,7 +18,7 @@ class Schedule:
 
     every_days: float = 7.0  # by schedule; infinite: never
     watched: int = 200  # ended jobs whose mean |log error| is compared with that at the fit ...
-    drift: float = 1.5  # ... and so many times that is too much; infinite: never
+    drift: float = 1.5  # ... and this many times that is too much; infinite: never
     rest_days: float = 1.0  # after a fit, before drift is looked for again
 
 

@@ -114,7 +114,7 @@ def _gpus_of_last_runs(run: Run) -> dict[int, list[int]]:
 
 
 def _take(used: list[int], amount: int) -> list[tuple[int, int]]:
-    """GPUs of a node for so many thousandths: whole free ones, or the first with room for a share of one."""
+    """GPUs of a node for this many thousandths: whole free ones, or the first with room for a share of one."""
     share = min(amount, GPU)
     free = sorted(range(len(used)), key=lambda gpu: used[gpu] + share > GPU)  # those with room first, in order
     taken = [(gpu, share) for gpu in free[: max(amount // GPU, 1)]]

@@ -69,7 +69,7 @@ def means_of_repeats(values: F64, seed: int = 0) -> F64:
 def _expanded(repeats: int) -> tuple[float, float]:
     """The percentiles between which 95 % of draws of few repeats should be.
 
-    Draws of few vary less than the mean does.  These percentiles are as far out as Student's t is for so many: the
+    Draws of few vary less than the mean does.  These percentiles are as far out as Student's t is for this many: the
     expanded percentile interval (Hesterberg, What Teachers Should Know About the Bootstrap, 2015).
     """
     z, free = 1.959964, repeats - 1

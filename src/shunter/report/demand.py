@@ -28,13 +28,13 @@ def span_hours(trace: Trace) -> float:
 
 
 def load(trace: Trace, gpus: int, rows: NDArray[np.bool_] | None = None) -> float:
-    """GPU time that these jobs ask for over what so many GPUs offer in the trace's span."""
+    """GPU time that these jobs ask for over what this many GPUs offer in the trace's span."""
     hours = gpu_hours(trace)
     return float(hours.sum() if rows is None else hours[rows].sum()) / (gpus * span_hours(trace))
 
 
 def by_period(trace: Trace, local: I64, gpus: int, days: int = 1) -> tuple[I64, F64]:
-    """First day (since 1970, or of the trace's clock) of each period of so many days, and its load.
+    """First day (since 1970, or of the trace's clock) of each period of this many days, and its load.
 
     A job counts where it was submitted.  The last period may be cut short by the trace's end; what is offered in it is
     the whole period all the same.

@@ -20,7 +20,7 @@ from shunter.world import F64, I64
 
 TOP = 10  # users, virtual clusters ... that are named
 SUGGESTED_LOAD = 0.9  # of the cluster that is suggested where none is given
-SIZE_TOPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**7)  # a size class reaches up to so many GPUs
+SIZE_TOPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**7)  # a size class reaches up to this many GPUs
 
 
 def describe(trace: Trace, cluster: Cluster | None = None, zone: tzinfo = UTC) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _history_error(trace: Trace, known_at: I64 | None) -> dict[str, float] | Non
     ends = ends[order]
     job = jobs[order % len(jobs)] if len(jobs) else jobs
     ended = np.append(job[ends], -1)
-    before = np.cumsum(ends)[~ends]  # so many ends stand in front of each submission
+    before = np.cumsum(ends)[~ends]  # this many ends stand in front of each submission
     asks = job[~ends]
     last, second = ended[before - 1], ended[before - 2]
     has_last = (before >= 1) & (trace.user[last] == trace.user[asks])

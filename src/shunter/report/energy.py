@@ -36,7 +36,7 @@ def any_slept(events: I64) -> bool:
 def energy(
     events: I64, nodes: int, begin: int | None = None, end: int | None = None, power: PowerModel = POWER
 ) -> dict[str, Any]:
-    """The numbers of a run on so many nodes, from ``begin`` to ``end`` (ms), or all of it."""
+    """The numbers of a run on this many nodes, from ``begin`` to ``end`` (ms), or all of it."""
     first = int(events[0, 0]) if begin is None else begin
     last = max(int(events[-1, 0]) if end is None else end, first + 1)
     course = over_time(events, nodes, first, last)
@@ -141,7 +141,7 @@ def _wake_ups(events: I64) -> tuple[I64, I64]:
 
 
 def of_course(course: Course, power: PowerModel = POWER, gpu_hours: float = 0.0) -> dict[str, Any]:
-    """The numbers of a controlled series; nobody waits in it: a shortage is what would have been waited for."""
+    """The numbers of a controlled series; no job waits in it: a shortage is what would have been waited for."""
     steps, woken = len(course.used), course.change[course.change > 0]
     hours, days = STEP_MS / HOUR_MS, steps * STEP_MS / DAY_MS
     asleep: F64 = (course.total - course.awake).astype(np.float64)

@@ -140,7 +140,7 @@ def joined(found: list[Piece]) -> list[Piece]:
 
 
 def shortened(found: list[Piece], most: int) -> list[Piece]:
-    """At most so many pieces per wait: the shortest become parts of the one before, or of the one after."""
+    """At most this many pieces per wait: the shortest become parts of the one before, or of the one after."""
     pieces = list(found)
     while len(pieces) > most:
         at = min(range(len(pieces)), key=lambda i: pieces[i].end - pieces[i].begin)
@@ -175,7 +175,7 @@ class Line:
 
 
 def timeline(run: Run, job: int, most: int = 10**9) -> list[Line]:
-    """A job's whole course in words, in the order of time; its waiting in at most so many pieces."""
+    """A job's whole course in words, in the order of time; its waiting in at most this many pieces."""
     waited = shortened(joined(pieces(run, job)), most)
     lines = [*_happened(run, job), *(Line(p.begin, p.end, words(run, job, p), p.code) for p in waited)]
     return sorted(lines, key=lambda line: (line.begin, line.end is not None))

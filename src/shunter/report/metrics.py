@@ -18,14 +18,14 @@ from shunter.report.finish_fairness import finish_time_fairness, share_of_fair
 from shunter.report.replay import Replay
 from shunter.world import F64, I64
 
-BOUND_MS = 10_000  # runs shorter than this count as so long in the bounded slowdown
+BOUND_MS = 10_000  # runs shorter than this count as this long in the bounded slowdown
 HOUR_MS = 3_600_000
-SIZES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33+", 10**9))  # name, up to so many GPUs
+SIZES = (("1", 1), ("2-4", 4), ("5-8", 8), ("9-16", 16), ("17-32", 32), ("33+", 10**9))  # name, up to this many GPUs
 _PERCENTILES = (50, 90, 95, 99)
 
 
 def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F64 | None = None) -> dict[str, Any]:
-    """The numbers of one run that follow from its final job table and its replay, on a cluster of so many GPUs.
+    """The numbers of one run that follow from its final job table and its replay, on a cluster of this many GPUs.
 
     ``communication`` is the exposed communication of each job (ms), where there is a network that costs time.
     """

@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter.world import F64, I64
 
-SHORTEST_MS = 1000  # shorter run times count as so long when predictions are judged
+SHORTEST_MS = 1000  # shorter run times count as this long when predictions are judged
 
 
 def log_errors(predicted: I64 | F64, actual: I64 | F64) -> F64:

@@ -33,14 +33,14 @@ class Replay:
         return int(self.busy[:-1] @ np.diff(self.time)) if len(self.time) else 0
 
     def mean_fragmentation(self) -> float:
-        """Fragmentation averaged over the time in which somebody waits; 0 if nobody ever does."""
+        """Fragmentation averaged over the time in which somebody waits; 0 if none ever does."""
         held = np.diff(self.time) * (self.queue[:-1] > 0)
         total = int(held.sum())
         return float(self.fragmentation[:-1] @ held) / total if total else 0.0
 
 
 def replay(events: I64, node_gpus: I64, jobs: int) -> Replay:
-    """Replay an event log of ``jobs`` jobs on nodes with so many GPUs."""
+    """Replay an event log of ``jobs`` jobs on nodes with this many GPUs."""
     rows = len(events)
     nodes = np.zeros((3, len(node_gpus)), np.int64)
     nodes[_SIZE], nodes[_UP] = node_gpus * 1000, 1

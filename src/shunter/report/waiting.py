@@ -131,7 +131,7 @@ def code_of(sweep: _Sweep, cls: int, job: int) -> int:
 
 @kernel
 def add(sweep: _Sweep, code: int, begin: int, end: int, jobs: int) -> None:
-    """Put the time of so many jobs into the bins."""
+    """Put the time of this many jobs into the bins."""
     first, width = sweep.axis[0], sweep.axis[1]
     while begin < end and jobs > 0:
         at = min((begin - first) // width, sweep.binned.shape[1] - 1)

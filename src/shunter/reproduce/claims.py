@@ -27,7 +27,7 @@ RULE = (
 
 @dataclass(frozen=True)
 class Claim:
-    """A measure of ``base`` is so many times as large as that of ``better``."""
+    """A measure of ``base`` is this many times as large as that of ``better``."""
 
     data: str
     measure: str

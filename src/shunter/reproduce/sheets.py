@@ -46,7 +46,7 @@ PREDICTIONS: tuple[Measure, ...] = (
     ("MAPE", "predicted mape", "{:,.0%}".format),
     ("median APE", "predicted median_ape", "{:,.0%}".format),
 )
-ANEW = (JCT[0], QUEUEING[0], PREDICTIONS[0])
+REFITTED = (JCT[0], QUEUEING[0], PREDICTIONS[0])
 BY_VC = (("JCT mean", "jct_mean_s"), ("queueing delay mean", "wait_mean_s"))
 
 
@@ -195,7 +195,7 @@ def study_page(study: Study, own: Own, command: str) -> str:
         *(Section(title, own.data(board, name)) for name, title in titles.items()),
         Section("What is printed", claims_section(study.findings(), titles)),
         *own.more(),
-        *optional("Fitting anew", anew_section(study)),
+        *optional("Fitting refitted", refitting_section(study)),
         Section("How it was run", [points(own.departures)]),
         Section("What was run", study_provenance(study, command)),
     ]
@@ -237,23 +237,25 @@ def facts_of(board: Board, data: str) -> str:
     return points([sentences, *(() if board.stands_in else about.remarks)])
 
 
-def anew_section(study: Study) -> list[str]:
-    """What it brings to fit the model anew."""
+def refitting_section(study: Study) -> list[str]:
+    """What it brings to fit the model again."""
     rows = []
     for row in study.changes():
         cells = [
-            write(row[part][name]) if name in row[part] else "–" for _, name, write in ANEW for part in ("once", "anew")
+            write(row[part][name]) if name in row[part] else "–"
+            for _, name, write in REFITTED
+            for part in ("once", "refitted")
         ]
-        change = row["anew"]["jct_mean_s"] / row["once"]["jct_mean_s"] - 1
+        change = row["refitted"]["jct_mean_s"] / row["once"]["jct_mean_s"] - 1
         rows.append([study.board.sets[row["data"]].title, *cells, percent(change)])
     if not rows:
         return []
-    heads = [head for heading, _, _ in ANEW for head in (f"{heading}, fitted once", "anew")]
+    heads = [head for heading, _, _ in REFITTED for head in (f"{heading}, fitted once", "refitted")]
     sentences = (
         f"Above, the model of {study.experiment.once.label} is fitted once, before the window, so that repeats share"
-        " it. Here it is fitted anew every week, or earlier if it errs more than it used to, in one run of each."
+        " it. Here it is fitted again every week, or earlier if it errs more than it used to, in one run of each."
     )
-    return [paragraph(sentences), table("One run, models fitted once and anew", ["data set", *heads, "JCT"], rows)]
+    return [paragraph(sentences), table("One run, models fitted once and again", ["data set", *heads, "JCT"], rows)]
 
 
 def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[str]:
@@ -300,6 +302,6 @@ def provenance(workloads: str, trials: Trials, policies: Sequence[tuple[str, str
 def study_provenance(study: Study, command: str) -> list[str]:
     """The same for data sets x schedulers."""
     shown = dict.fromkeys(s for about in study.board.sets.values() for s in about.schedulers)
-    policies = [(marked(s), s.policy) for s in (*shown, *((study.experiment.anew,) if study.anew else ()))]
+    policies = [(marked(s), s.policy) for s in (*shown, *((study.experiment.refitted,) if study.refitted else ()))]
     workloads = "made-up stand-ins" if study.board.stands_in else "public traces"
     return provenance(workloads, study.board.trials, policies, command)

@@ -35,7 +35,7 @@ class Experiment:
     quick: tuple[str, ...]  # data sets for a look
     base: Scheduler  # with which the others are compared
     once: Scheduler  # the one with a model that is fitted once, before the window ...
-    anew: Scheduler  # ... and the same with a model that is fitted anew on the way
+    refitted: Scheduler  # ... and the same with a model that is fitted again on the way
     claims: Sequence[Claim]
     measures: tuple[str, ...]  # for scripts: MEASURES, and what ``more`` finds
     more: More  # numbers that the runs of others don't need
@@ -49,7 +49,7 @@ class Part:
     data: tuple[str, ...]
     repeats: int = REPEATS
     seed: int = 0
-    anew: bool = True  # whether it is seen what fitting anew brings
+    refitted: bool = True  # whether it is seen what fitting refitted brings
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Study:
     experiment: Experiment
     part: Part
     board: Board
-    anew: Trials | None  # one run of each data set, with a model that is fitted anew
+    refitted: Trials | None  # one run of each data set, with a model that is fitted again
 
     @property
     def table(self) -> pl.DataFrame:
@@ -71,15 +71,17 @@ class Study:
         return self.board.findings(self.experiment.claims)
 
     def changes(self) -> list[dict[str, Any]]:
-        """What fitting anew brings, in one run: numbers with it and without."""
-        if self.anew is None:
+        """What fitting refitted brings, in one run: numbers with it and without."""
+        if self.refitted is None:
             return []
         rows = []
         for data in self.part.data:
-            anew = self.anew.outcomes[case_of(data, self.experiment.anew)][0].numbers
+            refitted = self.refitted.outcomes[case_of(data, self.experiment.refitted)][0].numbers
             once = self.board.trials.outcomes[case_of(data, self.experiment.once)][0].numbers
-            names = [name for name in self.experiment.measures if name in anew and name in once]
-            rows.append({"data": data, "once": {n: once[n] for n in names}, "anew": {n: anew[n] for n in names}})
+            names = [name for name in self.experiment.measures if name in refitted and name in once]
+            rows.append(
+                {"data": data, "once": {n: once[n] for n in names}, "refitted": {n: refitted[n] for n in names}}
+            )
         return rows
 
     def summary(self) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def run(
     """Run it."""
     found, made_up = setups
     cases = _cases(experiment, part)
-    again = [case_of(name, experiment.anew) for name in part.data] if part.anew else []
+    again = [case_of(name, experiment.refitted) for name in part.data] if part.refitted else []
     steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]
 
     def run_all(some: Sequence[Case], repeats: int, before: int) -> Trials:
@@ -129,7 +131,7 @@ def run(
         return run_cases(found, some, repeats, part.seed, workers=workers, progress=on_progress, more=experiment.more)
 
     trials = run_all(cases, part.repeats, 0)
-    anew = run_all(again, 1, steps[0]) if again else None
+    refitted = run_all(again, 1, steps[0]) if again else None
     facts = {name: Facts.of(found[name]) for name in part.data}
     sets = {name: experiment.data[name] for name in part.data}
-    return Study(experiment, part, Board(sets, experiment.base, trials, facts, made_up), anew)
+    return Study(experiment, part, Board(sets, experiment.base, trials, facts, made_up), refitted)

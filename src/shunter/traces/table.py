@@ -144,7 +144,7 @@ class Table:
         self.leave_out(rows & cancelled, "jobs that were cancelled before they started")
 
     def unfinished(self, rows: NDArray[np.bool_], field: str) -> None:
-        """These jobs have no end yet, so nobody knows how long they run: a mistake of the file."""
+        """These jobs have no end yet, so it is unknown how long they run: a mistake of the file."""
         remedy = "leave out jobs that still ran, or have --on-bad-row skip do it"
         self.problems.add(rows, f"{field} must be known", lambda row: f"but this job has not ended; {remedy}")
 

@@ -45,7 +45,7 @@ class Ces(Wraps, FollowsDemand):
     patience: float = param(
         1800.0, "seconds after which a waiting job gets every sleeping node that it may use awake", low=0, high=1e7
     )
-    refit: float = param(7.0, "days after which the forecast is learned anew", low=0.1, high=1000)
+    refit: float = param(7.0, "days after which the forecast is learned again", low=0.1, high=1000)
     window: int = param(12, "steps of whose maximum forecast=peak keeps nodes awake", low=1, high=100_000)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,7 @@ class Ces(Wraps, FollowsDemand):
         return [*new, *over]
 
     def _sleep(self, view: View, memory: CesMemory) -> list[Action]:
-        """At the end of a step: let idle nodes sleep that nobody who waits may use, as far as the rule goes."""
+        """At the end of a step: let idle nodes sleep that no waiting job may use, as far as the rule goes."""
         steps = len(memory.used)
         if steps <= FIRST:
             return []

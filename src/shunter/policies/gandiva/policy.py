@@ -33,7 +33,7 @@ class Gandiva(Leasing, Shares):
     )
     migration: bool = param(
         True,
-        "a running job moves to free GPUs that are closer together, and out of a pair once nobody waits",
+        "a running job moves to free GPUs that are closer together, and out of a pair once no job waits",
     )
     move_again: float = param(
         60.0,
@@ -50,7 +50,7 @@ class Gandiva(Leasing, Shares):
         "than one job alone part at the next look",
     )
     growth: float = param(
-        1.0, "a job grows into idle GPUs of its machine, up to so many times its request", low=1, high=64
+        1.0, "a job grows into idle GPUs of its machine, up to this many times its request", low=1, high=64
     )
     look_again: float = param(
         60.0, "seconds from look to look, which is how long a turn lasts", low=1, high=86_400, scale="log"

@@ -40,7 +40,7 @@ class Themis(Leasing):
 
     lease: float = param(
         1200.0,
-        "seconds (GPU seconds with lease_by=service) for which a job gets its GPUs before they are offered anew; 0: "
+        "seconds (GPU seconds with lease_by=service) for which a job gets its GPUs before they are offered again; 0: "
         "until it ends",
         low=0,
         high=1e7,

@@ -240,11 +240,11 @@ def _queue(time: F64, value: F64) -> str:
 
 
 def _broken(fragmentation: Mapping[str, float]) -> str:
-    """By the measure of the summary; a free cluster that nobody waits for does not count."""
+    """By the measure of the summary; a free cluster that no job waits for does not count."""
     between = span_of(fragmentation, share)
     return (
         f"While jobs wait, {between} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run."
-        " The chart also has the times in which nobody waits."
+        " The chart also has the times in which no job waits."
     )
 
 

@@ -32,7 +32,7 @@ SLOWDOWNS = (
     ("to 1.5", 1.5),
     ("to 2", 2.0),
     ("over 2", math.inf),
-)  # name, up to so many times as long
+)  # name, up to this many times as long
 GENTLY = 4  # of these: up to a tenth longer
 
 

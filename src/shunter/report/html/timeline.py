@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shunter.cluster import Cluster
     from shunter.run_folder import Run
 
-STEPS = 1_000_000  # the resolution of times: one part in so many of the whole
+STEPS = 1_000_000  # the resolution of times: one part in this many of the whole
 GRID_ROWS, GRID_BINS, LEVELS = 500, 800, 32  # a grid at its finest
 GRID_ROOM = 150_000  # characters kept free for each grid
 MOST_STAYS = 400_000  # more are not even tried
@@ -55,7 +55,7 @@ class Frame:
 
 
 def timeline(names: Sequence[str], runs: Sequence[Run], room: int, progress: Progress) -> list[str]:
-    """The figure, in so many characters; nothing if no policy says on which node a job runs.
+    """The figure, in this many characters; nothing if no policy says on which node a job runs.
 
     ``progress`` gets the number of jobs placed so far, and of all.
     """
@@ -117,7 +117,7 @@ def _packed_runs(held: Sequence[Stays], frame: Frame, room: int, progress: Progr
 
 
 def _packed(held: Stays, frame: Frame, room: int) -> dict[str, Any]:
-    """The stays if they fit into so many characters, else a grid."""
+    """The stays if they fit into this many characters, else a grid."""
     if len(held.node) <= MOST_STAYS:
         data = _packed_stays(held, frame)
         if len(data) <= room:

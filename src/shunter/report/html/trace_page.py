@@ -171,7 +171,7 @@ def _load(about: dict[str, Any]) -> Section:
         )
         body.append(page.figure("Load by day of submission", finding, _load_chart(days, values)))
     at_once = load["wanted_at_once_gpus"]
-    body.append(page.paragraph("If no job ever waited, so many GPUs would be in use at once:"))
+    body.append(page.paragraph("If no job ever waited, this many GPUs would be in use at once:"))
     body.append(page.facts([(point, number(value)) for point, value in at_once.items()]))
     return Section("Load", body)
 

@@ -1,4 +1,4 @@
-"""Checks of what the jobs say about themselves, and of what nobody recorded."""
+"""Checks of what the jobs say about themselves, and of what was not recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shunter.model import Trace
 from shunter.report.quality.finding import Finding, Subject, jobs
 from shunter.report.terminal.tables import share
 
-GRACE_MS = 60_000  # a job may run so much longer than its limit: killing takes a while
+GRACE_MS = 60_000  # a job may run this much longer than its limit: killing takes a while
 OFTEN = 0.05  # more jobs that are there twice are no chance
 SHORT_MS = 60_000  # equal jobs that are shorter than this happen by chance
 
@@ -86,7 +86,7 @@ def started_at_submission(subject: Subject) -> Iterator[Finding]:
     known = trace.recorded_wait >= 0
     if known.sum() >= 20 and not trace.recorded_wait[known].any():
         yield Finding(
-            "nobody waited", "warning", int(known.sum()),
+            "no job waited", "warning", int(known.sum()),
             "every recorded waiting time is 0",
             "submissions are really starts: the queue has been smoothed away, and loads look easier than they were",
             "use the real time of submission where it is known; else say so where you report waiting times",

@@ -25,7 +25,7 @@ def columns(values: Sequence[float], height: int, width: int, gap: int = 0) -> l
 
 
 def binned(values: Sequence[float], most: int) -> tuple[list[float], int]:
-    """The means of equally long runs of values, at most so many; and how long a run is."""
+    """The means of equally long runs of values, at most this many; and how long a run is."""
     each = -(-len(values) // most) if values else 1
     runs = [values[i : i + each] for i in range(0, len(values), each)]
     return [sum(run) / len(run) for run in runs], each

@@ -110,7 +110,7 @@ ABLATIONS = (  # what our own policy is without its parts
     Reading("never waits for a better place", {"patience": 0}, ("marshal",)),
     Reading("does not try out places", {"probe": 0}, ("marshal",)),
     Reading("least GPU time so far first", {"order": "attained"}, ("marshal",)),
-    Reading("every lease is given anew", {"renewal": "again"}, ("marshal",)),
+    Reading("every lease is given again", {"renewal": "again"}, ("marshal",)),
     Reading("uneven placements", {"spread": "pack"}, ("marshal",)),
     Reading("first machine that has room", {"fit": "first"}, ("marshal",)),
 )

@@ -6,7 +6,7 @@ from shunter.reproduce import venus
 from shunter.reproduce.board import DataSet
 from shunter.reproduce.trials import Scheduler
 
-RESTART = ((8, 40.0), (9, 60.0))  # what the artifact's Tiresias pays for a stop: up to so many GPUs, seconds
+RESTART = ((8, 40.0), (9, 60.0))  # what the artifact's Tiresias pays for a stop: up to this many GPUs, seconds
 STOPS = " (stops cost)"  # the same jobs, on machines where a job that was stopped pays that ...
 DEARER = " (stops cost 62 s)"  # ... or 62 s
 COSTS = {"": (), STOPS: RESTART, DEARER: ((8, 62.0), (9, 62.0))}
@@ -31,7 +31,7 @@ NO_ESTIMATE = Scheduler("ours without estimates", "lucid:estimate=none", 6)
 THEIR_ESTIMATE = Scheduler("ours, authors' estimates", "lucid:estimate=limit,refit=0", 6, AUTHORS)
 TRUTH = Scheduler("ours with true run times", "lucid:estimate=oracle", 8)
 PUBLISHED_TRUTH = Scheduler("published, true run times", f"lucid:{AS_PUBLISHED},estimate=oracle", 8)
-ANEW = Scheduler("Lucid as published, fitted weekly", f"lucid:{AS_PUBLISHED}", 0)
+REFITTED = Scheduler("Lucid as published, fitted weekly", f"lucid:{AS_PUBLISHED}", 0)
 RIVALS = (FIFO, SJF, EASY, QSSF, TIRESIAS, DEAR_TIRESIAS, LUCID, PUBLISHED_TRUTH, OURS)
 VARIANTS = (SKIPS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH)
 SCHEDULERS = (*RIVALS, *VARIANTS, THEIR_ESTIMATE)

@@ -6,7 +6,7 @@ from shunter.reproduce import venus
 from shunter.reproduce.board import DataSet
 from shunter.reproduce.trials import Scheduler
 
-RESTART = ((1, 7.0), (8, 30.0), (9, 60.0))  # what the artifact's SRTF pays for a stop: up to so many GPUs, seconds
+RESTART = ((1, 7.0), (8, 30.0), (9, 60.0))  # what the artifact's SRTF pays for a stop: up to this many GPUs, seconds
 LOAD = 0.5  # of each of Philly's virtual clusters where it has fewer nodes; FIFO then waits about as long as printed
 
 FIFO = Scheduler("FIFO", "fifo", 7)
@@ -24,7 +24,7 @@ GBM = Scheduler("SAF, gbm", "saf:estimate=gbm,refit=0", 10)
 GBM_EASY = Scheduler("SAF, gbm, with EASY", "saf:estimate=gbm,refit=0,backfill=easy", 11)
 LIMIT_EASY = Scheduler("SAF by requested time, with EASY", "saf:estimate=limit,backfill=easy", 12)
 PLUS_PLUS = Scheduler("EASY++", "easypp", 13)
-ANEW = Scheduler("QSSF, fitted anew weekly", "qssf", 0)
+REFITTED = Scheduler("QSSF, fitted again weekly", "qssf", 0)
 COMMON = (FIFO, SJF, SRTF, QSSF, ROLLING, NOISY, TRUTH, EASY, GBM, GBM_EASY, PLUS_PLUS)
 
 NO_USERS = (

@@ -22,7 +22,7 @@ from shunter.slurm.daemons import last_lines, wait
 from shunter.slurm.lab import Lab
 
 POLL_S = 0.25
-SLOWER, SLACK_S = 4.0, 120.0  # so many times the least time, and so much more, is waited for
+SLOWER, SLACK_S = 4.0, 120.0  # this many times the least time, and this much more, is waited for
 PATIENCE_S = 180.0  # the controller's kernels may have to be compiled first
 CONTROLLER_LOG = "controller.log"
 WARM_UP = [Job(f"warm{number}", USERS[number % len(USERS)], 0.0, 0.5, 1, "m40", 1, 1) for number in range(12)]
@@ -101,12 +101,12 @@ def warm_up(lab: Lab) -> float:
 
 
 def level(lab: Lab) -> None:
-    """Let nobody have used anything, at the beginning of a period after which Slurm computes priorities anew."""
+    """Let nobody have used anything, at the beginning of a period after which Slurm computes priorities again."""
     lab.run("sacctmgr", "-i", "modify", "account", "where", "name=root", "set", "RawUsage=0")
     computed = lab.folder / "state" / "priority_last_decay_ran"
     before = computed.stat().st_mtime_ns
     if not wait(lambda: computed.stat().st_mtime_ns != before, 60 * PERIOD_MIN + SLACK_S):
-        raise SlurmError(f"slurmctld must compute priorities anew every {PERIOD_MIN} min, but it does not")
+        raise SlurmError(f"slurmctld must compute priorities again every {PERIOD_MIN} min, but it does not")
 
 
 @contextmanager

@@ -44,7 +44,7 @@ class Outcome:
 
 
 def predicted(jobs: Sequence[Job], policy: str, handover_s: float = 0.0) -> Outcome:
-    """What the simulator says before anything is run; GPUs stand free for so long before each job begins."""
+    """What the simulator says before anything is run; GPUs stand free for this long before each job begins."""
     longer = [replace(job, run_s=job.run_s + handover_s) for job in jobs]
     table = simulate(trace(longer), cluster(), policy).table
     submit, start, end = (table[row].astype(np.float64) / 1000 for row in (w.SUBMIT, w.STARTED, w.ENDED_AT))

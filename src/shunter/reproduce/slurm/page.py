@@ -32,7 +32,7 @@ HOW = (
     " limits are sixty times too long, for Slurm, for the controller and in the simulator alike. Nobody knows more than"
     " these limits.",
     "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. Slurm"
-    " computes age and usage anew once a minute, and so does the simulator; each run begins when it does, with nobody"
+    " computes age and usage again once a minute, and so does the simulator; each run begins when it does, with nobody"
     " having used anything. Size is by CPUs and nodes, in both.",
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"

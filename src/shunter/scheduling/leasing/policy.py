@@ -48,7 +48,7 @@ class Leasing(Queued):
     """A queue whose jobs get GPUs for the time of a lease. Subclasses say in which order, and which they take."""
 
     lease: float = param(
-        HOUR, "seconds for which a job gets its GPUs before they are offered anew; 0: until it ends", low=0, high=1e7
+        HOUR, "seconds for which a job gets its GPUs before they are offered again; 0: until it ends", low=0, high=1e7
     )
     renewal: str = param(
         "again",

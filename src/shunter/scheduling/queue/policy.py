@@ -70,7 +70,7 @@ class QueueMemory:
     form: Compiled | None = None
     plan: Decision | None = None
     lessons: Lessons | None = None  # where estimates are learned: from what
-    due: int = w.NEVER  # when the model is fitted anew (ms)
+    due: int = w.NEVER  # when the model is fitted again (ms)
     generation: int = 0  # of the views that the form was made for
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QueueMemory:
@@ -284,7 +284,7 @@ class Estimating(Queued):
     quantile: str = param("none", QUANTILE_DOC, choices=("none", *QUANTILES))
     bound: float = param(0.9, BOUND_DOC, low=0, high=0.99)
     refit: float = param(
-        7.0, "days after which a learned estimate's model is fitted anew to what has ended; 0: never", low=0, high=3650
+        7.0, "days after which a learned estimate's model is fitted again to what has ended; 0: never", low=0, high=3650
     )
 
     def remarks(self, trace: Trace) -> list[str]:

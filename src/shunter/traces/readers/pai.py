@@ -113,7 +113,7 @@ def _jobs(source: Source, table: Table, start: F64) -> tuple[F64, pl.Series]:
 
     beside = source.beside("pai_job_table*.csv*")
     if beside is None:
-        table.remarks.append("pai_job_table.csv is not beside it: tasks are submitted when they started, by nobody")
+        table.remarks.append("pai_job_table.csv is not beside it: tasks are submitted at their start, without a user")
         return start, table.text("no user")
     submitted = _job_table(beside, table)
     named = pl.DataFrame({"job_name": table.text("job_name")})

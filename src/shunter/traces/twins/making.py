@@ -41,7 +41,7 @@ class Cast:
 
 
 def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, gpus: int | None = None) -> Trace:
-    """A twin of so many jobs.
+    """A twin of this many jobs.
 
     It comes at the rate of the profile unless a ``load`` is given: then the GPU time between its first and last
     submission is ``load`` times what ``gpus`` GPUs (by default the profile's) offer.
@@ -211,7 +211,7 @@ def _outcomes(profile: Profile, score: F64, seed: int) -> dict[str, object]:
 
 
 def for_plain_cluster(profile: Profile, gpus: int) -> Profile:
-    """The profile for so many GPUs without virtual clusters or types: only jobs that fit, and fewer of them a day."""
+    """The profile for this many GPUs without virtual clusters or types: only jobs that fit, and fewer of them a day."""
     kinds = profile.kinds
     fits = kinds.gpus <= gpus * GPU
     if not fits.any():
