@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shunter import world as w
-from shunter.compiled import copy_into, kernel
+from shunter.compiled import kernel
 from shunter.placers._nodes import is_taken
 from shunter.scheduling.placing import anywhere, draw_for, may_use, within_limits
 from shunter.scheduling.queue.queue import Paper, Queue, Scratch, Tiers
@@ -20,13 +20,18 @@ SPREADS = ("list", "pack", "even", "scatter")
 
 
 @kernel
-def fill_usable(world: World, scratch: Scratch, paper: Paper, job: int) -> None:
-    """Fill ``scratch.usable`` with how many GPUs of each node a job could take."""
+def fill_usable(world: World, scratch: Scratch, paper: Paper, job: int) -> int:
+    """Fill ``scratch.usable`` with how many GPUs of each node a job could take; returns how many of all."""
+    room = 0
     if anywhere(world, job):
-        copy_into(scratch.usable[: len(paper.free)], paper.free)
-        return
+        for node in range(world.nodes.shape[1]):
+            scratch.usable[node] = paper.free[node]
+            room += paper.free[node]
+        return room
     for node in range(world.nodes.shape[1]):
         scratch.usable[node] = within_limits(world, paper, job, node) if may_use(world, job, node) else 0
+        room += scratch.usable[node]
+    return room
 
 
 @kernel
@@ -226,7 +231,10 @@ def drawn(usable: I64, mine: I64, gpus: int, largest: int, draw: int, nodes: I64
 
 @kernel
 def place_at(world: World, queue: Queue, paper: Paper, job: int, tier: int) -> int:
-    """The machine or domain of a tier that has room for a job, -1 if none has, once ``scratch.usable`` is filled."""
+    """The machine or domain of a tier that has room for a job, -1 if none has.
+
+    ``scratch.usable`` is filled, and has room in all: the last tier, anywhere, always has.
+    """
     tiers, fit, gpus = queue.tiers, queue.tiers.fit[queue.class_of[job]], world.jobs[w.GPUS, job]
     usable = queue.scratch.usable[: world.nodes.shape[1]]
     if tier == 0:
@@ -234,17 +242,15 @@ def place_at(world: World, queue: Queue, paper: Paper, job: int, tier: int) -> i
     if tier < len(tiers.takes) - 1:
         domains = count_inside(world, tiers, usable, tier - 1)
         return roomy(tiers.inside[:domains], gpus, fit)
-    room = 0
-    for node in range(len(usable)):
-        room += usable[node]
-    return 0 if room >= gpus else -1
+    return 0
 
 
 @kernel
 def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, int]:
     """The lowest tier with room for a job, -1 if there is none, and the machine or domain that has it."""
     takes, cls = queue.tiers.takes, queue.class_of[job]
-    fill_usable(world, queue.scratch, paper, job)
+    if fill_usable(world, queue.scratch, paper, job) < world.jobs[w.GPUS, job]:
+        return -1, -1
     for tier in range(len(takes)):
         if takes[tier, cls] == 1:
             place = place_at(world, queue, paper, job, tier)
@@ -256,7 +262,8 @@ def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, i
 @kernel
 def room_below(world: World, queue: Queue, paper: Paper, job: int, limit: int) -> tuple[int, int]:
     """The same of the tiers below ``limit``, also of those on which the job would not be started."""
-    fill_usable(world, queue.scratch, paper, job)
+    if fill_usable(world, queue.scratch, paper, job) < world.jobs[w.GPUS, job]:
+        return -1, -1
     for tier in range(limit):
         place = place_at(world, queue, paper, job, tier)
         if place >= 0:

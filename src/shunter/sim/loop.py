@@ -20,7 +20,9 @@ from shunter.sim.state import (
     NEXT_ARRIVAL,
     NEXT_FAULT,
     ORDER,
+    PLACED,
     PRIORITY,
+    STOOD,
     TIME,
     TIMERS,
     TOLD_ROWS,
@@ -172,16 +174,15 @@ def end_leases(state: State) -> bool:
 
 
 @kernel
-def state_on_paper(state: State, plan: Decision, index: int, job: int) -> int:
-    """The state that a job would be in after the first ``index`` actions of a plan."""
-    for i in range(index - 1, -1, -1):
-        kind = plan.actions[i, w.KIND]
-        if plan.actions[i, w.TARGET] == job and kind <= w.A_PREEMPT:
-            if kind == w.A_START:
-                return w.RUNNING
-            stays = plan.actions[i, w.ARG] == 1 and state.truth[CHECKPOINT_COST, job] > 0
-            return w.STOPPING if stays else w.PENDING
-    return int(state.world.jobs[w.STATE, job])
+def state_on_paper(state: State, plan: Decision, job: int) -> int:
+    """The state that a job would be in after the actions of a plan that were tried so far."""
+    last = state.tried[STOOD, job] - 1
+    if last < 0:
+        return int(state.world.jobs[w.STATE, job])
+    if plan.actions[last, w.KIND] == w.A_START:
+        return w.RUNNING
+    stays = plan.actions[last, w.ARG] == 1 and state.truth[CHECKPOINT_COST, job] > 0
+    return w.STOPPING if stays else w.PENDING
 
 
 @kernel
@@ -241,20 +242,9 @@ def shift(state: State, paper: World, job: int, gpu: int, sign: int) -> None:
 
 
 @kernel
-def placed_by(plan: Decision, index: int, job: int) -> int:
-    """Which of the first ``index`` actions of a plan last put a job on GPUs; -1: none, it is where it was before."""
-    for i in range(index - 1, -1, -1):
-        kind = plan.actions[i, w.KIND]
-        places = kind <= w.A_RESIZE and kind != w.A_PREEMPT
-        if places and plan.actions[i, w.TARGET] == job and plan.refusals[i] == FINE:
-            return i
-    return -1
-
-
-@kernel
-def give_back(state: State, paper: World, plan: Decision, index: int, job: int) -> int:
-    """Release on paper the GPUs that a job holds after the first ``index`` actions; returns how many."""
-    placed, count = placed_by(plan, index, job), 0
+def give_back(state: State, paper: World, plan: Decision, job: int) -> int:
+    """Release on paper the GPUs that a job holds after the actions that were tried so far; returns how many."""
+    placed, count = state.tried[PLACED, job] - 1, 0
     if placed >= 0:
         used = 0
         for i in range(placed):
@@ -287,17 +277,17 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
     kind, job, size = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], plan.actions[index, w.SIZE]
     if job < 0 or job >= state.world.jobs.shape[1]:
         return NO_SUCH_JOB
-    standing = state_on_paper(state, plan, index, job)
+    standing = state_on_paper(state, plan, job)
     if kind == w.A_PREEMPT:
         if standing != w.RUNNING:
             return NOT_RUNNING
         if state.truth[CHECKPOINT_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
-            give_back(state, paper, plan, index, job)
+            give_back(state, paper, plan, job)
         return FINE
     if kind == w.A_START:
         if plan.actions[index, w.ARG] <= state.world.clock[w.NOW]:
             return TIME_PAST
-        if standing == w.RUNNING and placed_by(plan, index, job) < 0 and is_renewal(state.world, job, gpu_ids):
+        if standing == w.RUNNING and state.tried[PLACED, job] == 0 and is_renewal(state.world, job, gpu_ids):
             return FINE
         if standing != w.PENDING:
             return NOT_PENDING
@@ -306,7 +296,7 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
         return put(state, paper, job, gpu_ids, size >= w.SHARED)
     if standing != w.RUNNING:
         return NOT_RUNNING
-    held = give_back(state, paper, plan, index, job)
+    held = give_back(state, paper, plan, job)
     if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != held):
         return WRONG_COUNT
     return put(state, paper, job, gpu_ids, False)
@@ -408,6 +398,28 @@ def copy_what_plans_change(paper: World, world: World) -> None:
 
 
 @kernel
+def note_try(state: State, plan: Decision, index: int) -> None:
+    """An action about a job was tried: those after it build on it; where it put the job only if that is fine."""
+    kind, job = plan.actions[index, w.KIND], plan.actions[index, w.TARGET]
+    if plan.refusals[index] == NO_SUCH_JOB:
+        return
+    if kind <= w.A_PREEMPT:
+        state.tried[STOOD, job] = index + 1
+    if kind != w.A_PREEMPT and plan.refusals[index] == FINE:
+        state.tried[PLACED, job] = index + 1
+
+
+@kernel
+def forget_tries(state: State, plan: Decision) -> None:
+    """The next plan begins with the world as it is."""
+    for i in range(plan.counts[0]):
+        if plan.actions[i, w.KIND] <= w.A_RESIZE and plan.refusals[i] != NO_SUCH_JOB:
+            job = plan.actions[i, w.TARGET]
+            state.tried[STOOD, job] = 0
+            state.tried[PLACED, job] = 0
+
+
+@kernel
 def check(state: State, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
     if plan.counts[0] == 1 and is_plain_start(state, plan):
@@ -422,11 +434,13 @@ def check(state: State, plan: Decision) -> int:
         size = plan.actions[i, w.SIZE] % w.SHARED
         if plan.actions[i, w.KIND] <= w.A_RESIZE:
             plan.refusals[i] = check_job(state, paper, plan, i, plan.gpu_ids[used : used + size])
+            note_try(state, plan, i)
         else:
             plan.refusals[i] = check_other(state, paper, plan, i)
         used += size
         if plan.refusals[i] != FINE:
             refused += 1
+    forget_tries(state, plan)
     return refused
 
 

@@ -40,6 +40,10 @@ COUNTS_SIZE = 10
 TIME, PRIORITY, WHERE, ORDER = range(4)
 TIMERS = 64
 
+# -- rows of `tried`, one above the index of an action, 0: there is none: what last started or stopped a job, what last
+# put it on GPUs
+STOOD, PLACED = range(2)
+
 LOG_COLUMNS = 5
 
 
@@ -63,6 +67,7 @@ class State(Arrays):
     uses: F2  # (3, workloads + 1) what each does to its GPUs, as `World.use`; or nothing
     wake: I1  # (1,) ms that a sleeping node needs
     paper: World  # to try a plan on: nodes and gpus of its own
+    tried: I2  # (2, jobs) while a plan is tried, see STOOD; else 0
 
 
 def copy(state: State) -> State:
@@ -81,6 +86,7 @@ def copy(state: State) -> State:
         quota=state.quota.copy(),
         traffic=state.traffic.copy(),
         paper=paper_for(world),
+        tried=np.zeros_like(state.tried),
     )
 
 
@@ -129,7 +135,20 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     quota = np.full((3, int(trace.user.max(initial=-1)) + 1 if scenario.user_cap else 0), -1, np.int64)
     quota[ADMITTED] = 0
     limits = (np.array([scenario.user_cap], np.int64), quota)
-    return State(world, truth, counts, heap, log, told, faults, *limits, *speeds, wake, paper_for(world))
+    return State(
+        world,
+        truth,
+        counts,
+        heap,
+        log,
+        told,
+        faults,
+        *limits,
+        *speeds,
+        wake,
+        paper_for(world),
+        np.zeros((2, n), np.int64),
+    )
 
 
 def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:

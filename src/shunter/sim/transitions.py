@@ -112,13 +112,37 @@ def retime_all(state: State) -> None:
 
 
 @kernel
-def retime_neighbours(state: State, gpu: int, job: int) -> None:
-    """Somebody came to or left a GPU: the other tenants' speeds change."""
+def is_on(world: World, job: int, gpu: int) -> bool:
+    """Whether a job is on a GPU; none is on -1."""
+    per_gpu = world.clock[w.SLOTS_PER_GPU]
+    for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu if gpu >= 0 else gpu * per_gpu):
+        if world.slots[w.SLOT_JOB, slot] == job:
+            return True
+    return False
+
+
+@kernel
+def retime_neighbours(state: State, gpu: int, job: int, following: int) -> None:
+    """Somebody came to or left a GPU: the other tenants' speeds change.
+
+    Who is also on the ``following`` GPU (-1: there is none) is left for then, or large neighbours would be retimed once
+    for every GPU.
+    """
     per_gpu = state.world.clock[w.SLOTS_PER_GPU]
     for slot in range(gpu * per_gpu, (gpu + 1) * per_gpu):
         other = state.world.slots[w.SLOT_JOB, slot]
-        if other >= 0 and other != job and state.world.jobs[w.STATE, other] == w.RUNNING:
+        if other < 0 or other == job or is_on(state.world, other, following):
+            continue
+        if state.world.jobs[w.STATE, other] == w.RUNNING:
             retime(state, other)
+
+
+@kernel
+def retime_beside(state: State, job: int, gpu_ids: I64) -> None:
+    """A job came to these GPUs: those that it shares them with change their speed."""
+    for i in range(len(gpu_ids)):
+        if state.world.gpus[w.TENANTS, gpu_ids[i]] > 1:
+            retime_neighbours(state, gpu_ids[i], job, gpu_ids[i + 1] if i + 1 < len(gpu_ids) else -1)
 
 
 @kernel
@@ -209,7 +233,8 @@ def release(state: State, job: int) -> None:
             if nodes[w.NODE_STATE, node] == w.UP:
                 nodes[w.FREE, node] += 1
         else:
-            retime_neighbours(state, gpu, job)
+            following = world.slots[w.SLOT_NEXT, slot]
+            retime_neighbours(state, gpu, job, following // per_gpu if following >= 0 else -1)
         slot = world.slots[w.SLOT_NEXT, slot]
     jobs[w.HEAD, job] = -1
     world.clock[w.RELEASES] += 1
@@ -308,9 +333,7 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
     else:
         pay(state, job, state.world.jobs[w.RESTART, job])
     retime(state, job)
-    for i in range(len(gpu_ids)):
-        if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
-            retime_neighbours(state, gpu_ids[i], job)
+    retime_beside(state, job, gpu_ids)
 
 
 @kernel
@@ -474,9 +497,7 @@ def move(state: State, job: int, gpu_ids: I64) -> None:
     take(state, job, gpu_ids)
     pay(state, job, state.truth[CHECKPOINT_COST, job] + state.world.jobs[w.RESTART, job])
     retime(state, job)
-    for i in range(len(gpu_ids)):
-        if world.gpus[w.TENANTS, gpu_ids[i]] > 1:
-            retime_neighbours(state, gpu_ids[i], job)
+    retime_beside(state, job, gpu_ids)
 
 
 @kernel
