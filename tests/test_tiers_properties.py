@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from shunter import registry
 from shunter import world as w
 from shunter.policies.tiresias import gittins
-from shunter.scheduling.estimates import bin_of
-from shunter.scheduling.queue.queue import BINS, HISTOGRAM
+from shunter.scheduling.estimates import bin_of, count_in
+from shunter.scheduling.queue.queue import HISTOGRAM
 from shunter.testing import strategies
 from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places
@@ -178,14 +178,10 @@ def test_a_promoted_job_sinks_again() -> None:
 
 
 def histogram_of(samples: list[float]) -> w.F64:
-    """Counts, sums and means by bin, and where the bins in use end."""
+    """The histogram as a run keeps it."""
     histogram = np.zeros(HISTOGRAM)
     for sample in samples:
-        at = bin_of(sample)
-        histogram[at] += 1
-        histogram[BINS + at] += sample
-        histogram[2 * BINS + at] = histogram[BINS + at] / histogram[at]
-        histogram[3 * BINS] = max(histogram[3 * BINS], at + 1)
+        count_in(histogram, sample)
     return histogram
 
 

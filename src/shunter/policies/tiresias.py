@@ -173,9 +173,11 @@ class Tiresias(Backfilled):
 def gittins(attained: float, horizon: float, ended: F64) -> float:
     """How likely a job is to end within the horizon over the GPU time that it would take, if it is like those ended."""
     ends, cost = 0.0, 0.0
-    for at in range(bin_of(attained), int(ended[3 * BINS])):
-        if ended[2 * BINS + at] > attained:
-            left = ended[2 * BINS + at] - attained
-            ends += ended[at] if left <= horizon else 0.0
-            cost += ended[at] * min(left, horizon)
+    for at in range(bin_of(attained), int(ended[4 * BINS])):
+        left = ended[2 * BINS + at] - attained  # of an empty bin not above 0
+        if left > horizon:  # so it is in all bins above
+            return ends / (cost + horizon * ended[3 * BINS + at])
+        if left > 0:
+            ends += ended[at]
+            cost += ended[at] * left
     return ends / cost if cost > 0 else 0.0

@@ -25,7 +25,7 @@ from shunter.scheduling.queue.queue import (
     SOURCE,
     Queue,
 )
-from shunter.world import World
+from shunter.world import F64, World
 
 FIRST_GUESS = 3_600_000.0  # ms, when nothing has ended yet
 
@@ -48,6 +48,18 @@ def size_class(gpus: int) -> int:
 def bin_of(gpu_seconds: float) -> int:
     """The bin of the histogram of ended jobs that so much GPU time falls into."""
     return min(int(4 * math.log2(max(gpu_seconds, 1.0))), BINS - 1)
+
+
+@kernel
+def count_in(ended: F64, gpu_seconds: float) -> None:
+    """Add an ended job to the histogram, see ``BINS``."""
+    at = bin_of(gpu_seconds)
+    ended[at] += 1
+    ended[BINS + at] += gpu_seconds
+    ended[2 * BINS + at] = ended[BINS + at] / ended[at]
+    for below in range(at + 1):
+        ended[3 * BINS + below] += 1
+    ended[4 * BINS] = max(ended[4 * BINS], at + 1)
 
 
 @kernel
@@ -74,12 +86,7 @@ def learn(world: World, queue: Queue, job: int) -> None:
         queue.sizes[SIZE_SUM, column] += time
     if queue.settings[LEARNS] > 0:
         queue.settings[ENDED_JOBS_SEEN] += 1
-        attained = world.jobs[w.ATTAINED, job] / 1000.0
-        ended, at = queue.params[queue.settings[LEARNS] :], bin_of(attained)
-        ended[at] += 1
-        ended[BINS + at] += attained
-        ended[2 * BINS + at] = ended[BINS + at] / ended[at]
-        ended[3 * BINS] = max(ended[3 * BINS], at + 1)
+        count_in(queue.params[queue.settings[LEARNS] :], world.jobs[w.ATTAINED, job] / 1000.0)
 
 
 @kernel

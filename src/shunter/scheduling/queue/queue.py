@@ -43,10 +43,10 @@ SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
 # -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
 L_JOB, L_GPU, L_END, L_UNTIL = range(4)
-# of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time;
-# then where the last bin ends that has any
+# of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time,
+# how many are in this bin and all above; then where the last bin ends that has any
 BINS = 128
-HISTOGRAM = 3 * BINS + 1
+HISTOGRAM = 4 * BINS + 1
 
 
 class Paper(NamedTuple):
