@@ -189,6 +189,25 @@ def stop_on(world: World, queue: Queue, job: int, node: int, least: int) -> int:
 
 
 @kernel
+def may_have_room(world: World, queue: Queue, job: int, node: int, least: int) -> bool:
+    """A quick look at what ``stop_on`` counts: false if it would find too few GPUs; yes where jobs share a GPU."""
+    first, total = world.nodes[w.FIRST_GPU, node], world.nodes[w.TOTAL, node]
+    to_spare = total - world.jobs[w.GPUS, job]
+    for gpu in range(first, first + total):
+        if to_spare < 0:
+            break
+        if world.gpus[w.TENANTS, gpu] == 0:
+            continue
+        if world.gpus[w.TENANTS, gpu] > 1:
+            return True
+        other = tenant(world, gpu)
+        kept = queue.exact[other] < queue.exact[least] if least >= 0 else queue.exact[other] <= queue.exact[job]
+        if kept and world.jobs[w.STATE, other] != w.STOPPING:
+            to_spare -= 1
+    return bool(to_spare >= 0)
+
+
+@kernel
 def first_with_room(world: World, queue: Queue, job: int) -> int:
     """The node that has room first if later jobs are stopped, the last in the order first; NOWHERE: none ever has.
 
@@ -197,6 +216,8 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
     best, last, fewest, tied = NOWHERE, -1, 0, False
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
+            continue
+        if not may_have_room(world, queue, job, node, last):
             continue
         taken = stop_on(world, queue, job, node, last)
         if taken == 0:
@@ -211,25 +232,49 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
 
 @kernel
-def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> int:
-    """Fill ``scratch.jobs`` with the jobs to stop for ``job`` (-1: not that one), and take them off the paper.
+def gpus_left(world: World, queue: Queue, job: int, node: int, taken: int) -> int:
+    """Fill ``scratch.gpu_ids`` with GPUs for ``job`` on a node that those of ``scratch.jobs`` leave; returns how many.
 
-    Returns how many, -1 if it can't be.  A job that needs one node, where only GPUs are short, has room as soon as one
-    node has, so that each can be looked at on its own.
+    0: the placement rule is to choose, because other nodes get room too, or the GPUs are not free at once.
+    """
+    jobs, ids, found, wanted = queue.scratch.jobs, queue.scratch.gpu_ids, 0, world.jobs[w.GPUS, job]
+    for i in range(taken):
+        if jobs[i] >= 0 and world.jobs[w.WORKERS, jobs[i]] != queue.scratch.ends[i]:
+            return 0
+    first = world.nodes[w.FIRST_GPU, node]
+    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
+        leaves = world.gpus[w.TENANTS, gpu] == 0
+        for i in range(0 if leaves else taken):
+            leaves = leaves or jobs[i] == tenant(world, gpu)
+        if leaves and found < wanted:
+            ids[found] = gpu
+            found += 1
+    return found if found == wanted else 0
+
+
+@kernel
+def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> tuple[int, int]:
+    """Fill ``scratch.jobs`` with the jobs to stop for ``job`` (-1: not that one); returns how many, -1 if it can't be.
+
+    And how many GPUs are in ``scratch.gpu_ids``; 0: not chosen yet, but on paper those jobs have left.  A job that
+    needs one node, where only GPUs are short, has room as soon as one node has, so that each can be looked at on its
+    own.
     """
     node = SEVERAL
     if world.clock[w.BOUNDED] == 0 and needs_one_node(world, queue, job):
         node = first_with_room(world, queue, job)
     if node == NOWHERE:
-        return -1
+        return -1, 0
     if node == SEVERAL:
-        return lift_anywhere(world, queue, parts, job)
+        return lift_anywhere(world, queue, parts, job), 0
     taken = stop_on(world, queue, job, node, -1)
-    begin_lifting(world, queue)
-    for i in range(taken):
-        if queue.scratch.jobs[i] >= 0:
-            lift(world, queue, queue.scratch.jobs[i], -1)
-    return taken
+    gpus = gpus_left(world, queue, job, node, taken)
+    if gpus == 0:
+        begin_lifting(world, queue)
+        for i in range(taken):
+            if queue.scratch.jobs[i] >= 0:
+                lift(world, queue, queue.scratch.jobs[i], -1)
+    return taken, gpus
 
 
 @kernel
@@ -253,7 +298,7 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
     Where stopping takes time the job starts once the GPUs are free; until then those being freed count as its.
     """
     scratch, settings, stopped = queue.scratch, queue.settings, 0
-    count = choose_victims(world, queue, parts, job)
+    count, gpus = choose_victims(world, queue, parts, job)
     if count < 0:
         return False
     for i in range(count):
@@ -261,7 +306,8 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
             add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
             stopped += 1
     if settings[SLOW_STOPS] == 0:
-        gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
+        if gpus == 0:
+            gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
         add_start(plan, job, scratch.gpu_ids[:gpus], w.NEVER)
         if settings[BACKFILL] == B_NONE and settings[VARYING] == 0:
             settings[SEEN_RELEASES] += stopped
