@@ -176,7 +176,7 @@ def gittins(attained: float, horizon: float, ended: F64) -> float:
     for at in range(bin_of(attained), int(ended[4 * BINS])):
         left = ended[2 * BINS + at] - attained  # of an empty bin not above 0
         if left > horizon:  # so it is in all bins above
-            return ends / (cost + horizon * ended[3 * BINS + at])
+            return float(ends / (cost + horizon * ended[3 * BINS + at]))
         if left > 0:
             ends += ended[at]
             cost += ended[at] * left
