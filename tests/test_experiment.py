@@ -10,10 +10,12 @@ from shunter.errors import RunError
 from shunter.experiment import ClusterSource, Experiment, TraceSource, override, read, to_toml
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
 
 
 @given(st.builds(Experiment, policy=TEXT, seed=st.integers(-9, 9), drop_unfit=st.booleans(),
-                 trace=st.builds(TraceSource, TEXT, TEXT), cluster=st.builds(ClusterSource, TEXT, TEXT)))  # fmt: skip
+                 trace=st.builds(TraceSource, TEXT, TEXT), cluster=st.builds(ClusterSource, TEXT, TEXT),
+                 versions=TEXTS, data=TEXTS))  # fmt: skip
 def test_there_and_back(tmp_path_factory, experiment):
     path = tmp_path_factory.getbasetemp() / "experiment.toml"
     path.write_text(to_toml(experiment), encoding="utf-8", newline="")
@@ -31,6 +33,13 @@ def test_another_trace_or_cluster_drops_what_was_known_of_the_old_one():
     assert (changed.trace, changed.cluster) == (TraceSource("b.csv"), ClusterSource("4x8"))
 
 
+def test_another_policy_or_network_drops_the_digests_of_data_files():
+    old = Experiment("fifo", data={"models.toml": "abc"})
+    assert override(old, ["seed=3"]).data == old.data
+    for setting in ("policy=las", "network=paper", "models=b.toml", "sharing=mps", "data="):
+        assert override(old, [setting]).data == {}
+
+
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
@@ -41,6 +50,8 @@ def test_another_trace_or_cluster_drops_what_was_known_of_the_old_one():
         ("trace=x.csv", "set trace.path, trace.digest"),
         ("seed.x=1", "set seed"),
         ("trace.pth=x", "did you mean 'path'"),
+        ("data=x", "can only be emptied"),
+        ("data.x=1", "is not one value; set data"),
     ],
 )
 def test_a_wrong_override_says_what_is_wrong(setting, says):
@@ -57,6 +68,7 @@ def test_a_wrong_override_says_what_is_wrong(setting, says):
         ("seed = true", "'seed' must be a whole number"),
         ("trace = 'x.csv'", "'trace' must be a table"),
         ("[trace]\npth = 'x'", "unknown key 'trace.pth'"),
+        ("[versions]\nnumba = 1", "'versions' must be a table of texts"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_fault(tmp_path, text, says):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numba
 import numpy as np
 import polars as pl
 import pytest
@@ -14,7 +15,7 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import NetworkError, RunError, TraceError
 from shunter.experiment import override, read
 from shunter.model import GPU, Trace
-from shunter.setup import NETWORKS, read_trace, set_up
+from shunter.setup import NETWORKS, data_of, read_trace, set_up
 
 SUMMARY_KEYS = [
     "policy",
@@ -45,7 +46,7 @@ SUMMARY_KEYS = [
     "jobs_per_s",
 ]
 TABLES = {"jobs.parquet", "series.parquet", "events.parquet"}
-FILES = {"experiment.toml", "summary.json", "digest", "versions"} | TABLES
+FILES = {"experiment.toml", "summary.json", "digest"} | TABLES
 CSV = "job_id,submit,duration,gpus,user,vc\na,0,100,2,ann,\nb,10,50,2,bob,\nc,20,10,1,ann,\n"
 
 
@@ -119,7 +120,10 @@ def test_a_saved_run_is_complete_and_runs_again(csv, tmp_path):
     assert json.loads((folder / "summary.json").read_text()) == result.summary
     assert pl.read_parquet(folder / "jobs.parquet").equals(result.jobs)
     assert (folder / "digest").read_text() == result.digest + "\n"
-    assert "numba" in json.loads((folder / "versions").read_text())
+    record = read(folder / "experiment.toml")
+    assert {"numpy", "numba", "llvmlite", "polars", "pyarrow", "python", "sources"} <= set(record.versions)
+    assert record.versions["numba"] == numba.__version__
+    assert shunter.load_run(folder).versions == {"shunter": shunter.__version__, **record.versions}
     assert simulation.rerun(read(folder / "experiment.toml")).digest == result.digest
 
 
@@ -129,6 +133,44 @@ def test_a_trace_that_has_changed_is_refused_unless_wanted(csv, tmp_path):
     with pytest.raises(RunError, match=r"is not the trace of the experiment any more.*--set trace\.digest="):
         simulation.rerun(record)
     assert simulation.rerun(override(record, ["trace.digest="])).summary["finished"] == 3
+
+
+def test_a_models_file_that_has_changed_is_refused_unless_wanted(csv, tmp_path):
+    models = tmp_path / "models.toml"
+    layer = '[[model.layer]]\nname = "all"\ngradient_bytes = 5_000_000\nforward_us = 1500.0\n'
+    models.write_text(f'[[model]]\nname = "mine"\n{layer}')
+    chosen = set_up(csv, "1x2", network="profiled", models=str(models))
+    record = simulation.run(chosen, "fifo").experiment
+    assert list(record.data) == [str(models)]
+    assert simulation.rerun(record).experiment == record
+    models.write_text(models.read_text().replace("1500", "1600"))
+    with pytest.raises(RunError, match=r"models\.toml: is not the file of the experiment any more.*--set data="):
+        simulation.rerun(record)
+    assert simulation.rerun(override(record, ["data="])).summary["finished"] == 3
+
+
+def test_layer_files_and_measurements_are_recorded(csv, tmp_path, monkeypatch):
+    layers = tmp_path / "data" / "dally" / "layers"
+    layers.mkdir(parents=True)
+    (layers / "other.tsv").write_text("")
+    monkeypatch.setenv("SHUNTER_DATA", str(tmp_path / "data"))
+    on_paper = set_up(csv, "1x2", network="paper")
+    assert set(data_of(on_paper, shunter.policy("fifo"))) == {"layers/other.tsv"}
+    plain = set_up(csv, "1x2")
+    assert data_of(plain, shunter.policy("fifo")) == {}
+    assert "measured/time-slice/pairs.csv" in data_of(plain, shunter.policy("lucid"))
+
+
+def test_the_code_of_a_policy_of_ones_own_is_recorded(csv, tmp_path, monkeypatch):
+    code = "from dataclasses import dataclass\nfrom shunter import Ordering\n\n\n@dataclass(frozen=True)\n"
+    code += "class Mine(Ordering):\n    @staticmethod\n    def key(job, p):\n        return job.submit\n"
+    (tmp_path / "policy_of_my_own.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = shunter.policy("policy_of_my_own.Mine")
+    before = data_of(set_up(csv, "1x2"), mine)
+    assert list(before) == ["policy_of_my_own"]
+    (tmp_path / "policy_of_my_own.py").write_text(code.replace("job.submit", "-job.submit"))
+    assert data_of(set_up(csv, "1x2"), mine) != before
 
 
 def test_what_is_there_is_not_overwritten(csv, tmp_path):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
 import typing
 from collections.abc import Iterable
@@ -52,6 +53,15 @@ class Experiment:
     version: str = ""  # of the shunter that ran it
     trace: TraceSource = field(default_factory=TraceSource)
     cluster: ClusterSource = field(default_factory=ClusterSource)
+    versions: dict[str, str] = field(default_factory=dict)  # of Python and of the libraries that may change numbers
+    data: dict[str, str] = field(default_factory=dict)  # file -> digest, of all files besides the trace that it reads
+
+
+STALE = {  # what a change makes untrue
+    "trace.path": "trace.digest",
+    "cluster.text": "cluster.definition",
+    **dict.fromkeys(("policy", "network", "models", "sharing"), "data"),
+}
 
 
 def read(path: Path) -> Experiment:
@@ -69,16 +79,15 @@ def read(path: Path) -> Experiment:
 def override(experiment: Experiment, settings: Iterable[str]) -> Experiment:
     """The experiment with ``key=value`` settings applied; dots lead into it: ``trace.path=other.csv``.
 
-    Another trace or cluster also drops the digest or the definition of the old one.
+    What is known of the old trace, cluster or data files is dropped if another one is set.
     """
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals:
             raise RunError(f"--set {setting}: must be key=value, such as policy=sjf or trace.path=other.csv")
         experiment = _replace(experiment, key.strip().split("."), value.strip(), f"--set {setting}")
-        for changed, stale in (("trace.path", "trace.digest"), ("cluster.text", "cluster.definition")):
-            if key.strip() == changed:
-                experiment = _replace(experiment, stale.split("."), "", "")
+        if stale := STALE.get(key.strip()):
+            experiment = _replace(experiment, stale.split("."), "", "")
     return experiment
 
 
@@ -87,15 +96,19 @@ def to_toml(experiment: Experiment) -> str:
     lines: list[str] = []
     for key, value in dataclasses.asdict(experiment).items():
         if isinstance(value, dict):
-            lines += ["", f"[{key}]", *(f"{inner} = {_literal(text)}" for inner, text in value.items())]
+            lines += ["", f"[{key}]", *(f"{_key(inner)} = {_literal(text)}" for inner, text in value.items())]
         else:
             lines.append(f"{key} = {_literal(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _literal(value: Any) -> str:
+def _key(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z0-9_-]+", text) else _literal(text, lines=False)
+
+
+def _literal(value: Any, lines: bool = True) -> str:
     plain = isinstance(value, str) and "'''" not in value and all(c == "\n" or c.isprintable() for c in value)
-    if plain and "\n" in value:
+    if lines and plain and "\n" in value:
         return f"'''\n{value}'''"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -111,6 +124,10 @@ def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:
             if not isinstance(value, dict):
                 raise RunError(f"{where}: '{prefix}{key}' must be a table, got {value!r}")
             values[key] = _build(typing.cast(type, kind), value, where, f"{prefix}{key}.")
+        elif kind == TEXTS:
+            if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+                raise RunError(f"{where}: '{prefix}{key}' must be a table of texts, got {value!r}")
+            values[key] = value
         elif type(value) is not kind:
             raise RunError(f"{where}: '{prefix}{key}' must be {_WORDS[kind]}, got {value!r}")
         else:
@@ -118,6 +135,7 @@ def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:
     return cls(**values)
 
 
+TEXTS = dict[str, str]
 _WORDS = {str: "text", int: "a whole number", bool: "true or false"}
 
 
@@ -135,6 +153,10 @@ def _replace(tree: Any, keys: list[str], value: str, where: str) -> Any:
 
 
 def _parse(text: str, kind: type, where: str) -> Any:
+    if kind == TEXTS:
+        if text:
+            raise RunError(f"{where}: can only be emptied, by setting it to nothing")
+        return {}
     if kind is bool:
         if text not in ("true", "false"):
             raise RunError(f"{where}: must be true or false, got '{text}'")

@@ -8,9 +8,10 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from shunter import __version__, caches, experiment
 from shunter.cluster import Cluster
+from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
 from shunter.safe_files import check_parquet, most_loaded, text_of
@@ -27,16 +29,28 @@ if TYPE_CHECKING:
     import polars as pl
 
 MARKS = ("experiment.toml", "comparison.json", "reproduction.json")  # files by which we know our folders
+LIBRARIES = (  # that may change numbers
+    *("numpy", "numba", "llvmlite", "polars", "pyarrow"),
+    *("lightgbm", "interpret-core", "scikit-learn", "scipy"),
+)
 EVENTS = ("time", "kind", "job", "a", "b")
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run as its folder keeps it: what was run, and what came of it."""
+    """One run as its folder keeps it: what was run, and its results.
+
+    Examples:
+        >>> import shunter, tempfile
+        >>> result = shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = shunter.load_run(result.save(f"{folder}/fifo"))
+        >>> run.experiment.policy, run.summary["digest"] == result.digest
+        ('fifo', True)
+    """
 
     experiment: Experiment
     summary: dict[str, Any]  # as in summary.json
-    versions: dict[str, str]
     cluster: Cluster
     jobs: pl.DataFrame  # one row per job, times in seconds
     series: pl.DataFrame  # running and waiting jobs, busy GPUs and fragmentation at every change
@@ -44,6 +58,11 @@ class Run:
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
     pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy reports it
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of everything that may change numbers."""
+        return {"shunter": self.experiment.version, **self.experiment.versions}
 
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
@@ -54,7 +73,6 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
         (made / "experiment.toml").write_text(experiment.to_toml(run.experiment), encoding="utf-8")
         (made / "summary.json").write_text(json.dumps(run.summary, indent=2) + "\n")
         (made / "digest").write_text(run.summary["digest"] + "\n")
-        (made / "versions").write_text(json.dumps(run.versions, indent=2) + "\n")
         run.jobs.write_parquet(made / "jobs.parquet")
         run.series.write_parquet(made / "series.parquet")
         pl.DataFrame(run.events, schema=EVENTS, orient="row").write_parquet(made / "events.parquet")
@@ -64,7 +82,15 @@ def save(run: Run, folder: Path, force: bool = False) -> None:
 
 
 def load(folder: str | Path) -> Run:
-    """Read a run that ``save`` wrote."""
+    """Read a run that ``Result.save`` or ``shunter simulate --out`` wrote.
+
+    Examples:
+        >>> import shunter, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo").save(f"{folder}/fifo")
+        ...     print(shunter.load_run(path).jobs.height)
+        20
+    """
     import polars as pl
 
     from shunter.clusters.reading import parse
@@ -76,7 +102,7 @@ def load(folder: str | Path) -> Run:
         raise RunError(f"{folder}: is not the folder of a run; {hint}")
     record = experiment.read(folder / "experiment.toml")
     try:
-        summary, versions = (json.loads(text_of(folder / name, RunError)) for name in ("summary.json", "versions"))
+        summary = json.loads(text_of(folder / "summary.json", RunError))
         jobs, series, events = (_table(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
         if not {"policy", "digest"} <= set(summary):
             raise ValueError("summary.json is not that of a run")
@@ -87,7 +113,22 @@ def load(folder: str | Path) -> Run:
         reason = str(error).partition("\n")[0]
         raise RunError(f"{folder}: the run is not whole ({reason}); make it again with shunter simulate") from None
     machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of {folder}")
-    return Run(record, summary, versions, machines, jobs, series, log, *kept)
+    return Run(record, summary, machines, jobs, series, log, *kept)
+
+
+@cache
+def _libraries() -> dict[str, str]:
+    found = {}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):  # an extra that is not installed
+            found[name] = version(name)
+    machine = {"python": platform.python_version(), "platform": platform.platform()}
+    return {**found, **machine, "sources": sources_digest()}
+
+
+def libraries() -> dict[str, str]:
+    """The versions of everything besides shunter that may change numbers, and a hash of shunter's sources."""
+    return dict(_libraries())
 
 
 def _table(path: Path) -> pl.DataFrame:
@@ -99,8 +140,7 @@ def _table(path: Path) -> pl.DataFrame:
 
 def versions() -> dict[str, str]:
     """The versions of everything that may change numbers."""
-    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
-    return {"shunter": __version__, **packages, "python": platform.python_version(), "platform": platform.platform()}
+    return {"shunter": __version__, **libraries()}
 
 
 def check_folder(folder: Path, force: bool) -> None:

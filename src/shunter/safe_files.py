@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import resource
@@ -30,6 +31,11 @@ def data_folder(*needed: str) -> Path | None:
     """
     folder = Path(os.environ.get("SHUNTER_DATA") or Path(__file__).parents[3] / "shared" / "data")
     return folder if folder.is_dir() and all((folder / file).is_file() for file in needed) else None
+
+
+def digest_of(path: Path) -> str:
+    """A hash of a file's content."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
 
 
 class TooLargeError(ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from shunter.cluster import Cluster
 from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
+from shunter.protocols import Shares, Wraps, capability
+from shunter.run_folder import libraries
+from shunter.safe_files import digest_of
 from shunter.seeding import rng
 
 if TYPE_CHECKING:
@@ -102,11 +106,7 @@ class Setup:
 
     def _lacks_layers(self) -> bool:
         """Whether the paper's compute times are wanted and the files with them are not there."""
-        from shunter.network.models import LAYER_FILES
-        from shunter.safe_files import data_folder
-
-        folder = data_folder()
-        return self.network not in ("", "profiled") and (folder is None or not (folder / LAYER_FILES).is_dir())
+        return self.network not in ("", "profiled") and _layers() is None
 
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
@@ -139,6 +139,7 @@ class Setup:
             version=__version__,
             trace=self.trace_source,
             cluster=self.cluster_source,
+            versions=libraries(),
         )
 
     def costs(self) -> Costs | None:
@@ -287,8 +288,56 @@ def recorded_setup(record: Experiment) -> Setup:
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
             f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
         )
+    _check_data(record, found)
     named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
     return dataclasses.replace(found, cluster_source=named)
+
+
+def data_of(setup: Setup, policy: Any) -> dict[str, str]:
+    """The digests of the files besides the trace that a run reads: models, layers, measurements, a policy's code."""
+    from shunter import sharing
+
+    read: dict[str, Path] = {setup.models: Path(setup.models)} if setup.models else {}
+    if setup.network not in ("", "profiled") and (layers := _layers()):
+        read |= {f"layers/{path.name}": path for path in sorted(layers.iterdir())}
+    sharer = capability(Shares, policy)
+    if sharer is not None and sharer.shares:
+        tables = Path(sharing.__file__).parent / "measured" / setup.cluster.sharing
+        read |= {f"measured/{tables.name}/{path.name}": path for path in sorted(tables.iterdir())}
+    read |= _code_of(policy)
+    return {name: digest_of(path) for name, path in read.items() if path.is_file()}
+
+
+def _code_of(policy: Any) -> dict[str, Path]:
+    """The file of a policy that is not shunter's, and of those that it wraps, by their modules."""
+    inner = _code_of(policy.inner) if isinstance(policy, Wraps) else {}
+    module = type(policy).__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    theirs = file and module.partition(".")[0] != __name__.partition(".")[0]
+    return inner | ({module: Path(file)} if file and theirs else {})
+
+
+def _layers() -> Path | None:
+    """The folder with measured layers; None: it is not there."""
+    from shunter.network.models import LAYER_FILES
+    from shunter.safe_files import data_folder
+
+    folder = data_folder()
+    return folder / LAYER_FILES if folder is not None and (folder / LAYER_FILES).is_dir() else None
+
+
+def _check_data(record: Experiment, setup: Setup) -> None:
+    """Refuse to run an experiment again if a file that it read has changed."""
+    if not record.data:
+        return
+    found = data_of(setup, registry.policy(record.policy))
+    for name in {**record.data, **found}:
+        was, now = (digests.get(name, "none") for digests in (record.data, found))
+        if was != now:
+            raise RunError(
+                f"{name}: is not the file of the experiment any more (digest {now}, was {was}); to run with it anyhow: "
+                "--set data="
+            )
 
 
 def read_trace(given: TraceLike, format: str | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002

@@ -38,7 +38,7 @@ from shunter.report.replay import Replay, replay
 from shunter.report.tiers import by_tier
 from shunter.run_folder import Run
 from shunter.seeding import check_seed
-from shunter.setup import ClusterLike, Setup, TraceLike, check, recorded_setup, set_up
+from shunter.setup import ClusterLike, Setup, TraceLike, check, data_of, recorded_setup, set_up
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -50,7 +50,29 @@ Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have
 
 
 def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
-    """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line."""
+    """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
+
+    Args:
+        trace: A ``Trace``, a file, ``synthetic:...``, or a polars frame with the columns of a CSV trace.
+        cluster: A ``Cluster``, a text such as ``"64x8"``, a TOML file, the name of a built-in cluster, or ``"auto"``.
+        policy: A policy, or its text: ``"name"`` or ``"name:key=value,key=value"``.
+        seed: Seed of everything random.
+        decisions: Whether to record why jobs waited.
+
+    Returns:
+        The result: summary, jobs, series, event log.
+
+    Raises:
+        InputError: The trace, the cluster or the policy can't be used; the message says why.
+
+    Examples:
+        >>> import shunter
+        >>> result = shunter.simulate("synthetic:jobs=100,gpus=8,load=0.9", "1x8", "fifo:backfill=easy")
+        >>> result.summary["finished"]
+        100
+        >>> result.jobs.columns[:4]
+        ['job_id', 'user', 'vc', 'gpu_type']
+    """
     return run(set_up(trace, cluster), policy, seed, decisions=decisions)
 
 
@@ -81,6 +103,7 @@ def run(
     memory = simulator.run(chosen, memory=taught(chosen, setup, trace), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
     record = setup.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
+    record = dataclasses.replace(record, data=data_of(setup, chosen))
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     reasons = _reasons_given(simulator, chosen, memory) if decisions else None
     communication = simulator.world.progress[w.COMMUNICATION] if costs is not None else None
@@ -199,7 +222,21 @@ def _timers(cluster: Cluster, policy: Any, memory: Memory) -> pl.DataFrame | Non
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came out of one run; tables are made when they are first asked for."""
+    """The result of one run. Tables are computed when they are first used.
+
+    ``summary`` has the numbers of ``summary.json``, ``jobs`` one row per job, ``series`` the queue and the busy GPUs
+    over time, ``events`` the event log, and ``digest`` its hash. ``save`` writes all of it as a folder, which
+    ``load_run`` reads.
+
+    Examples:
+        >>> import shunter
+        >>> jobs = shunter.Trace.of("two", ["a", "b"], submit=[0, 0], duration=[60_000, 30_000], gpus=[1000, 1000])
+        >>> result = shunter.simulate(jobs, "1x1", "fifo")
+        >>> result.summary["makespan_s"], result.summary["jct_s"]["mean"], result.summary["utilization"]
+        (90.0, 75.0, 1.0)
+        >>> result.jobs.select("job_id", "wait", "run", "nodes").rows()
+        [('a', 0.0, 60.0, [0]), ('b', 60.0, 30.0, [0])]
+    """
 
     experiment: Experiment
     about: dict[str, Any]  # policy, oracle, estimate, seed: the head of the summary
@@ -309,7 +346,7 @@ class Result:
         if self.reasons:
             jobs = jobs.with_columns(demand_class=self.reasons.demand_class, pool=self.reasons.pool)
             decisions = self.reasons.decisions
-        record = (self.experiment, self.summary, run_folder.versions(), self.cluster)
+        record = (self.experiment, self.summary, self.cluster)
         return Run(*record, jobs, self.series, self.events, decisions, self.timers, self.insights.pairs)
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
