@@ -93,3 +93,21 @@ def test_how_much_policies_compile(tmp_path):
     assert len(made) <= 40
     several = {name for name in inner if inner.count(name) > 1}
     assert several <= {"compiled.copy_into"}, "one version should do: pass values of one type"
+
+
+SMALL = """
+import shunter
+for policy in ("fifo:backfill=easy", "las", "dally", "themis", "gandiva"):
+    print(shunter.simulate("synthetic:jobs=20,gpus=8,load=1.2", "2x4", policy).digest)
+"""
+
+
+def test_kernels_run_as_plain_python_for_debugging(tmp_path):
+    """With the same digests; overflow in hashes is a warning in NumPy and nothing in compiled code."""
+    plain = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore", "SHUNTER_KERNELS": str(tmp_path)}
+    digests = [
+        subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True, env=env).stdout
+        for env in (plain, dict(os.environ))
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0].split()) == 5

@@ -168,6 +168,9 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     Only ours are kept on disk: what others write may use things of theirs whose change numba would not notice.
     """
     plain = getattr(function, "py_func", function)
+    if numba.config.DISABLE_JIT:  # for debugging: all of it is plain Python, typed for those who ask numba
+        plain.__dict__["_numba_type_"] = numba.types.FunctionType(signature)
+        return plain
     ours = plain.__module__.partition(".")[0] == __name__.partition(".")[0]
     with _our_cache():
         return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)

@@ -110,7 +110,7 @@ def _replay(course: _Course) -> int:
                     slot = link[slot]
             ended = kind == w.FINISH or (kind == w.FAIL and node == 1)
             after = _ABSENT if ended else (_MOVING if kind == w.MOVE else _WAITING)
-            queue += (after == _WAITING) - (state[job] == _WAITING)
+            queue += int(after == _WAITING) - int(state[job] == _WAITING)
             state[job] = after
         elif kind in (w.NODE_DOWN, w.NODE_UP, w.SLEEP):  # WAKE: it is on its way, NODE_UP follows
             _count(node, -1, nodes, totals)
