@@ -62,7 +62,21 @@ class Overheads:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster, described once and never changed; the engine makes its own arrays from it."""
+    """The machines: groups of equal nodes, their GPUs, racks, virtual clusters and network. It is never changed.
+
+    Functions that take a cluster also take its text, such as ``"64x8"``, the path of a TOML file, or the name of a
+    built-in cluster.
+
+    Examples:
+        Sixteen nodes with eight V100 each, in four racks, and two nodes with four A100 of twice the speed:
+
+        >>> import shunter
+        >>> from shunter.cluster import NodeGroup
+        >>> groups = (NodeGroup(16, 8, "v100", racks=(4, 4, 4, 4)), NodeGroup(2, 4, "a100"))
+        >>> cluster = shunter.Cluster("lab", groups, speeds={"a100": 2.0})
+        >>> cluster.nodes, cluster.gpus, cluster.gpu_types
+        (18, 136, ('v100', 'a100'))
+    """
 
     name: str
     groups: tuple[NodeGroup, ...]

@@ -45,7 +45,17 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What came out of several policies on the same jobs; the first policy is what the others are compared with."""
+    """The results of several policies on the same jobs. The first policy is the baseline.
+
+    Examples:
+        >>> import shunter
+        >>> comparison = shunter.compare("synthetic:jobs=100,gpus=8,load=1.2", "1x8", ["fifo", "las"], workers=1)
+        >>> [row["policy"] for row in comparison.policies]
+        ['fifo', 'las']
+        >>> difference = comparison.policies[1]["difference"]  # of the mean JCT to that of fifo, with its interval
+        >>> difference["low_s"] <= difference["mean_s"] <= difference["high_s"]
+        True
+    """
 
     trace: str
     cluster: str
@@ -83,10 +93,28 @@ def compare(  # noqa: PLR0913, PLR0917
     workers: int | None = None,
     decisions: bool = False,
 ) -> Comparison:
-    """Run several policies on the same jobs in parallel processes; an interrupted comparison goes on where it was.
+    """Run several policies on the same jobs in parallel processes.
 
-    A script calls this under ``if __name__ == "__main__":``, as everything that starts processes; with ``workers=1``
-    all is done in this process.
+    An interrupted comparison continues where it was. A script must call this under ``if __name__ == "__main__":``,
+    because it starts processes; with ``workers=1`` everything runs in this process.
+
+    Args:
+        trace: As for ``simulate``.
+        cluster: As for ``simulate``.
+        policies: Policies or their texts. The first is the baseline.
+        seed: Seed of everything random.
+        repeat: Runs per policy, with other seeds and arrivals.
+        out: A folder for the runs.
+        force: Whether to replace an earlier comparison in that folder.
+        workers: Processes at the same time; default: one per core.
+        decisions: Whether to record why jobs waited.
+
+    Examples:
+        >>> import shunter
+        >>> jobs = shunter.Trace.of("two", ["a", "b"], submit=[0, 0], duration=[90_000, 10_000], gpus=[1000, 1000])
+        >>> comparison = shunter.compare(jobs, "1x1", ["fifo", "sjf:estimate=oracle"], workers=1)
+        >>> [(row["policy"], row["jct_s"]["mean"]) for row in comparison.policies]
+        [('fifo', 95.0), ('sjf:estimate=oracle', 55.0)]
     """
     folder = None if out is None else Path(out)
     return compare_setup(set_up(trace, cluster), policies, seed, repeat, folder, force, workers, decisions=decisions)

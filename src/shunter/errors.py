@@ -21,11 +21,26 @@ from collections.abc import Iterable
 
 
 class ShunterError(Exception):
-    """The root of the tree."""
+    """Every exception that Shunter raises on purpose is one of these.
+
+    Examples:
+        >>> import shunter
+        >>> issubclass(shunter.InputError, shunter.ShunterError)
+        True
+    """
 
 
 class InputError(ShunterError):
-    """What the user gave cannot be used; the message says where, what, and what to do."""
+    """Input that can't be used; the message says where, what, and what to do.
+
+    Examples:
+        >>> import shunter
+        >>> try:
+        ...     shunter.simulate("jobs.csv", "8x8", "fifo:backfill=maybe")
+        ... except shunter.InputError as error:
+        ...     print(type(error).__name__)
+        TraceError
+    """
 
     job_id: str | None = None  # the job it is about, so that whoever knows the file can say the line
 

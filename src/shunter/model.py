@@ -43,8 +43,23 @@ def column(doc: str, unit: str = "", **about: Any) -> Any:
 class Trace:
     """Jobs in the order of their submission, one array per column.
 
-    Rows are referred to by index everywhere inside; ``job_id`` is for people.  ``duration`` is the truth: policies see
-    it only if they declare themselves oracles.
+    Code refers to jobs by row; ``job_id`` is the name that people use. Times are in milliseconds, GPUs in thousandths,
+    and names are codes: ``trace.users[trace.user[row]]`` is the user of a job. ``columns()`` lists all columns.
+    ``duration`` is the truth: only policies that declare themselves oracles see it.
+
+    ``read_trace`` reads a trace from a file, and ``of`` makes one from arrays. A trace is never changed: ``select``
+    returns a new one.
+
+    Examples:
+        >>> import shunter
+        >>> jobs = shunter.Trace.of(
+        ...     "two", ["a", "b"], submit=[0, 5000], duration=[60_000, 30_000], gpus=[1000, 500], user=[0, 0],
+        ...     users=("ann",),
+        ... )
+        >>> len(jobs), jobs.users[jobs.user[1]], float(jobs.gpus[1] / 1000)  # half a GPU
+        (2, 'ann', 0.5)
+        >>> jobs.select(jobs.gpus >= 1000).job_id.tolist()
+        ['a']
     """
 
     name: str
@@ -164,7 +179,18 @@ def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Run a pending job on these GPUs; on a job whose lease has just ended, on the same GPUs: renew it for free."""
+    """Run a pending job on these GPUs.
+
+    On a job whose lease has just ended, and on the same GPUs, it renews the lease at no cost.
+
+    Examples:
+        Job 3 gets GPUs 0 and 1 for at most an hour, if it is 12:00 (times are in milliseconds):
+
+        >>> import shunter
+        >>> noon = 12 * 3_600_000
+        >>> shunter.Start(3, [0, 1], until=noon + 3_600_000)
+        Start(job=3, gpus=[0, 1], until=46800000, shared=False)
+    """
 
     job: int
     gpus: Sequence[int]
@@ -174,7 +200,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Stop a running job and put it back into the queue."""
+    """Stop a running job and put it back into the queue.
+
+    Examples:
+        Stop job 3 at a checkpoint, and job 4 at once:
+
+        >>> import shunter
+        >>> shunter.Preempt(3), shunter.Preempt(4, keep=False)
+        (Preempt(job=3, keep=True), Preempt(job=4, keep=False))
+    """
 
     job: int
     keep: bool = True  # True: checkpoint first; False: kill, what was done since the last checkpoint is lost
@@ -182,7 +216,13 @@ class Preempt:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """Move a running job to other GPUs, as many as it has; costs a checkpoint and a restart."""
+    """Move a running job to other GPUs, as many as it has; costs a checkpoint and a restart.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.Migrate(3, [8, 9])
+        Migrate(job=3, gpus=[8, 9])
+    """
 
     job: int
     gpus: Sequence[int]
@@ -190,7 +230,13 @@ class Migrate:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a running job more or fewer GPUs; costs a checkpoint and a restart."""
+    """Give a running job more or fewer GPUs; costs a checkpoint and a restart.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.Resize(3, [0, 1, 2, 3])
+        Resize(job=3, gpus=[0, 1, 2, 3])
+    """
 
     job: int
     gpus: Sequence[int]
@@ -198,7 +244,13 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Put an idle node to sleep, or wake it."""
+    """Put an idle node to sleep, or wake it.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.Power(node=5, on=False)
+        Power(node=5, on=False)
+    """
 
     node: int
     on: bool
@@ -206,7 +258,13 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Move a node to another virtual cluster; what runs there runs on."""
+    """Move a node to another virtual cluster; jobs that run there continue.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.Assign(node=5, vc=1)
+        Assign(node=5, vc=1)
+    """
 
     node: int
     vc: int
@@ -214,7 +272,15 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """Ask me again at that time."""
+    """Call the policy again at that time, even if nothing else happens then.
+
+    Examples:
+        In ``decide``, "call me again in one minute" is ``shunter.Timer(view.now + 60_000)``.
+
+        >>> import shunter
+        >>> shunter.Timer(at=60_000)
+        Timer(at=60000)
+    """
 
     at: int  # ms
 
@@ -224,9 +290,14 @@ Action: TypeAlias = Start | Preempt | Migrate | Resize | Power | Assign | Timer
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job still waits: a code and the numbers that go with it, as in ``shunter.reasons``, or one of your own.
+    """Why a job still waits: a code and its numbers, as in ``shunter.reasons``, or a code of your own.
 
-    It holds until another is given.  ``scope`` is ``job``, or ``class``, ``pool`` or ``all`` for many jobs at once.
+    It holds until another is given. ``scope`` is ``job``, or ``class``, ``pool`` or ``all`` for many jobs at once.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.Reason(3, "licence", (2,))  # job 3 waits for two licences
+        Reason(job=3, code='licence', numbers=(2,), scope='job')
     """
 
     job: int  # or the class or pool
@@ -237,7 +308,24 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, in order: a Preempt frees what a later Start takes."""
+    """What to do now, in order: a ``Preempt`` frees what a later ``Start`` takes.
+
+    The backend checks the whole plan before it applies any of it. If it refuses one action, it applies none. After a
+    plan with actions, the policy is called again at the same instant; an empty plan ends its turn.
+
+    Attributes:
+        actions: What to do: ``Start``, ``Preempt``, ``Migrate``, ``Resize``, ``Power``, ``Assign``, ``Timer``.
+        reasons: Why jobs still wait, if the backend keeps reasons (``View.reasons_wanted``).
+        order: All waiting jobs, first to serve first, if the backend uses it (``View.order_wanted``).
+
+    Examples:
+        Job 4 takes the GPU of job 1:
+
+        >>> import shunter
+        >>> plan = shunter.Plan([shunter.Preempt(1), shunter.Start(4, [0])])
+        >>> len(plan.actions)
+        2
+    """
 
     actions: Sequence[Action] = ()
     reasons: Sequence[Reason] = ()
@@ -246,7 +334,17 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An action that the backend did not do, and why."""
+    """An action that the backend did not apply, and why.
+
+    Examples:
+        >>> import shunter
+        >>> from shunter.cluster import NodeGroup
+        >>> jobs = shunter.Trace.of("one", ["a"], submit=[0], duration=[60_000], gpus=[2000])
+        >>> simulator = shunter.Simulator(jobs, shunter.Cluster("small", (NodeGroup(count=1, gpus=2),)))
+        >>> view = simulator.present()
+        >>> simulator.apply(shunter.Plan([shunter.Start(0, [1])]))[0].why
+        'wrong number of GPUs for the job'
+    """
 
     action: Action
     why: str
@@ -295,7 +393,25 @@ class GpuColumns:
 
 
 class View:
-    """What a policy sees: one instant, read-only, a window on the backend's arrays, valid until the next ``apply``."""
+    """What a policy sees: one instant, read-only, without the truth.
+
+    A view is a window on the backend's arrays and is valid until the next ``apply``. Jobs, nodes and GPUs are numbers.
+    ``jobs``, ``nodes`` and ``gpus`` have one array per column: ``view.jobs.gpus[job]``, ``view.nodes.free[node]``,
+    ``view.gpus.node[gpu]``. Lists of jobs are in the order of submission. Times are in milliseconds.
+
+    Examples:
+        >>> import shunter
+        >>> from shunter.cluster import NodeGroup
+        >>> jobs = shunter.Trace.of("two", ["a", "b"], submit=[0, 0], duration=[60_000, 60_000], gpus=[2000, 1000])
+        >>> simulator = shunter.Simulator(jobs, shunter.Cluster("small", (NodeGroup(count=1, gpus=2),)))
+        >>> view = simulator.present()
+        >>> view.now, view.pending.tolist(), view.jobs.gpus.tolist(), view.free_gpus(0).tolist()
+        (0, [0, 1], [2, 1], [0, 1])
+        >>> refusals = simulator.apply(shunter.Plan([shunter.Start(1, [0])]))
+        >>> view = simulator.present()
+        >>> view.pending.tolist(), view.running.tolist(), view.placement(1), view.nodes.free.tolist()
+        ([0], [1], (0,), [1])
+    """
 
     generation = 0  # rows stand for the same jobs in all views of one generation ...
     moved: I64 | None = None  # ... and where each row of the one before is now, -1: gone

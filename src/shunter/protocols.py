@@ -38,7 +38,34 @@ class Compiled(NamedTuple):
 
 @runtime_checkable
 class Policy(Protocol):
-    """A scheduler: frozen, its fields are its configuration; what it remembers is in its memory."""
+    """A scheduler.
+
+    A policy is frozen: its fields are its configuration. Everything that it remembers is in its memory, which ``start``
+    makes and ``decide`` receives. Any class with these three members is a policy; it need not inherit from this one.
+    What else a policy can do, such as a compiled form, it declares by inheriting capabilities.
+
+    Examples:
+        A policy in plain Python that starts the smallest job that fits:
+
+        >>> import shunter
+        >>> class SmallestFirst:
+        ...     needs = frozenset()  # frozenset({"duration"}) would make it an oracle
+        ...
+        ...     def start(self, cluster, previous=None):
+        ...         return None  # it remembers nothing
+        ...
+        ...     def decide(self, view, memory):
+        ...         free = [gpu for node in range(len(view.nodes.total)) for gpu in view.free_gpus(node)]
+        ...         for job in sorted(view.pending, key=lambda job: view.jobs.gpus[job]):
+        ...             if view.jobs.gpus[job] <= len(free):
+        ...                 return shunter.Plan([shunter.Start(job, free[: view.jobs.gpus[job]])])
+        ...         return shunter.Plan()
+        >>> jobs = shunter.Trace.of(
+        ...     "two", ["wide", "narrow"], submit=[0, 0], duration=[60_000, 60_000], gpus=[2000, 1000]
+        ... )
+        >>> shunter.simulate(jobs, "1x2", SmallestFirst()).jobs["wait"].to_list()
+        [60.0, 0.0]
+    """
 
     @property
     def needs(self) -> frozenset[str]:
@@ -55,7 +82,28 @@ class Policy(Protocol):
 
 
 class Backend(Protocol):
-    """The world: a simulator, a live cluster, a recording. A policy does not know which."""
+    """The world that a policy schedules: the simulator, or a live cluster. A policy does not know which.
+
+    A backend yields a view at every decision point. The control loop passes it to the policy and applies the policy's
+    plan, until the plan is empty. ``shunter.testing`` has a conformance suite for backends of your own.
+
+    Examples:
+        The simulator is a backend. This is the control loop, without its checks:
+
+        >>> import shunter
+        >>> from shunter.cluster import NodeGroup
+        >>> jobs = shunter.Trace.of("two", ["a", "b"], submit=[0, 0], duration=[60_000, 30_000], gpus=[1000, 1000])
+        >>> backend = shunter.Simulator(jobs, shunter.Cluster("small", (NodeGroup(count=1, gpus=1),)))
+        >>> policy = shunter.policy("fifo")
+        >>> backend.prepare(policy.needs)
+        >>> memory = policy.start(backend.cluster)
+        >>> for view in backend:
+        ...     while (plan := policy.decide(view, memory)).actions:
+        ...         print(view.now, plan.actions)
+        ...         refusals = backend.apply(plan)
+        0 [Start(job=0, gpus=(0,), until=None, shared=False)]
+        60000 [Start(job=1, gpus=(0,), until=None, shared=False)]
+    """
 
     @property
     def cluster(self) -> Cluster:

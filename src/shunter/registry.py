@@ -66,7 +66,19 @@ def _by_path(path: str) -> type[Any]:
 
 
 def policy(wanted: str | Policy) -> Policy:
-    """The policy that a text names; an object is taken as it is."""
+    """The policy that a text names; a policy is returned as it is.
+
+    The text is a name, a dotted path or an entry point, with parameters: ``fifo``, ``fifo:backfill=easy``,
+    ``mylab.sched.Mine:alpha=2``.
+
+    Examples:
+        >>> import shunter
+        >>> shunter.policy("fifo:backfill=easy").backfill
+        'easy'
+        >>> shunter.policy("fifi")
+        Traceback (most recent call last):
+        shunter.errors.PolicyError: there is no policy 'fifi'; did you mean 'fifo'? known: ces, dally, ...
+    """
     from shunter.protocols import Policy  # here, so that names can be listed and completed without NumPy
 
     if isinstance(wanted, type):

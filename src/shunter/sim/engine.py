@@ -67,7 +67,36 @@ COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond t
 
 
 class Simulator:
-    """One simulated cluster and its jobs.  Run a policy with ``run``, or use it as a backend of ``drive``."""
+    """One simulated cluster and its jobs.
+
+    ``run`` runs a policy to the end or up to a given time. ``fork`` makes a copy that continues on its own, to ask what
+    would happen if. A simulator is also a ``Backend``. For a whole run with its results, ``simulate`` is simpler.
+
+    Args:
+        trace: The jobs.
+        cluster: The machines.
+        seed: Seed of everything random in the engine. Equal input gives equal digests.
+        scenario: What happens besides the jobs, such as faults.
+        reasons: Whether to keep the reasons that policies give for waiting.
+
+    Examples:
+        Run half a minute under one policy, then see how two policies would continue:
+
+        >>> import copy, shunter
+        >>> import numpy as np
+        >>> from shunter.cluster import NodeGroup
+        >>> jobs = shunter.Trace.of(
+        ...     "three", ["a", "b", "c"], submit=[0, 0, 0], duration=[60_000, 90_000, 10_000], gpus=[1000, 1000, 1000]
+        ... )
+        >>> simulator = shunter.Simulator(jobs, shunter.Cluster("small", (NodeGroup(count=1, gpus=1),)))
+        >>> fifo, shortest = shunter.policy("fifo"), shunter.policy("sjf:estimate=oracle")
+        >>> memory = simulator.run(fifo, until=30_000)
+        >>> other = simulator.fork()
+        >>> _ = simulator.run(fifo, memory=copy.deepcopy(memory))
+        >>> _ = other.run(shortest, memory=shortest.start(other.cluster, memory))
+        >>> [future.present().waited(np.arange(3)).tolist() for future in (simulator, other)]
+        [[0, 60000, 150000], [0, 70000, 60000]]
+    """
 
     def __init__(
         self,

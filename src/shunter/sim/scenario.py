@@ -46,7 +46,24 @@ class Workloads:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything about a simulated world that is neither trace nor cluster; the default adds nothing."""
+    """Everything about a simulated world that is neither trace nor cluster; the default adds nothing.
+
+    It describes faults, jobs that already run at the beginning, limits per user, and speeds that depend on placement.
+
+    Examples:
+        The only node fails after ten seconds and is back after another ten; the job starts again from the beginning:
+
+        >>> import shunter
+        >>> from shunter.cluster import NodeGroup
+        >>> from shunter.sim import Fault
+        >>> jobs = shunter.Trace.of("one", ["a"], submit=[0], duration=[60_000], gpus=[1000])
+        >>> cluster = shunter.Cluster("small", (NodeGroup(count=1, gpus=1),))
+        >>> scenario = shunter.Scenario(faults=(Fault(time=10_000, node=0, end=20_000),))
+        >>> simulator = shunter.Simulator(jobs, cluster, scenario=scenario)
+        >>> memory = simulator.run(shunter.policy("fifo"))
+        >>> simulator.now
+        80000
+    """
 
     faults: tuple[Fault, ...] = ()
     warm: tuple[Warm, ...] = ()

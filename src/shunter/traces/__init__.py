@@ -76,9 +76,21 @@ def _checked(name: str, found: Any) -> Reader:
 
 
 def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
-    """Read a trace; its format is found from the content, then from the ending, unless ``format`` says it.
+    r"""Read a trace from a file.
 
-    A row that can't be a job is an error, or with ``on_bad_row="skip"`` is left out and counted in ``Trace.remarks``.
+    Args:
+        path: A file, compressed or not, or a folder with one trace in it.
+        format: The name of a format or a reader of your own; default: detected from the content, then from the ending.
+        on_bad_row: ``"fail"``, or ``"skip"``: drop rows that can't be parsed and report them in ``Trace.remarks``.
+
+    Examples:
+        >>> import shunter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "jobs.csv"
+        ...     size = path.write_text("job_id,submit,duration,gpus\na,0,60,1\nb,5,30.5,8\n")
+        ...     print(shunter.read_trace(path).duration)
+        [60000 30500]
     """
     if on_bad_row not in ON_BAD_ROW:
         raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{on_bad_row}'")
@@ -97,7 +109,16 @@ def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = Non
 
 
 def write(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace in the format of the name's ending; the file appears whole or not at all."""
+    """Write a trace in the format of the name's ending; the file appears whole or not at all.
+
+    Examples:
+        >>> import shunter, tempfile
+        >>> jobs = shunter.Trace.of("one", ["a"], submit=[0], duration=[60_000], gpus=[1000])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     shunter.write_trace(jobs, f"{folder}/jobs.parquet")
+        ...     print(shunter.read_trace(f"{folder}/jobs.parquet").digest == jobs.digest)
+        True
+    """
     from shunter.traces import writing
 
     writing.write(trace, Path(path))

@@ -32,7 +32,30 @@ from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES,
 
 @dataclass(frozen=True)
 class Ordering(Estimating):
-    """A queue in some order. Subclasses say which."""
+    """A queue in some order; subclasses define the order.
+
+    A subclass has a ``key``: the job with the smallest key is first. It is compiled, so it runs as fast as a built-in
+    policy. Backfilling, blocking and placement come with it, as parameters. Fields of the subclass are parameters too;
+    ``key_params`` returns those that ``key`` receives as ``p``.
+
+    Examples:
+        The job with the most GPUs first; among equals, the first submitted:
+
+        >>> from dataclasses import dataclass
+        >>> import shunter
+        >>> @dataclass(frozen=True)
+        ... class Widest(shunter.Ordering):
+        ...     @staticmethod
+        ...     def key(job, p):
+        ...         return -job.gpus
+        >>> jobs = shunter.Trace.of(
+        ...     "two", ["narrow", "wide"], submit=[0, 0], duration=[60_000, 60_000], gpus=[1000, 2000]
+        ... )
+        >>> shunter.simulate(jobs, "1x2", Widest()).jobs["wait"].to_list()
+        [60.0, 0.0]
+        >>> shunter.simulate(jobs, "1x2", Widest(backfill="easy")).summary["finished"]
+        2
+    """
 
     backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS)
     candidates: str = param("queue", CANDIDATES_DOC, choices=CANDIDATES)
