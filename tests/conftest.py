@@ -14,9 +14,9 @@ from shunter.compiled import cache_folder
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
-# The same examples each time: a change is judged by what it changed; --hypothesis-profile=search tries new ones.
+# The same examples each time: a change is judged by what it changed; scripts/test-search tries new ones.
 settings.register_profile("same", derandomize=True)
-settings.register_profile("search", derandomize=False)
+settings.register_profile("search", derandomize=False, max_examples=500, print_blob=True)
 settings.load_profile("same")
 
 
