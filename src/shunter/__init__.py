@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from shunter.cluster import Cluster
     from shunter.comparison import Comparison, compare
     from shunter.errors import InputError, ShunterError
-    from shunter.run_folder import Run
-    from shunter.run_folder import load as load_run
     from shunter.model import (
         Assign,
         Migrate,
@@ -32,8 +30,10 @@ if TYPE_CHECKING:
     from shunter.policies import Ordering
     from shunter.protocols import Backend, Policy
     from shunter.registry import policy
-    from shunter.simulation import Result, simulate
+    from shunter.run_folder import Run
+    from shunter.run_folder import load as load_run
     from shunter.sim import Scenario, Simulator
+    from shunter.simulation import Result, simulate
     from shunter.traces import read as read_trace
     from shunter.traces import write as write_trace
 
