@@ -399,6 +399,16 @@ class View:
     ``jobs``, ``nodes`` and ``gpus`` have one array per column: ``view.jobs.gpus[job]``, ``view.nodes.free[node]``,
     ``view.gpus.node[gpu]``. Lists of jobs are in the order of submission. Times are in milliseconds.
 
+    Attributes:
+        jobs: Columns of jobs. The request: ``submit``, ``gpus``, ``share`` (thousandths of each GPU), ``cpu`` and
+            ``mem`` per GPU, ``limit``, ``deadline``, ``declared``, ``after``. Codes: ``user``, ``vc``, ``gpu_type``,
+            ``model``, ``job_name``, ``account``. So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
+        nodes: Columns of nodes: ``free`` and ``total`` GPUs, ``first_gpu``, ``gpu_type``, ``vc``, ``rack``,
+            ``domains``, ``cpu_free``, ``mem_free``, ``state``, ``outage``.
+        gpus: Columns of GPUs: ``node``, ``tenants`` (jobs on it), ``used`` (the sum of their shares).
+        names: The names behind codes, by column: ``view.names["user"][view.jobs.user[job]]``.
+        truth: True run times, for a policy that declares itself an oracle; else None.
+
     Examples:
         >>> import shunter
         >>> from shunter.cluster import NodeGroup
