@@ -14,9 +14,10 @@ from shunter.compiled import cache_folder
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
-# The same examples each time: a change is judged by what it changed; scripts/test-search tries new ones.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("search", derandomize=False, max_examples=500, print_blob=True)
+# The same examples each time: a change is judged by what it changed; scripts/test-search tries new ones. No deadlines:
+# no test depends on the clock.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("same")
 
 

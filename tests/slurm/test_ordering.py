@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shunter.slurm.ordering import affordable, longest_falling, merged, moves
@@ -56,6 +56,7 @@ def test_the_fixed_stay_and_nobody_gets_before_them(case: tuple[list[str], list[
         assert all(new[a] > new[b] for a, b in pairwise(order))
 
 
+@example((["j0", "j1", "j3", "j2", "j6", "j5", "j4", "j7"], [1, 1, 2, 1, 1, 1, 1, 2]), {0, 7}, 2)
 @given(jobs, st.sets(st.integers(0, 11)), st.integers(1, 4))
 def test_at_equal_priority_nobody_gets_before_the_fixed(
     case: tuple[list[str], list[int]], which: set[int], levels: int

@@ -119,14 +119,29 @@ def _between(segment: Sequence[str], exact: Mapping[str, Exact], below: Exact, a
     found = _into_gaps(segment, exact, set(stays), below[0], above[0])
     if found is not None:
         return found
-    if above[0] - below[0] <= 1:  # behind the one above, whoever that lets pass
-        return {job: max(above[0] - 1, 1) for job in segment if job not in stays}
+    if above[0] - below[0] <= 1:
+        return _behind(segment, exact, below, above)
     apart = {job: (value, 0) for job, (value, _) in exact.items()}  # equals make no room: of them one stays
     stays = longest_falling([job for job in segment if below[0] < exact[job][0] < above[0]], apart)
     found = _into_gaps(segment, exact, set(stays), below[0], above[0])
     if found is not None:
         return found
     return dict(zip(segment, _spread(len(segment), below[0], above[0]), strict=True))
+
+
+def _behind(segment: Sequence[str], exact: Mapping[str, Exact], below: Exact, above: Exact) -> dict[str, int]:
+    """Priorities where there is no room between the bounds: jobs out of place go just below the upper bound.
+
+    That may let others pass, and may put further jobs out of place: they follow, so that the next round moves nothing.
+    """
+    lowest = max(above[0] - 1, 1)
+    now = {job: exact[job] for job in segment}
+    while True:
+        stays = set(longest_falling([job for job in segment if below < now[job] < above], now))
+        misplaced = [job for job in segment if job not in stays and now[job][0] != lowest]
+        if not misplaced:
+            return {job: value for job, (value, _) in now.items()}
+        now |= {job: (lowest, now[job][1]) for job in misplaced}
 
 
 def _into_gaps(
