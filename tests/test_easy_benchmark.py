@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from shunter.reproduce.trials import run_cases
+import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -16,12 +16,34 @@ ORDERS = ("fifo:estimate=history", "sjf:estimate=history", "saf:estimate=limit",
 
 def test_easy_harms_no_order():
     found = backfilling.setups("made-up")
-    pairs = backfilling.cases(found, ORDERS)
-    trials = run_cases(found, [case for pair in pairs for case in pair], 2, workers=1)
-    rows, changes = backfilling.table(trials, pairs)
-    assert rows.row_count == len(changes) == len(ORDERS)
+    made = backfilling.rows(found, ORDERS)
+    trials = backfilling.run_rows(found, made, 2, workers=1)
+    shown, changes = backfilling.table(trials, made)
+    assert shown.row_count == len(ORDERS)
+    ways = {order: tuple(by for one, by in changes if one == order) for order in ORDERS}
+    by_limits = (backfilling.BOUND, backfilling.ESTIMATE)
+    assert ways == dict(zip(ORDERS, (tuple(backfilling.BOUNDS),) * 2 + (by_limits,) * 2, strict=True))
     assert all(change <= backfilling.WORST for some in changes.values() for change in some), changes
-    assert backfilling.summary(changes).row_count == len(ORDERS)
+    assert backfilling.summary(changes).row_count == len(changes)
+
+
+def test_reservations_by_the_truth_change_limits_and_nothing_else():
+    found = backfilling.setups("made-up")
+    (name, plain), (told, knowing) = backfilling.knowing(found).items()
+    assert told == f"{name}{backfilling.TRUTH}"
+    assert (knowing.trace.limit == plain.trace.duration).all()
+    assert not (plain.trace.limit == plain.trace.duration).all()
+    assert (knowing.trace.submit == plain.trace.submit).all()
+
+
+def test_every_repeat_leaves_out_other_jobs_but_never_the_first():
+    found = backfilling.setups("made-up")
+    (whole,) = found.values()
+    first, other = (next(iter(backfilling.thinned(found, repeat).values())).trace for repeat in (0, 1))
+    assert first.job_id[0] == other.job_id[0] == whole.trace.job_id[0]
+    assert not np.array_equal(first.submit, other.submit)
+    for one in (first, other):
+        assert 0.9 < len(one) / len(whole.trace) < 0.99
 
 
 def test_months_are_told_apart():

@@ -93,6 +93,19 @@ def test_no_job_passes_the_first_by_an_estimate_that_such_jobs_exceed():
     assert passing == now + 2
 
 
+def test_a_waiting_job_passes_by_what_has_ended_since_it_came():
+    """All are expected to take an hour.  24 jobs of the other virtual cluster then end after two minutes.
+
+    The last one may pass from 30 on, when a GPU comes free, if it ends before 60, when the job ahead of it has room.
+    """
+    cluster = Cluster("apart", (NodeGroup(1, 2, vc="a"), NodeGroup(1, 2, vc="b")))
+    quick = [(0, 2, 1, 0)] * 24
+    rows = [*quick, (0, 60, 1, 60), (0, 30, 1, 30), (1, 5, 2, 5), (1, 10, 1, 0)]
+    vcs = {"vc": [1] * len(quick) + [0] * 4, "vcs": ("a", "b")}
+    *_, ahead, passing = starts("fifo:backfill=easy,estimate=history,bound=0.9", rows, cluster, **vcs)
+    assert (ahead, passing) == (60, 30)
+
+
 def test_the_shortest_candidate_passes_first():
     """Two jobs fit before the first one's reservation, one at a time."""
     rows = [(0, 100, 1, 100), (1, 5, 4, 5), (2, 50, 3, 50), (2, 20, 3, 20)]

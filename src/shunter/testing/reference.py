@@ -10,8 +10,9 @@ Where a rule leaves room, this is what holds here:
 
 - All keys are evaluated at the instant of the decision; ties go to the lower job index.
 - Something that happens in one pool lets every pool decide.
-- A job is planned for as long as ``bounds.bound`` says when it enters the queue, for at least one tick.  One that runs
-  is expected to end when its bound is over, given how long it has run.
+- EASY plans a waiting job for as long as ``bounds.bound`` says at the instant of the decision, conservative for as long
+  as it said when the job entered the queue, both for at least one tick.  A job that runs is expected to end when its
+  bound is over, given how long it has run.
 - Conservative plans an upset pool anew once per instant, before anything starts; a job of duration 0, which ends
   within the instant, upsets it again.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
@@ -343,7 +344,7 @@ def easy_in_pool(state: _State, pool: int) -> bool:
         where = place_now(state, index, state.free)
         if where is None:
             continue
-        ends_before = state.now + state.length[index] <= shadow
+        ends_before = state.now + int(bound_of(state, index, 0)) <= shadow
         if ends_before or place_now(state, head, taken(free_then, where)) is not None:
             start(state, index, where)
             return True

@@ -11,7 +11,7 @@ LOAD = 0.5  # of each of Philly's virtual clusters where it has fewer nodes; FIF
 
 FIFO = Scheduler("FIFO", "fifo", 7)
 SJF = Scheduler("SJF", "sjf:estimate=oracle", 5)
-SRTF = Scheduler("SRTF", "srtf:estimate=oracle", 4)
+SRTF = Scheduler("SRTF", "srtf:estimate=oracle,min_run=0", 4)  # as published: it stops jobs at once
 QSSF = Scheduler("QSSF", "qssf:refit=0", 0)
 ROLLING = Scheduler("QSSF, rolling means", "qssf:estimate=rolling", 2)
 NOISY = Scheduler("QSSF, noisy truth", "qssf:estimate=noisy", 1)

@@ -19,8 +19,8 @@ DEPARTURES = (
     "The artifact's own Philly experiment does not predict: it perturbs true run times (three in ten by more than their"
     " own size, one in ten by more than ten times that). 'QSSF, noisy truth' does the same, and what is printed for"
     " QSSF stands beside it.",
-    "Who is stopped pays 7 s (1 GPU), 30 s (up to 8) or 60 s when it goes on, as in the artifact; only SRTF stops"
-    " anybody.",
+    "A job that is stopped pays 7 s (1 GPU), 30 s (up to 8) or 60 s when it goes on, as in the artifact; only SRTF"
+    " stops jobs, without the minimum run that ours has by default (min_run=0).",
     "What has EASY is ours: a job may pass others if it does not delay the first one, by bounds that nine of ten jobs"
     " keep. EASY++ (Tsafrir et al., TPDS 2007) is FIFO, and the shortest job passes, by the mean run time of the user's"
     " last two, raised step by step once it has run out.",

@@ -530,8 +530,18 @@ def shortest_of(world: World, queue: Queue, cls: int, skip: int, longest: int, s
 
 @kernel
 def ends_within(world: World, queue: Queue, job: int, longest: int, speed: float) -> bool:
-    """Whether a job should take no longer than ``longest`` ms at this speed."""
-    return bool(longest == w.NEVER or run_time(world, queue, job, speed) <= longest)
+    """Whether a job should take no longer than ``longest`` ms at this speed, by what has ended up to now."""
+    if longest == w.NEVER:
+        return True
+    renew_bound(world, queue, job)
+    return run_time(world, queue, job, speed) <= longest
+
+
+@kernel
+def renew_bound(world: World, queue: Queue, job: int) -> None:
+    """Plan a waiting job with what is known now."""
+    limit, work = world.jobs[w.LIMIT, job], world.progress[w.WORK, job]
+    queue.bound[job] = bound_of(queue.bounds, queue.estimate[job], limit, work)
 
 
 @kernel
@@ -557,9 +567,7 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """Put a job into the queue."""
     meet(world, queue, parts, job)
     if queue.settings[BACKFILL] != B_NONE:
-        queue.bound[job] = bound_of(
-            queue.bounds, queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job]
-        )
+        renew_bound(world, queue, job)
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
