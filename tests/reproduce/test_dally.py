@@ -194,6 +194,21 @@ def test_timers_hardly_act_where_nearly_all_waiting_is_for_free_gpus(part, ends)
     assert told.endswith(ends)
 
 
+def test_other_timers_are_compared_with_tuned_ones_run_by_run():
+    """The luck of repeats is shared, so that a paired interval has no width."""
+    numbers = {"dally": 1.0, "dally:timers=manual": 0.9, "dally:timers=infinite": 1.2}
+    found = study_of(lambda case: numbers.get(case.policy, 5.0), workloads=("batch",), racks=(4, 8))
+    assert headline.timers(found) == [
+        "Batch arrivals, mean JCT of Dally-manual against Dally on 4, 8 racks: −10 % (−10 to −10 %); −10 % (−10 to"
+        " −10 %).",
+        "Batch arrivals, mean JCT of Dally-fullyConsolidated against Dally on 4, 8 racks: +20 % (+20 to +20 %); +20 %"
+        " (+20 to +20 %).",
+    ]
+    assert len(headline.summary(found)["timers_against_tuned"]) == 4
+    assert headline.timers(study_of(lambda case: 1.0, repeats=2)) == []
+    assert headline.timers(study_of(lambda case: 1.0, schedulers=(DALLY,))) == []
+
+
 def test_schedulers_go_by_the_papers_names_or_as_policies():
     assert design.chosen(()) == SCHEDULERS
     found = design.chosen(["Dally-noWait", "dally", "fifo:blocking=skip"])

@@ -10,10 +10,20 @@ import numpy as np
 from shunter.policies.tiresias import Tiresias
 from shunter.report.bootstrap import FEWEST, Estimate
 from shunter.report.terminal.tables import share
-from shunter.reproduce.dally.design import DALLY, EXPLAINED, OURS, PACKED, TIRESIAS, WORDS, Reading
+from shunter.reproduce.dally.design import (
+    CONSOLIDATED,
+    DALLY,
+    EXPLAINED,
+    MANUAL,
+    OURS,
+    PACKED,
+    TIRESIAS,
+    WORDS,
+    Reading,
+)
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL
 from shunter.reproduce.trials import Case, Scheduler
-from shunter.reproduce.writing import percent, record
+from shunter.reproduce.writing import interval, percent, record
 
 if TYPE_CHECKING:
     from shunter.reproduce.dally.study import Study
@@ -115,6 +125,34 @@ def waits(study: Study) -> list[str]:
     return said
 
 
+# ------------------------------------------------------------------------------------------- what timers bring
+
+
+def untuned(study: Study) -> list[Scheduler]:
+    """Dally with other timers than tuned ones, where that one takes part too."""
+    return [s for s in (MANUAL, CONSOLIDATED) if study.design.has(DALLY, s)]
+
+
+def timed(study: Study, workload: str, scheduler: Scheduler, racks: int, measure: str) -> Estimate:
+    """By which part a measure with these timers is above (below: negative) that with tuned ones; of paired runs."""
+    case, base = (study.case(workload, s, racks) for s in (scheduler, DALLY))
+    return study.trials.change(case, base, measure)
+
+
+def timers(study: Study) -> list[str]:
+    """What fixed and infinite timers change, by cluster size; nothing without intervals."""
+    if study.design.repeats < FEWEST:
+        return []
+    racks = ", ".join(map(str, study.design.racks))
+    said = []
+    for workload in study.design.workloads:
+        for scheduler in untuned(study):
+            found = [timed(study, workload, scheduler, n, "jct_mean_s") for n in study.design.racks]
+            parts = "; ".join(f"{percent(one.value)} ({interval(one, percent)})" for one in found)
+            said.append(f"{WORDS[workload]}, mean JCT of {scheduler.label} against Dally on {racks} racks: {parts}.")
+    return said
+
+
 # ------------------------------------------------------------------------------------------- what placement brings
 
 
@@ -156,7 +194,7 @@ def gains(study: Study) -> list[str]:
 
 def in_words(study: Study) -> list[str]:
     """All of it in words."""
-    return [*conclusions(study), *queues(study), *waits(study), *gains(study)]
+    return [*conclusions(study), *queues(study), *waits(study), *timers(study), *gains(study)]
 
 
 def summary(study: Study) -> dict[str, Any]:
@@ -176,4 +214,16 @@ def summary(study: Study) -> dict[str, Any]:
         for s in explained(study)
         for racks in design.racks
     ]
-    return {"dally_against_tiresias": rows, "waiting": reasons, "conclusions": in_words(study)}
+    untuned_rows = [
+        {"workload": workload, "racks": racks, "scheduler": s.label}
+        | {measure: record(timed(study, workload, s, racks, measure)) for _, measure in MEASURES}
+        for workload in design.workloads
+        for s in untuned(study)
+        for racks in design.racks
+    ]
+    return {
+        "dally_against_tiresias": rows,
+        "waiting": reasons,
+        "timers_against_tuned": untuned_rows,
+        "conclusions": in_words(study),
+    }
