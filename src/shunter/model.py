@@ -45,7 +45,7 @@ class Trace:
 
     Code refers to jobs by row; ``job_id`` is the name that people use. Times are in milliseconds, GPUs in thousandths,
     and names are codes: ``trace.users[trace.user[row]]`` is the user of a job. ``columns()`` lists all columns.
-    ``duration`` is the truth: only policies that declare themselves oracles see it.
+    ``duration`` is the truth: only policies that declare themselves oracles see it. ``declared`` is what a user stated.
 
     ``read_trace`` reads a trace from a file, and ``of`` makes one from arrays. A trace is never changed: ``select``
     returns a new one.
@@ -85,7 +85,11 @@ class Trace:
     checkpoint: I64 = column("interval of its own checkpoints; 0: none", "s", scale=1000, high=1e9)
     account: I64 = column("group or project that it is charged to", default=-1)
     job_name: I64 = column("what its user called it", default=-1)
-    iterations: I64 = column("training iterations in all", "iterations", scale=1, high=1e15)
+    iterations: I64 = column("training iterations in all, as declared", "iterations", scale=1, high=1e15)
+    declared: I64 = column(
+        "run time at speed 1 that its user declared; 0: exact if iterations are given, else none",
+        "s", scale=1000, high=1e9,
+    )  # fmt: skip
     recorded_wait: I64 = column(
         "time in the queue as recorded, for comparison; empty: not recorded", "s", scale=1000, default=-1, high=1e9
     )
@@ -161,6 +165,11 @@ class Trace:
     def dated(self) -> bool:
         """Whether submissions are counted from 1970 (UTC), so that they have a date, or from a beginning of its own."""
         return bool(len(self)) and int(self.submit[0]) >= EARLIEST_DATE_MS
+
+    @property
+    def declarations(self) -> I64:
+        """The declared run times that policies see (ms), 0: none; iterations without a declared time are exact."""
+        return np.where(self.declared > 0, self.declared, np.where(self.iterations > 0, self.duration, 0))
 
 
 def renamed(codes: I64, names: Sequence[str]) -> tuple[I64, tuple[str, ...]]:
@@ -364,7 +373,7 @@ class JobColumns:
         self.submit, self.gpus, self.share = table[w.SUBMIT], table[w.GPUS], table[w.SHARE]
         self.user, self.vc, self.gpu_type, self.model = table[w.USER], table[w.VC], table[w.TYPE], table[w.MODEL]
         self.limit, self.deadline, self.after = table[w.LIMIT], table[w.DEADLINE], table[w.AFTER]
-        self.declared = table[w.DECLARED]  # run time at speed 1 where iterations were declared, ms; else 0
+        self.declared = table[w.DECLARED]  # run time at speed 1 that the user declared, ms; 0: none
         self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
         self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
         self.workers, self.until = table[w.WORKERS], table[w.UNTIL]

@@ -192,7 +192,7 @@ class Describes(ABC):
         """Where its estimates come from: none, oracle, declared, limit, history or a model."""
 
     def remarks(self, trace: Trace) -> list[str]:
-        """Settings that have no effect on this trace, in words."""
+        """What one must know about it on this trace: settings without effect, assumptions."""
         return []
 
 

@@ -29,7 +29,7 @@ OPEN = -1  # the virtual cluster of a node that jobs of all of them may use
 # -- columns of `jobs`: the request ...
 SUBMIT, GPUS, SHARE, USER, VC, TYPE, LIMIT, CPU, MEM, AFTER, DEADLINE, MODEL, QOS, RETRIES, DECLARED = range(15)
 NAME, ACCOUNT = range(15, 17)
-# (DECLARED: run time at speed 1 where the user said how many iterations the job has, ms; 0: not said)
+# (DECLARED: run time at speed 1 that the user declared, right or wrong, ms; 0: none)
 # ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
@@ -105,7 +105,7 @@ class Job(NamedTuple):
     executed: float  # run time so far
     remaining: float  # of the estimate, at speed 1
     attained: float  # GPU time so far
-    declared: float  # run time at speed 1 that follows from the iterations that its user declared; 0: not declared
+    declared: float  # run time at speed 1 that its user declared, right or wrong; 0: none
     work: float  # done so far: what this would have taken at speed 1
     started: float  # its first start, since the first submission of the trace; -1: not yet
     queued: float  # when it began to wait, since the first submission of the trace; now, if it runs

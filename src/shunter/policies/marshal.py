@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.model import View
+from shunter.model import Trace, View
 from shunter.params import param
 from shunter.scheduling.leasing.memory import LEASE, REACH, Offers
 from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing
@@ -51,8 +51,15 @@ class Marshal(Leasing):
         """GPU time left, or so far; before all, the longest first, who will still run when the others could be done."""
         if p[0] == 0 or job.declared == 0:
             return job.attained
-        left = (job.declared - job.work) * pace(job.executed, job.work)
-        return -left if p[1] > 0 and left >= p[1] else (job.declared - job.work) * job.gpus
+        work = job.declared - job.work if job.work < job.declared else job.work  # overdue: as long again
+        left = work * pace(job.executed, job.work)
+        return -left if p[1] > 0 and left >= p[1] else work * job.gpus
+
+    def estimate_source(self, trace: Trace) -> str:
+        """Declared run times, where it orders by them."""
+        found = super().estimate_source(trace)
+        declares = self.order == "declared" and bool((trace.declarations > 0).any())
+        return found if not declares else "declared" if found == "none" else f"declared+{found}"
 
     def key_params(self) -> F64:
         """Which, and how long the cluster has work for, which is not known yet."""

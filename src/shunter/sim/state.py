@@ -172,7 +172,7 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
         (w.RETRIES, trace.retries),
         (w.NAME, trace.job_name),
         (w.ACCOUNT, trace.account),
-        (w.DECLARED, np.where(trace.iterations > 0, trace.duration, 0)),
+        (w.DECLARED, trace.declarations),
     ):
         jobs[column] = values
     jobs[[w.STARTED, w.ENDED_AT, w.HEAD, w.AT]] = -1

@@ -122,4 +122,15 @@ def _costs() -> Case:
     return Case("costly stops", _trace("costly stops", [1, 2, 4, 6]), _cluster(NodeGroup(3, 4), overheads=costs))
 
 
-CASES = tuple(make() for make in (_plain, _uneven, _vcs, _types, _shares, _cpus, _after, _failures, _faults, _costs))
+def _declarations() -> Case:
+    """Users declare iterations and the time of one, and are wrong in both directions."""
+    draw = rng(0, "declarations")
+    declared = np.where(draw.random(JOBS) < 0.7, draw.integers(1, 90, JOBS) * SECOND, 0)
+    more = {"declared": declared, "iterations": (declared > 0) * 100}
+    return Case("wrong declarations", _trace("wrong declarations", [1, 2, 4, 6], **more), _cluster(NodeGroup(3, 4)))
+
+
+CASES = tuple(
+    make()
+    for make in (_plain, _uneven, _vcs, _types, _shares, _cpus, _after, _failures, _faults, _costs, _declarations)
+)

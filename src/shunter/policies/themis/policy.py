@@ -105,9 +105,8 @@ class Themis(Leasing):
     def remarks(self, trace: Trace) -> list[str]:
         """Settings that do nothing for this trace, in words."""
         uneven = any((column > 0).any() for column in (trace.gpus % GPU, trace.cpus, trace.mem_gib))
-        if self.auction == "exact" and uneven:
-            return ["auction=exact: where jobs want shares of GPUs, CPU or memory, it is greedy"]
-        return []
+        greedy = ["auction=exact: where jobs want shares of GPUs, CPU or memory, it is greedy"]
+        return super().remarks(trace) + greedy * (self.auction == "exact" and uneven)
 
     # -- placement
 

@@ -9,11 +9,12 @@ from typing import Any, TypeAlias
 from shunter.report.finish_fairness import has_rho
 from shunter.report.html.page import Cell, note, points, table
 from shunter.report.html.words import counted
-from shunter.report.terminal.tables import duration, number, share
+from shunter.report.terminal.tables import duration, mark, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
 
 ORACLE = "* an oracle: it knows the true run times, which no live cluster does. It bounds what can be reached."
+DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others."
 _WORSE = 1.1  # a cost is mentioned from this multiple of the first policy's on
 _TIE = 0.01  # what differs by less is no headline
 _MOST_COSTS = 4
@@ -62,20 +63,25 @@ _COSTS = ("p99 of JCT", "p99 of wait", "longest wait", "mean JCT", "mean bounded
 
 
 def label(row: Row) -> str:
-    """A policy's name in charts and tables; oracles have a star."""
-    return str(row["policy"]) + ("*" if row["oracle"] else "")
+    """A policy's name in charts and tables, marked if it knows more than requests and history."""
+    return str(row["policy"]) + mark(row)
+
+
+def _marks(rows: Sequence[Row]) -> list[str]:
+    """What the marks in these names mean."""
+    return [note(legend) for sign, legend in (("*", ORACLE), ("†", DECLARED)) if any(mark(row) == sign for row in rows)]
 
 
 def several(rows: Sequence[Row]) -> list[str]:
     """The summary of a comparison; the first policy is what the others are compared with."""
     stars = "★ marks the best of a column" + (", oracles left aside." if any(row["oracle"] for row in rows) else ".")
-    notes = [note(stars), *([note(ORACLE)] if any(row["oracle"] for row in rows) else []), *_recorded_note(rows)]
+    notes = [note(stars), *_marks(rows), *_recorded_note(rows)]
     return [points([*sentences(rows), *_free(rows), *recorded(rows[0])]), winners(rows), *tables(rows), *notes]
 
 
 def one(row: Row) -> list[str]:
     """The summary of a single run."""
-    notes = [*([note(ORACLE)] if row["oracle"] else []), *_recorded_note([row])]
+    notes = [*_marks([row]), *_recorded_note([row])]
     return [points([*_story(row), *_free([row]), *recorded(row)]), *tables([row]), *notes]
 
 

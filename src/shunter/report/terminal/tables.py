@@ -21,6 +21,7 @@ _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GP
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
 _SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
+DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
 ORACLE = "* an oracle: it knows the true run times, which no live cluster does"
 
 
@@ -115,7 +116,7 @@ def _spread(tier: dict[str, float]) -> str:
 
 def summary_view(summary: dict[str, Any]) -> RenderableType:
     """One run: its times, its times by size, and the other numbers."""
-    times = table(summary["policy"] + ("*" if summary["oracle"] else ""), "mean", "p50", "p90", "p95", "p99", "max")
+    times = table(summary["policy"] + mark(summary), "mean", "p50", "p90", "p95", "p99", "max")
     for name, key, form in (
         ("JCT", "jct_s", duration),
         ("wait", "wait_s", duration),
@@ -196,10 +197,15 @@ def _fill(into: Table, rows: Sequence[dict[str, Any]], columns: Sequence[Sequenc
         into.add_row(_name(row), *cells)
 
 
+def mark(row: dict[str, Any]) -> str:
+    """The sign after the name of a policy that knows more than requests and history: the truth, or declarations."""
+    return "*" if row["oracle"] else "†" if "declared" in row["estimate"] else ""
+
+
 def _name(row: dict[str, Any]) -> Text:
     """The policy's text, broken after a ``:`` or ``,`` where it is too long for a line."""
     lines = [""]
-    for part in re.findall(r"[^:,]+[:,]?", row["policy"] + ("*" if row["oracle"] else "")):
+    for part in re.findall(r"[^:,]+[:,]?", row["policy"] + mark(row)):
         if lines[-1] and len(lines[-1] + part) > _NAME_WIDTH:
             lines.append(" ")
         lines[-1] += part
@@ -253,5 +259,6 @@ def _estimate(row: dict[str, Any]) -> str:
 def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
     if any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
         yield Text(f" {_FREE}", style="dim")
-    if any(row["oracle"] for row in rows):
-        yield Text(f" {ORACLE}", style="dim")
+    for sign, legend in (("*", ORACLE), ("†", DECLARED)):
+        if any(mark(row) == sign for row in rows):
+            yield Text(f" {legend}", style="dim")

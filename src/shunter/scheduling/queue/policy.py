@@ -26,6 +26,7 @@ from shunter.scheduling.queue.queue import key_at
 from shunter.scheduling.tiers import BEST, EVEN
 from shunter.world import F64, I64, Decision, Job, World
 
+EXACT = "the trace has iterations and no column 'declared': declared run times are taken as exact"
 QUANTILE_DOC = "quantile of a learned estimate that is used in its place; none: the estimate itself"
 LEARNED = {"rolling": "history", "gbm": "gbm", "ebm": "ebm", "blend": "blend"}  # estimate -> model in predictors/
 ESTIMATES = ("auto", "oracle", "noisy", "declared", "limit", "history", "last-two", *LEARNED)
@@ -173,15 +174,19 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         if self.estimate in ("oracle", "noisy", "history", "last-two", *LEARNED):
             return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
-        declared = (trace.iterations > 0) & first
+        declared = (trace.declarations > 0) & first
         limited = (trace.limit > 0) & ~declared
         if self.estimate in ("limit", "declared") and not (declared | limited).any():
-            column = {"limit": "limit", "declared": "iterations"}[self.estimate]
+            column = {"limit": "limit", "declared": "declared' or 'iterations"}[self.estimate]
             raise PolicyError(
                 f"estimate={self.estimate} needs a '{column}' column, and no job of the trace has one; use history"
             )
         sources = {"declared": declared, "limit": limited, "history": ~declared & ~limited}
         return "+".join(name for name, jobs in sources.items() if jobs.any())
+
+    def remarks(self, trace: Trace) -> list[str]:
+        """What one must know about it on this trace, in words."""
+        return [EXACT] if "declared" in self.estimate_source(trace) and not trace.declared.any() else []
 
     # -- deciding
 
@@ -295,7 +300,7 @@ class Estimating(Queued):
             "bound does nothing without backfill": self.bound != type(self).bound and self.backfill == "none",
             "quantile does nothing without a learned estimate": self.quantile != "none" and not self.model,
         }
-        return [remark for remark, holds in unused.items() if holds]
+        return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
 
 
 def renumbered(form: Compiled, view: View) -> Compiled:
