@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import shunter
+from shunter import Ordering
 from shunter.params import param
-from shunter.policies import Ordering
 from shunter.world import F64, Job
 
 

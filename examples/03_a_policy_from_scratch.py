@@ -6,8 +6,7 @@ Slower than an ``Ordering``, but free to do anything: this one lets users take t
 from dataclasses import dataclass, field
 
 import shunter
-from shunter.cluster import Cluster
-from shunter.model import Plan, Start, View
+from shunter import Cluster, Plan, Start, View
 
 
 @dataclass

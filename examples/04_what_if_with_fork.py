@@ -2,8 +2,7 @@
 
 import copy
 
-from shunter import clusters, policy
-from shunter.sim import Simulator
+from shunter import Simulator, clusters, policy
 from shunter.traces.synthetic import synthetic
 from shunter.world import WAITED
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shunter.policies import Ordering
-from shunter.protocols import Policy
+from shunter import Ordering, Policy
 from shunter.testing.conformance import PolicyConformance
 from shunter.world import F64, Job
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 import tomllib
 import types
 from pathlib import Path
@@ -339,9 +340,27 @@ def _elsewhere(tmp_path, monkeypatch):
 PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if blocks(page, "bash")]
 
 
+@pytest.fixture
+def save(tmp_path, monkeypatch):
+    """Writes the files that a page says to save, the last version of each; forgets the modules in the end."""
+    names = []
+
+    def write(page: Path) -> None:
+        text = page.read_text()
+        for name, code in re.findall(r"[Ss]ave this as `(\w+)\.py`.*?```python\n(.*?)```", text, re.DOTALL):
+            (tmp_path / f"{name}.py").write_text(code)
+            names.append(name)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
 @pytest.mark.usefixtures("_elsewhere")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_commands_of_a_page_run_one_after_the_other(page):
+def test_the_commands_of_a_page_run_one_after_the_other(page, save):
+    save(page)
     commands = [shlex.split(line, comments=True) for block in blocks(page, "bash") for line in block.splitlines()]
     for program, *arguments in filter(None, commands):
         assert program == "shunter"
