@@ -1,4 +1,4 @@
-"""A policy in plain Python: what it is told, what it answers, and where it keeps what it remembers.
+"""A policy in plain Python: what it sees, what it answers, and where it keeps what it remembers.
 
 Slower than an ``Ordering``, but free to do anything: this one lets users take turns.
 """

@@ -111,3 +111,81 @@ def test_a_class_without_a_file(tmp_path, digests):
     typed = (tmp_path / "mylab.py").read_text()
     code = typed + textwrap.dedent(RUN.format(object=False)).replace("sys.argv[1]\n", "Mine()\n", 1)
     assert python(tmp_path, code).split()[1] == digests["lifo"]
+
+
+PLACER = """
+    def last(usable, total, order, gpus, draw, nodes, counts):
+        for node in range(len(usable) - 1, -1, -1):
+            if usable[node] >= gpus:
+                nodes[0], counts[0] = node, gpus
+                return 1
+        return 0
+"""
+PREDICTOR = """
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    import numpy as np
+    from shunter.predictors.fitting import Model, Trained
+    from shunter.predictors.trees import Builder
+
+
+    @dataclass(frozen=True)
+    class Constant(Model):
+        name: ClassVar[str] = 'constant'
+
+        def trainer(self, early):
+            def train(table):
+                trees = Builder()
+                trees.roots.append(trees.add(float(np.median(table.target))))
+                return Trained(trees.grown(0.0))
+            return train
+"""
+
+
+def test_a_placement_by_dotted_path_places_jobs(tmp_path: Path) -> None:
+    (tmp_path / "mylab.py").write_text(textwrap.dedent(PLACER))
+    code = """
+        import shunter
+        jobs = shunter.Trace.of('t', ['a', 'b'], submit=[0, 0], duration=[1000, 1000], gpus=[4000, 4000])
+        for rule in ('first-fit', 'mylab.last'):
+            found = shunter.simulate(jobs, '3x8', f'fifo:placement={rule}')
+            print(found.jobs['nodes'].to_list(), found.summary['policy'])
+    """
+    first, second = python(tmp_path, code).splitlines()
+    assert first.startswith("[[0], [0]]")
+    assert second == "[[2], [2]] fifo:placement=mylab.last"
+
+
+def test_a_predictor_by_dotted_path_estimates_run_times(tmp_path: Path) -> None:
+    (tmp_path / "mylab.py").write_text(textwrap.dedent(PREDICTOR))
+    code = """
+        import shunter
+        jobs = 'synthetic:jobs=2000,gpus=16,load=1.1'
+        found = shunter.simulate(jobs, '2x8', 'sjf:estimate=mylab.Constant')
+        print(found.summary['estimate'], found.summary['finished'])
+        from shunter.predictors.models import model
+        print(type(model('mylab.Constant:half_life=3')).__name__)
+    """
+    assert python(tmp_path, code).splitlines() == ["mylab.Constant 2000", "Constant"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        ("fifo:placement=nolab.last", "can't import 'nolab'"),
+        ("fifo:placement=shunter.nothing", "is no function"),
+        ("fifo:placement=nothing", "must be consolidate"),
+    ],
+)
+def test_a_placement_that_is_not_there_is_refused(policy: str, says: str) -> None:
+    with pytest.raises(shunter.InputError, match=says):
+        shunter.simulate("synthetic:jobs=5", "2x8", policy)
+
+
+@pytest.mark.parametrize("name", ["shunter.Trace", "shunter.nothing", "nothing"])
+def test_a_model_that_is_none_is_refused(name: str) -> None:
+    from shunter.predictors.models import model
+
+    with pytest.raises(shunter.InputError, match="model"):
+        model(name)

@@ -25,6 +25,7 @@ class Param:
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
+    by_path: bool = False  # besides the choices, the dotted path of something that a third party wrote
     scale: Scale = "linear"
     policy: bool = False  # it names another policy, with ; in place of , between its settings
 
@@ -33,7 +34,7 @@ class Param:
         if self.policy:
             return "a policy"
         if self.choices:
-            return " | ".join(self.choices)
+            return " | ".join((*self.choices, *(("a dotted path",) if self.by_path else ())))
         if kind is bool:
             return "true | false"
         if self.low is None and self.high is None:
@@ -85,7 +86,7 @@ def build(
 
 def _parse(text: str, kind: type, about: Param, wrong: InputError) -> Any:
     if about.choices:
-        if text not in about.choices:
+        if text not in about.choices and not (about.by_path and "." in text):
             raise wrong
         return text
     if kind is bool:

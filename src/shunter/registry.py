@@ -8,11 +8,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-import sys
-from importlib.metadata import entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from shunter import extensions
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared, named
 
@@ -27,16 +25,15 @@ def names() -> list[str]:
     import shunter.policies as package
 
     ours = [module.name for module in pkgutil.iter_modules(package.__path__) if not module.name.startswith("_")]
-    return sorted({*ours, *(point.name for point in entry_points(group=GROUP))})
+    return sorted({*ours, *extensions.offered(GROUP)})
 
 
 def policy_class(name: str) -> type[Any]:
     """The class behind a name or a dotted path."""
     if "." in name:
         return _by_path(name)
-    for point in entry_points(group=GROUP, name=name):
-        found: type[Any] = point.load()
-        return found
+    if (found := extensions.entry(GROUP, name)) is not None:
+        return cast("type[Any]", found)
     if name not in names():
         raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
     module = importlib.import_module(f"shunter.policies.{name}")
@@ -48,20 +45,10 @@ def policy_class(name: str) -> type[Any]:
 
 
 def _by_path(path: str) -> type[Any]:
-    module_name, _, class_name = path.rpartition(".")
-    if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs
-        sys.path.append(str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except SyntaxError as error:
-        raise PolicyError(f"policy '{path}': {error.filename} line {error.lineno}: {error.msg}; correct it") from None
-    except (ImportError, TypeError, ValueError) as error:
-        raise PolicyError(
-            f"policy '{path}': can't import '{module_name}' ({error}); is its folder the present one or on PYTHONPATH?"
-        ) from None
-    found = getattr(module, class_name, None)
+    found = extensions.by_path(path, "policy", PolicyError)
     if not isinstance(found, type) or not hasattr(found, "decide"):
-        raise PolicyError(f"policy '{path}': '{module_name}' has no class '{class_name}' with a method 'decide'")
+        module, _, name = path.rpartition(".")
+        raise PolicyError(f"policy '{path}': '{module}' has no class '{name}' with a method 'decide'")
     return found
 
 

@@ -22,7 +22,7 @@ from shunter.world import F64, Job
 class EasyPlusPlus(Ordering):
     """EASY++: the first come is first, the shortest passes it, by the mean run time of the user's last two jobs."""
 
-    estimate: str = param("last-two", ESTIMATES_DOC, choices=ESTIMATES)
+    estimate: str = param("last-two", ESTIMATES_DOC, choices=ESTIMATES, by_path=True)
     bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)
     backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
     candidates: str = param("shortest", CANDIDATES_DOC, choices=CANDIDATES)

@@ -14,7 +14,7 @@ from shunter.world import F64, Job
 class Qssf(Ordering):
     """Least GPU time first, by a run time that is predicted from what ended before."""
 
-    estimate: str = param("blend", ESTIMATES_DOC, choices=ESTIMATES)
+    estimate: str = param("blend", ESTIMATES_DOC, choices=ESTIMATES, by_path=True)
 
     uses_estimate = True
 

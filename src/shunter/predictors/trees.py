@@ -132,8 +132,8 @@ def _within(places: I1, count: int) -> bool:
     return bool(np.all((places >= 0) & (places < count)))
 
 
-class _Growing:
-    """Trees while they are put together."""
+class Builder:
+    """Puts trees together, node by node; for models of third parties too."""
 
     def __init__(self) -> None:
         self.nodes: list[list[int]] = []
@@ -161,7 +161,7 @@ class _Growing:
 
 def no_trees() -> Trees:
     """A model that says nothing."""
-    return _Growing().grown(0.0)
+    return Builder().grown(0.0)
 
 
 def mean_of(models: Sequence[Trees]) -> Trees:
@@ -183,13 +183,13 @@ def mean_of(models: Sequence[Trees]) -> Trees:
 
 def of_lightgbm(dump: dict[str, Any]) -> Trees:
     """The trees of a LightGBM booster, from what its ``dump_model`` gives."""
-    growing = _Growing()
+    growing = Builder()
     for tree in dump["tree_info"]:
         growing.roots.append(_grow(growing, tree["tree_structure"]))
     return growing.grown(0.0)
 
 
-def _grow(growing: _Growing, at: dict[str, Any]) -> int:
+def _grow(growing: Builder, at: dict[str, Any]) -> int:
     if "leaf_value" in at:
         return growing.add(at["leaf_value"])
     threshold = float(at["threshold"])
@@ -205,14 +205,14 @@ def _grow(growing: _Growing, at: dict[str, Any]) -> int:
 
 def of_ebm(ebm: Any, columns: Sequence[int]) -> Trees:
     """One tree per term of an explainable boosting regressor; ``columns``: where in a row its features are."""
-    growing = _Growing()
+    growing = Builder()
     for features, scores in zip(ebm.term_features_, ebm.term_scores_, strict=True):
         edges = [ebm.bins_[f][min(len(features), len(ebm.bins_[f])) - 1] for f in features]
         growing.roots.append(_term(growing, [columns[f] for f in features], edges, np.asarray(scores)))
     return growing.grown(float(np.ravel(ebm.intercept_)[0]))
 
 
-def _term(growing: _Growing, features: list[int], edges: list[F64], scores: F64) -> int:
+def _term(growing: Builder, features: list[int], edges: list[F64], scores: F64) -> int:
     """The tree of a table of scores: along its first axis missing, bins from low to high, and unknown (not used)."""
     if not features:
         return growing.add(float(scores))
@@ -221,7 +221,7 @@ def _term(growing: _Growing, features: list[int], edges: list[F64], scores: F64)
     return growing.join(root, _between(growing, features[0], edges[0], inner[1:]), inner[0], inner[0])
 
 
-def _between(growing: _Growing, feature: int, edges: F64, bins: list[int]) -> int:
+def _between(growing: Builder, feature: int, edges: F64, bins: list[int]) -> int:
     """A balanced tree over bins; a value on an edge belongs to the bin above it."""
     if not len(edges):
         return bins[0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shunter import placers
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
@@ -72,7 +72,7 @@ def _fits(cluster: Cluster, placement: str, gpus: int, vc: int, kind: int, cpu: 
             usable = np.where(limit > 0, np.minimum(usable, limit // each), usable)
     if usable.max() >= gpus or usable.sum() < gpus:
         return bool(usable.max() >= gpus)
-    place = importlib.import_module(f"shunter.placers.{placement.replace('-', '_')}").place
+    place = placers.rule(placement)
     order = np.lexsort((np.arange(cluster.nodes), -cluster.node_gpus))
     nodes, counts = np.zeros(cluster.nodes, np.int64), np.zeros(cluster.nodes, np.int64)
     return bool(place(usable, total, order, gpus, 0, nodes, counts))

@@ -6,10 +6,10 @@ import importlib
 import os
 import pkgutil
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
+from shunter import extensions
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Trace
 from shunter.traces import readers
@@ -42,7 +42,7 @@ def _ours() -> list[str]:
 
 
 def _theirs() -> list[str]:
-    return sorted({point.name for point in entry_points(group=GROUP)} - set(_ours()))
+    return sorted(set(extensions.offered(GROUP)) - set(_ours()))
 
 
 def formats() -> list[str]:
@@ -59,7 +59,7 @@ def reader(name: str) -> Reader:
         if "." in name:
             return _checked(name, importlib.import_module(name))
         if name in _theirs():
-            return _checked(name, next(iter(entry_points(group=GROUP, name=name))).load())
+            return _checked(name, extensions.entry(GROUP, name))
     except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as error:
         raise TraceError(
             f"trace format '{name}': can't be imported ({error}); is its folder the present one or on PYTHONPATH?"
@@ -147,7 +147,9 @@ def _made_by(chosen: Reader, source: Source) -> Trace:
         raise
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
-        raise TraceError(f"{source.path}: reader '{source.format}' failed ({what}); mend it, or its file") from error
+        raise TraceError(
+            f"{source.path}: reader '{source.format}' failed ({what}); fix the reader or the file"
+        ) from error
 
 
 def _recognised(source: Source) -> Trace:

@@ -82,6 +82,7 @@ class Themis(Leasing):
         "auto",
         "where run-time estimates come from: as for all policies; auto begins with declared iterations",
         choices=ESTIMATES,
+        by_path=True,
     )
     threshold: float = param(
         0.4, "skew (largest layer / all layers) from which on a job must be consolidated; 1: none must", low=0, high=1

@@ -106,7 +106,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
     sources |= {"noisy": q.S_ORACLE, "last-two": q.S_LAST_TWO, **dict.fromkeys(LEARNED, q.S_LEARNED)}
     sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
-    settings[q.SOURCE] = sources[policy.estimate] if policy.estimates else q.S_NONE
+    settings[q.SOURCE] = sources.get(policy.estimate, q.S_LEARNED) if policy.estimates else q.S_NONE
     settings[q.FRESH] = 1
     settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
     settings[q.QUANTUM] = round(policy.quantum() * 1000)

@@ -165,13 +165,14 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     @property
     def model(self) -> str:
         """The model that makes its estimates, by its name in ``predictors``; "": none does."""
-        return LEARNED.get(self.estimate, "") if self.estimates else ""
+        own = self.estimate if "." in self.estimate else ""  # of a third party, by its dotted path
+        return LEARNED.get(self.estimate, own) if self.estimates else ""
 
     def estimate_source(self, trace: Trace) -> str:
         """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
         if not self.estimates:
             return "none"
-        if self.estimate in ("oracle", "noisy", "history", "last-two", *LEARNED):
+        if self.model or self.estimate in ("oracle", "noisy", "history", "last-two"):
             return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
         declared = (trace.declarations > 0) & first
@@ -285,7 +286,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
 class Estimating(Queued):
     """A queue that may have to know how long jobs will run. Subclasses say what for."""
 
-    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES)
+    estimate: str = param("auto", ESTIMATES_DOC, choices=ESTIMATES, by_path=True)
     quantile: str = param("none", QUANTILE_DOC, choices=("none", *QUANTILES))
     bound: float = param(0.9, BOUND_DOC, low=0, high=0.99)
     refit: float = param(
