@@ -189,3 +189,24 @@ def test_a_model_that_is_none_is_refused(name: str) -> None:
 
     with pytest.raises(shunter.InputError, match="model"):
         model(name)
+
+
+class Careless:
+    """Its decide has a mistake."""
+
+    needs: frozenset[str] = frozenset()
+
+    def start(self, cluster, previous=None):
+        return {}
+
+    def decide(self, view, memory):
+        return memory["nothing"]  # here
+
+
+def test_a_mistake_in_decide_is_reported_with_its_own_line() -> None:
+    line = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith("# here"))
+    with pytest.raises(shunter.InputError) as caught:
+        shunter.simulate("synthetic:jobs=5", "2x8", Careless())
+    first, second = str(caught.value).splitlines()
+    assert first == "policy Careless: KeyError: 'nothing'"
+    assert second == f'  at {__file__}:{line}: return memory["nothing"]  # here'

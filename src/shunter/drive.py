@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Sequence
 
-from shunter.errors import InvariantError, PolicyError
+from shunter.errors import InvariantError, PolicyError, ShunterError
 from shunter.model import Plan, Timer, View
 from shunter.protocols import Backend, Memory, Observer, Policy, Ranks, capability_and_memory
 
@@ -12,11 +14,28 @@ PATIENCE = 100  # plans refused in a row before the policy is called broken; a l
 
 
 def asked(policy: Policy, view: View, memory: Memory) -> Plan:
-    """The policy's plan, if it is one."""
-    plan = policy.decide(view, memory)
+    """The policy's plan, if it is one; a mistake in a third party's policy is reported with its own file and line."""
+    try:
+        plan = policy.decide(view, memory)
+    except ShunterError:
+        raise
+    except Exception as error:
+        if type(policy).__module__.startswith("shunter."):
+            raise
+        raise PolicyError(
+            f"policy {type(policy).__name__}: {type(error).__name__}: {error}\n  {_where(policy, error)}"
+        ) from error
     if not isinstance(plan, Plan):
         raise PolicyError(f"{type(policy).__name__}.decide must return a Plan (NOTHING for none), got {plan!r}")
     return plan
+
+
+def _where(policy: Policy, error: Exception) -> str:
+    """The last line of the policy's own file on the way to an error."""
+    own = getattr(sys.modules[type(policy).__module__], "__file__", "")
+    frames = traceback.extract_tb(error.__traceback__)
+    frame = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
+    return f"at {frame.filename}:{frame.lineno}: {frame.line}"
 
 
 def drive(

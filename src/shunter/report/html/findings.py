@@ -59,7 +59,15 @@ MEASURES = (
     Measure("preemptions", "the fewest preemptions", lambda row: float(row["preemptions"]), lambda n: f"{n:,.0f}"),
     Measure("GPU-hours lost", "the fewest GPU-hours lost", lambda row: float(row["lost_gpu_hours"]), number),
 )
-_COSTS = ("p99 of JCT", "p99 of wait", "longest wait", "mean JCT", "mean bounded slowdown")
+_COSTS = (
+    "p99 of JCT",
+    "p99 of wait",
+    "longest wait",
+    "mean JCT",
+    "mean bounded slowdown",
+    "fairness (Jain)",
+    "GPUs in use",
+)
 
 
 def label(row: Row) -> str:
@@ -174,15 +182,17 @@ def _price(winner: Row, first: Row) -> str:
     costs = []
     for measure in (m for name in _COSTS for m in MEASURES if m.name == name):
         mine, base = measure.of(winner), measure.of(first)
-        if base > 0 and mine > _WORSE * base:
+        if base > 0 and (mine * _WORSE < base if measure.high else mine > _WORSE * base):
             costs.append(f"its {measure.name} is {mine / base:.1f}x {label(first)}'s ({measure.text(winner)})")
     if winner["preemptions"] > first["preemptions"]:
         costs.append(f"it stops running jobs {_times(winner['preemptions'])}")
-    return (
-        f" The price: {_list(costs[:_MOST_COSTS])}."
-        if costs
-        else f" By no measure here is it worse than {label(first)}."
-    )
+    if costs:
+        return f" The price: {_list(costs[:_MOST_COSTS])}."
+    return f" By no measure here is it worse than {label(first)}." if _nowhere_worse(winner, first) else ""
+
+
+def _nowhere_worse(winner: Row, first: Row) -> bool:
+    return all(measure.winner((winner, first)) is winner for measure in MEASURES)
 
 
 def _relative(value: float, base: float, whose: str) -> str:
