@@ -24,7 +24,7 @@ def row(policy, jct, oracle=False, **more):
     """A summary with every time at ``jct`` seconds."""
     times = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), float(jct))
     summary = {
-        "policy": policy, "oracle": oracle, "jct_s": times, "wait_s": times, "bsld": times, "utilization": 0.5,
+        "policy": policy, "oracle": oracle, "estimate": "none", "jct_s": times, "wait_s": times, "bsld": times, "utilization": 0.5,
         "fragmentation": 0.1, "fairness": {"jain": 0.5}, "preemptions": 0, "lost_gpu_hours": 0.0, "difference": None,
     }  # fmt: skip
     return summary | more
@@ -48,6 +48,15 @@ def test_the_winner_is_named_with_its_lead_and_its_price():
     assert "The price: its p99 of wait is 2.2x fifo's (15.0 m), its longest wait is 3.2x fifo's (21.3 m)" in text
     assert "and it stops running jobs 7 times." in text
     assert "fifo has the shortest p99 of wait, 6.67 m." in text
+
+
+def test_it_is_nowhere_worse_only_if_no_measure_says_so():
+    assert "By no measure here is it worse than fifo." in told(row("fifo", 400), row("sjf", 200))
+    unfair = told(row("fifo", 400), row("sjf", 200, fairness={"jain": 0.4}))
+    assert "its fairness (Jain) is 0.8x fifo's" in unfair
+    slightly = told(row("fifo", 400), row("sjf", 200, fragmentation=0.101))
+    assert "The price" not in slightly
+    assert "By no measure" not in slightly
 
 
 def test_communication_and_tiers_have_a_table_where_a_network_costs_time():
