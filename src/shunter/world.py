@@ -50,9 +50,10 @@ PROGRESS_COLUMNS = 5
 # of the GPU in %, its memory in MiB, utilisation of the memory's bandwidth in %
 GPU_USE, GPU_MEMORY, MEMORY_USE = range(3)
 
-# -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins
-FREE, TOTAL, NODE_TYPE, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK = range(11)
-NODE_COLUMNS = 11  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
+# -- columns of `nodes`; FREE counts wholly free GPUs of a node that is UP, else 0; OUTAGE: when the next begins;
+# CHANGES: how often a job took or left one of its GPUs
+FREE, TOTAL, NODE_TYPE, NODE_VC, CPU_FREE, MEM_FREE, NODE_STATE, OUTAGE, FIRST_GPU, SPEED, RANK, CHANGES = range(12)
+NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in millionths, RANK: the i-th node, largest first
 
 # -- columns of `gpus`: its node, how many jobs are on it, the sum of their shares in thousandths
 NODE, TENANTS, USED = range(3)

@@ -196,6 +196,7 @@ def take(state: State, job: int, gpu_ids: I64) -> None:
             nodes[w.FREE, node] -= 1
         gpus[w.TENANTS, gpu] += 1
         gpus[w.USED, gpu] += share
+        nodes[w.CHANGES, node] += 1
         nodes[w.CPU_FREE, node] -= jobs[w.CPU, job]
         nodes[w.MEM_FREE, node] -= jobs[w.MEM, job]
         if node != here and count > 0:
@@ -227,6 +228,7 @@ def release(state: State, job: int) -> None:
         world.slots[w.SLOT_JOB, slot] = -1
         gpus[w.TENANTS, gpu] -= 1
         gpus[w.USED, gpu] -= share
+        nodes[w.CHANGES, node] += 1
         nodes[w.CPU_FREE, node] += jobs[w.CPU, job]
         nodes[w.MEM_FREE, node] += jobs[w.MEM, job]
         if gpus[w.TENANTS, gpu] == 0:

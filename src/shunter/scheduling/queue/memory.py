@@ -69,6 +69,9 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         tiers=tiers_for(policy, view, cluster, first_member),
         forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
         learned=unlearned(),
+        latest=np.zeros(g, np.int64),
+        noted=np.full((3, m), -1, np.int64),
+        spared=np.full(m, q.NO_KEY),
         min_run=min_runs(policy, world, cluster),
     )
 

@@ -17,8 +17,12 @@ from shunter.scheduling.placing import (
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
+    AS_OF,
+    AT_ONCE,
     B_NONE,
     BACKFILL,
+    BY_STOPS,
+    NO_KEY,
     SEEN_RELEASES,
     SLOW_STOPS,
     SPARED,
@@ -148,63 +152,37 @@ def tenant(world: World, gpu: int) -> int:
 
 
 @kernel
-def stop_on(world: World, queue: Queue, job: int, node: int, least: int) -> int:
-    """Fill ``scratch.jobs`` with the fewest later jobs on a node, the last first, with GPUs enough there for ``job``.
-
-    ``scratch.ends`` has how many each holds there; returns how many jobs, -1 if all of them are not enough.  No job
-    before ``least`` counts, if there is such a one.  0: there is room already, or jobs share a GPU.
-    """
-    jobs, gpus, wanted = queue.scratch.jobs, queue.scratch.ends, world.jobs[w.GPUS, job]
-    room, more, found = world.nodes[w.FREE, node], 0, 0
-    first = world.nodes[w.FIRST_GPU, node]
-    for gpu in range(first, first + world.nodes[w.TOTAL, node]):
-        if world.gpus[w.TENANTS, gpu] == 0:
-            continue
+def note_stoppable(world: World, queue: Queue, node: int) -> None:
+    """Note who on a node may be stopped, the last in the order first; where jobs share a GPU, that all can be had."""
+    first, total, found, at_once = world.nodes[w.FIRST_GPU, node], world.nodes[w.TOTAL, node], 0, 0
+    jobs, spared = queue.latest[first : first + total], NO_KEY
+    for gpu in range(first, first + total):
+        other = tenant(world, gpu) if world.gpus[w.TENANTS, gpu] > 0 else -1
         if world.gpus[w.TENANTS, gpu] > 1:
-            return 0
-        other = tenant(world, gpu)
-        if world.jobs[w.STATE, other] == w.STOPPING:
-            room += 1
-        elif (least < 0 or not ahead(queue, other, least)) and may_be_stopped(world, queue, job, other):
-            at = 0
-            while at < found and jobs[at] != other:
-                at += 1
-            if at == found:
-                jobs[at], gpus[at] = other, 0
-                found += 1
-            gpus[at] += 1
-            more += 1
-    if room + more < wanted:
-        return -1
-    taken = 0
-    while room < wanted:
-        bring_forward_last(queue, taken, found)
-        room += gpus[taken]
-        taken += 1
-    for i in range(taken - 1, -1, -1):
-        if room - gpus[i] >= wanted:
-            room -= gpus[i]
-            jobs[i] = -1
-    return taken
+            at_once, found = w.NEVER, 0
+            break
+        if other < 0 or world.jobs[w.STATE, other] == w.STOPPING:
+            at_once += 1
+        elif not ran_enough(world, queue, other):
+            spared = max(spared, queue.exact[other])
+        else:
+            at = found
+            while at > 0 and jobs[at - 1] != other and ahead(queue, jobs[at - 1], other):
+                jobs[at] = jobs[at - 1]
+                at -= 1
+            jobs[at] = other
+            found += 1
+    queue.noted[AS_OF, node], queue.spared[node] = world.nodes[w.CHANGES, node], spared
+    queue.noted[AT_ONCE, node], queue.noted[BY_STOPS, node] = at_once, found
 
 
 @kernel
-def may_have_room(world: World, queue: Queue, job: int, node: int, least: int) -> bool:
-    """A quick look at what ``stop_on`` counts: false if it would find too few GPUs; yes where jobs share a GPU."""
-    first, total = world.nodes[w.FIRST_GPU, node], world.nodes[w.TOTAL, node]
-    to_spare = total - world.jobs[w.GPUS, job]
-    for gpu in range(first, first + total):
-        if to_spare < 0:
-            break
-        if world.gpus[w.TENANTS, gpu] == 0:
-            continue
-        if world.gpus[w.TENANTS, gpu] > 1:
-            return True
-        other = tenant(world, gpu)
-        kept = queue.exact[other] < queue.exact[least] if least >= 0 else queue.exact[other] <= queue.exact[job]
-        if kept and world.jobs[w.STATE, other] != w.STOPPING:
-            to_spare -= 1
-    return bool(to_spare >= 0)
+def look_at(world: World, queue: Queue, job: int, node: int) -> None:
+    """See who may be stopped on a node, unless that was seen since anything changed there."""
+    if queue.noted[AS_OF, node] != world.nodes[w.CHANGES, node] or queue.settings[SLOW_STOPS] == 1:
+        note_stoppable(world, queue, node)
+    if queue.spared[node] > queue.exact[job]:
+        queue.settings[SPARED] = 1
 
 
 @kernel
@@ -213,22 +191,49 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
-    best, last, fewest, tied = NOWHERE, -1, 0, False
+    best, last, enough, tied = NOWHERE, -1, False, False
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
             continue
-        if not may_have_room(world, queue, job, node, last):
-            continue
-        taken = stop_on(world, queue, job, node, last)
-        if taken == 0:
+        look_at(world, queue, job, node)
+        more, first = world.jobs[w.GPUS, job] - queue.noted[AT_ONCE, node], world.nodes[w.FIRST_GPU, node]
+        if more <= 0:
             return SEVERAL
-        if taken > 0:
-            needed = queue.scratch.jobs[taken - 1]
-            later = best == NOWHERE or (needed != last and ahead(queue, last, needed))
-            tied = not later and (tied or needed == last)
-            if later or (needed == last and taken == 1):  # that job is enough there, whatever the other nodes need
-                best, last, fewest = node, needed, taken
-    return SEVERAL if tied and fewest > 1 else best
+        if more > queue.noted[BY_STOPS, node]:
+            continue
+        needed = queue.latest[first + more - 1]
+        if queue.exact[needed] <= queue.exact[job]:
+            continue
+        alone = queue.latest[first] == needed  # that job is enough there, whatever the other nodes need
+        if needed == last:
+            tied = True
+            best, enough = (node, True) if alone else (best, enough)
+        elif last < 0 or ahead(queue, last, needed):
+            best, last, enough, tied = node, needed, alone, False
+    return SEVERAL if tied and not enough else best
+
+
+@kernel
+def stop_on(world: World, queue: Queue, job: int, node: int) -> int:
+    """Fill ``scratch.jobs`` with the fewest later jobs on a node, the last first, with GPUs enough there for ``job``.
+
+    ``scratch.ends`` has how many each holds there; -1: it needs not go after all.  Returns how many jobs.
+    """
+    jobs, gpus, taken = queue.scratch.jobs, queue.scratch.ends, 0
+    first, spare = world.nodes[w.FIRST_GPU, node], queue.noted[AT_ONCE, node] - world.jobs[w.GPUS, job]
+    for at in range(first, first + queue.noted[BY_STOPS, node]):
+        if taken == 0 or jobs[taken - 1] != queue.latest[at]:
+            if spare >= 0:
+                break
+            jobs[taken], gpus[taken] = queue.latest[at], 0
+            taken += 1
+        gpus[taken - 1] += 1
+        spare += 1
+    for i in range(taken - 1, -1, -1):
+        if spare >= gpus[i]:
+            spare -= gpus[i]
+            jobs[i] = -1
+    return taken
 
 
 @kernel
@@ -267,7 +272,7 @@ def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> tuple[
         return -1, 0
     if node == SEVERAL:
         return lift_anywhere(world, queue, parts, job), 0
-    taken = stop_on(world, queue, job, node, -1)
+    taken = stop_on(world, queue, job, node)
     gpus = gpus_left(world, queue, job, node, taken)
     if gpus == 0:
         begin_lifting(world, queue)

@@ -46,6 +46,10 @@ L_JOB, L_GPU, L_END, L_UNTIL = range(4)
 # of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time,
 # how many are in this bin and all above; then where the last bin ends that has any
 BINS = 128
+# -- rows of `noted`: CHANGES of the node when it was looked at, -1: not since keys are new; how many GPUs can be had
+# without a stop, and how many by stops
+AS_OF, AT_ONCE, BY_STOPS = range(3)
+NO_KEY = -math.inf
 HISTOGRAM = 4 * BINS + 1
 
 
@@ -149,6 +153,11 @@ class Queue(Arrays):
     tiers: Tiers
     forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
     learned: Learned  # the model behind learned estimates; or nothing
+    latest: (
+        I1  # (gpus,) node by node the jobs that may be stopped there, the last in the order first, one entry per GPU
+    )
+    noted: I2  # (3, nodes) about these, see AS_OF
+    spared: F1  # (nodes,) the greatest key of a job there that has run too briefly to be stopped; NO_KEY: there is none
     min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
 
 
@@ -455,6 +464,7 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
 def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
     queue.settings[RANKED_AT] = world.clock[w.NOW]
+    queue.noted[AS_OF] = -1
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
