@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -16,35 +16,42 @@ from rich.text import Text
 
 from benchmarks import measures, predicting, workload
 from benchmarks.measures import QUICK, Row, Size
+from shunter.model import Trace
+
+GROUPS: dict[str, Callable[[Trace, Size], Iterator[Row]]] = {
+    "speeds": measures.speeds,
+    "turns": measures.turns,
+    "decisions": measures.decisions,
+    "plain-python": measures.plain_python,
+    "threads": measures.threads,
+    "growth": lambda _, size: measures.growth(size),
+    "memory": lambda _, size: measures.memory(size),
+    "reading": lambda _, size: measures.reading(size),
+    "starts": lambda _, size: measures.starts(size),
+    "placements": lambda _, size: measures.placements(size),
+    "shared-links": measures.shared_links,
+    "large-cluster": lambda _, size: measures.large_cluster(size),
+    "predictors": lambda _, size: predicting.predictors(size),
+    "correctness": lambda _, size: measures.correctness(size),
+    "peers": measures.peer_rows,
+}
 
 
-def rows(size: Size) -> Iterator[Row]:
-    """Every row, in the order of the table."""
+def rows(size: Size, groups: Sequence[str] = tuple(GROUPS)) -> Iterator[Row]:
+    """Every row of these groups, in the order of the table."""
     trace, _ = workload.jobs(size.jobs)
-    yield from measures.speeds(trace, size)
-    yield from measures.turns(trace, size)
-    yield from measures.decisions(trace, size)
-    yield from measures.plain_python(trace, size)
-    yield from measures.threads(trace, size)
-    yield from measures.growth(size)
-    yield from measures.memory(size)
-    yield from measures.reading(size)
-    yield from measures.starts(size)
-    yield from measures.placements(size)
-    yield from measures.shared_links(trace, size)
-    yield from measures.large_cluster(size)
-    yield from predicting.predictors(size)
-    yield from measures.correctness(size)
-    yield from measures.peer_rows(trace, size)
+    for group, measure in GROUPS.items():
+        if group in groups:
+            yield from measure(trace, size)
 
 
-def watched(size: Size) -> list[Row]:
-    """All rows; on a terminal with a word on what is going on."""
+def watched(size: Size, groups: Sequence[str]) -> list[Row]:
+    """All rows of these groups; on a terminal with a word on what is going on."""
     found: list[Row] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("measuring", total=None)
-        for row in rows(size):
+        for row in rows(size, groups):
             found.append(row)
             progress.update(task, description=f"measured {row.what}")
     return found
@@ -73,13 +80,14 @@ def main() -> None:
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes, to try the benchmark; the numbers mean nothing"
     )
+    parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS), help="measure these rows only")
     chosen = parser.parse_args()
     size = QUICK if chosen.quick else Size()
     trace, source = workload.jobs(size.jobs)
     about = f"{len(trace):,} jobs of {source}, {workload.NODES} nodes of {workload.GPUS_PER_NODE} GPUs"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     machine = f"best of {size.repeats}, on one of {cores} cores ({platform.machine()}), kernels warm"
-    found = watched(size)
+    found = watched(size, chosen.only)
     if chosen.json:
         lines = [{**dataclasses.asdict(row), "met": row.met, "verdict": row.verdict} for row in found]
         Console().print_json(json.dumps({"about": about, "machine": machine, "quick": chosen.quick, "rows": lines}))
