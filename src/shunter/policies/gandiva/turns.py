@@ -29,7 +29,7 @@ from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
 
 MOST_MODELS = 512  # of which is remembered who does badly beside whom, in `own`
-MOST_TURNS = 64  # in one plan: each action is checked against all before it
+MOST_TURNS = 64  # in one plan; after it others may move or start
 SLACK = 1e-9  # of sums of speeds
 
 
