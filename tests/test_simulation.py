@@ -173,6 +173,16 @@ def test_the_code_of_a_policy_of_ones_own_is_recorded(csv, tmp_path, monkeypatch
     assert data_of(set_up(csv, "1x2"), mine) != before
 
 
+def test_the_code_of_a_placement_and_a_model_of_ones_own_is_recorded(csv, tmp_path, monkeypatch):
+    for name in ("placement_of_my_own", "model_of_my_own"):
+        (tmp_path / f"{name}.py").write_text(
+            "def place(usable, total, order, gpus, draw, nodes, counts):\n    return 0\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = shunter.policy("sjf:placement=placement_of_my_own.place,estimate=model_of_my_own.Model")
+    assert set(data_of(set_up(csv, "1x2"), mine)) == {"placement_of_my_own", "model_of_my_own"}
+
+
 def test_what_is_there_is_not_overwritten(csv, tmp_path):
     result, folder = shunter.simulate(csv, "1x2", "fifo"), tmp_path / "run"
     result.save(folder)

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from shunter import __version__, clusters, registry, traces
+from shunter import __version__, clusters, extensions, registry, traces
 from shunter.cluster import Cluster
-from shunter.errors import InputError, NetworkError, RunError, TraceError, did_you_mean
+from shunter.errors import InputError, NetworkError, PolicyError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
+from shunter.params import declared
 from shunter.protocols import Shares, Wraps, capability
 from shunter.run_folder import libraries
 from shunter.safe_files import digest_of
@@ -309,12 +310,17 @@ def data_of(setup: Setup, policy: Any) -> dict[str, str]:
 
 
 def _code_of(policy: Any) -> dict[str, Path]:
-    """The file of a policy that is not shunter's, and of those that it wraps, by their modules."""
+    """The files of third parties that a policy uses, by their modules: its own, its placement, its model."""
     inner = _code_of(policy.inner) if isinstance(policy, Wraps) else {}
-    module = type(policy).__module__
-    file = getattr(sys.modules.get(module), "__file__", None)
-    theirs = file and module.partition(".")[0] != __name__.partition(".")[0]
-    return inner | ({module: Path(file)} if file and theirs else {})
+    known = declared(type(policy)) if dataclasses.is_dataclass(policy) else {}
+    named = [str(getattr(policy, key)).partition(":")[0] for key, (_, _, about) in known.items() if about.by_path]
+    paths = [path for path in named if "." in path]
+    for path in paths:
+        extensions.by_path(path, "setting", PolicyError)  # imports it
+    modules = [type(policy).__module__, *(path.rpartition(".")[0] for path in paths)]
+    files = {module: getattr(sys.modules.get(module), "__file__", None) for module in modules}
+    ours = __name__.partition(".")[0]
+    return inner | {name: Path(file) for name, file in files.items() if file and name.partition(".")[0] != ours}
 
 
 def _layers() -> Path | None:

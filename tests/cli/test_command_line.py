@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from shunter import __version__
 from shunter.cli.main import app
+from shunter.cli.simulate import MODULE
 
 SMALL = "synthetic:jobs=100,gpus=16,load=1.2"
 HEAVY = {"numpy", "numba", "polars", "pyarrow", "shunter.simulation", "shunter.sim"}
@@ -102,7 +103,14 @@ def test_simulate_keeps_a_run_and_runs_it_again():
 
 @pytest.mark.parametrize(
     "setting",
-    ['policy = "planted.Mine"', 'policy = "ces:policy=planted.Mine"', 'policy = "fifo"\n[trace]\nformat = "planted.a"'],
+    [
+        'policy = "planted.Mine"',
+        'policy = "ces:policy=planted.Mine"',
+        'policy = "fifo:backfill=easy,placement=planted.place"',
+        'policy = "sjf:estimate=planted.Model"',
+        'policy = "ces:policy=fifo:placement=planted.place"',
+        'policy = "fifo"\n[trace]\nformat = "planted.a"',
+    ],
 )
 def test_code_that_an_experiment_of_others_names_is_not_imported(setting, tmp_path):
     (tmp_path / "planted.py").write_text("open('executed', 'w')\n")
@@ -112,6 +120,10 @@ def test_code_that_an_experiment_of_others_names_is_not_imported(setting, tmp_pa
     assert result.exit_code == 2
     assert "name it yourself" in " ".join(result.stderr.split())
     assert not (tmp_path / "executed").exists()
+
+
+def test_numbers_of_an_experiment_of_others_are_no_modules():
+    assert not any(map(MODULE.search, ("fifo:bound=0.5", "gandiva:growth=.5,lease=1e3", "sjf:backfill=easy", "csv")))
 
 
 def test_compare_prints_differences_with_their_intervals():

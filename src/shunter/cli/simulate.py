@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shunter.experiment import Experiment
     from shunter.simulation import Result
 
-MODULE = re.compile(r"(?:\A|\bpolicy=)[^:,;=]*\.")  # a policy or a format by its dotted path
+MODULE = re.compile(r"\A[^:,;=]*\.|[^\W\d]\w*\s*\.")  # a dotted path, as the whole or as a setting; 0.5 is none
 EXAMPLES = """Examples:
 
 shunter simulate jobs.csv --cluster 64x8 --policy fifo
