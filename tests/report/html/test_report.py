@@ -25,7 +25,8 @@ def row(policy, jct, oracle=False, **more):
     times = dict.fromkeys(("mean", "p50", "p90", "p95", "p99", "max"), float(jct))
     summary = {
         "policy": policy, "oracle": oracle, "estimate": "none", "utilization": 0.5,
-        "jct_s": times, "wait_s": times, "bsld": times, "fragmentation": 0.1, "fairness": {"jain": 0.5}, "preemptions": 0, "lost_gpu_hours": 0.0, "difference": None,
+        "jct_s": times, "wait_s": times, "bsld": times, "fragmentation": 0.1,
+        "fairness": {"jain": 0.5}, "preemptions": 0, "lost_gpu_hours": 0.0, "difference": None,
     }  # fmt: skip
     return summary | more
 
