@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import RunError, did_you_mean
+from shunter.safe_files import text_of
+from shunter.texts import toml_text
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,8 @@ STALE = {  # what a change makes untrue
 def read(path: Path) -> Experiment:
     """The experiment in a TOML file."""
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(f"{path}: can't be read: {error.strerror}; give an experiment.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tree = tomllib.loads(text_of(path, RunError, "give an experiment.toml"))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise RunError(f"{path}: is not TOML: {error}") from None
     found: Experiment = _build(Experiment, tree, str(path), "")
     return found
@@ -110,7 +110,7 @@ def _literal(value: Any, lines: bool = True) -> str:
     plain = isinstance(value, str) and "'''" not in value and all(c == "\n" or c.isprintable() for c in value)
     if lines and plain and "\n" in value:
         return f"'''\n{value}'''"
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml_text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:

@@ -122,12 +122,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def text_of(path: Path, error: type[InputError], missing: str = "check the path") -> str:
+def text_of(path: Path, error: type[InputError], missing: str = "check the path", errors: str = "strict") -> str:
     """The text of a file that the user named; ``missing`` is the remedy if it is not there."""
     try:
         with opened(path) as file:
             check_size(os.fstat(file.fileno()).st_size, most_parsed())
-            return file.read().decode()
+            return file.read().decode(errors=errors)
     except FileNotFoundError:
         raise error(f"{path}: there is no such file; {missing}") from None
     except IsADirectoryError:

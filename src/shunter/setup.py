@@ -84,7 +84,13 @@ class Setup:
         slowed += f", on {tiers_text(self.cluster)}" if self.network in ("profiled", "paper") else ""
         shared = "; jobs share its links" if self.contention else ""
         bare = "; no layer files: compute is distributed by multiply-adds" if self._lacks_layers() else ""
-        return tuple(filter(None, (slowed + shared + bare, self._unknown_models())))
+        return tuple(filter(None, (slowed + shared + bare, *self._own_models(), self._unknown_models())))
+
+    def _own_models(self) -> tuple[str, ...]:
+        """What models of the user's take the place of ours, in words."""
+        from shunter.network.models import remarks
+
+        return remarks(Path(self.models)) if self.models else ()
 
     def _unknown_models(self) -> str:
         """Which models the network model does not know, and what stands in for them, in words; "": it knows all."""

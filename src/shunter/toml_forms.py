@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import typing
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -14,6 +15,16 @@ from shunter.errors import InputError, did_you_mean
 
 MOST = 1e9  # seconds, cores, GiB, GB/s: anything above is a slip of the pen
 MOST_SHOWN = 5  # mistakes of one file
+LONGEST_SHOWN = 200  # characters of what came instead
+
+# -- pydantic's words, and ours
+WORDS = (
+    (r"^Value error, ", ""),
+    (r"^Input should be", "must be"),
+    (r"^(String|List|Tuple) should have", "must have"),
+    (r"a valid dictionary( or instance of \w+)?", "a table"),
+    (r" after validation, not \d+", ""),
+)
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Amount = Annotated[float, Field(ge=0, le=MOST, allow_inf_nan=False)]
@@ -52,15 +63,23 @@ def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
 
 def _described(detail: ErrorDetails, form: type[Form]) -> str:
     """One mistake: where, what must hold, what came, the remedy."""
-    where, kind, message = _place(detail["loc"]), detail["type"], detail["msg"]
+    known = _form_at(form, detail["loc"][:-1]).model_fields if detail["type"] == "extra_forbidden" else ()
+    return f"{_place(detail['loc'])} {mistake(detail, known)}"
+
+
+def mistake(detail: ErrorDetails, known: Iterable[str]) -> str:
+    """What must hold of a field, what came, and the remedy; ``known`` are the fields beside it."""
+    kind, got = detail["type"], detail["input"]
     if kind == "missing":
-        return f"{where} is missing; add it"
+        return "is missing; add it"
     if kind == "extra_forbidden":
-        known = _form_at(form, detail["loc"][:-1]).model_fields
-        return f"{where} is not known; {did_you_mean(str(detail['loc'][-1]), known)}"
-    message = message.replace("Input should be", "must be").removeprefix("Value error, ")
-    got = detail["input"]
-    return f"{where} {message}" if isinstance(got, dict) else f"{where} {message}, got {got!r}; correct it"
+        return f"is not known; {did_you_mean(str(detail['loc'][-1]), known)}"
+    message = detail["msg"]
+    for theirs, ours in WORDS:
+        message = re.sub(theirs, ours, message)
+    if kind == "value_error" and isinstance(got, dict):  # a validator of ours, of a whole table
+        return message
+    return f"{message}, got {'a table' if isinstance(got, dict) else repr(got)[:LONGEST_SHOWN]}; correct it"
 
 
 def _form_at(form: type[Form], loc: tuple[int | str, ...]) -> type[Form]:

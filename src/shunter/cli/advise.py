@@ -143,12 +143,9 @@ def _imported(history: str, cluster: str | None) -> tuple[str, str | None]:
 
 
 def _text(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text("utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(f"{path}: can't be read ({error.strerror}); check the path") from None
+    from shunter.safe_files import text_of
+
+    return None if path is None else text_of(path, InputError, errors="replace")
 
 
 def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) -> Question:

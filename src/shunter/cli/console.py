@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from shunter.errors import InputError
+from shunter.texts import printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from shunter.model import Trace
     from shunter.setup import Setup
@@ -32,10 +33,31 @@ def show(what: RenderableType) -> None:
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = _console()
     if not console.is_terminal or Console(width=WIDTH).measure(what).maximum > console.width:
-        console = Console(highlight=False, width=max(console.width, WIDTH))
-    console.print(what, crop=False)
+        console = _console(width=max(console.width, WIDTH))
+    console.print(Harmless(what), crop=False)
+
+
+class Harmless:
+    """Something to print whose texts may be from files of others: they can't do anything to the terminal."""
+
+    def __init__(self, what: RenderableType) -> None:
+        self.what = what
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The same in pieces, each cleaned; styles are not part of the text."""
+        from rich.segment import Segment
+
+        for text, style, control in console.render(self.what, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+def _console(stderr: bool = False, width: int | None = None) -> Console:
+    """A terminal or file; what stands in brackets or between colons in a text is no markup."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_json(what: Any) -> None:
@@ -72,8 +94,12 @@ def note(text: str, label: str = "note", style: str = "bold") -> None:
     """Say something beside the result, on standard error."""
     from rich.text import Text
 
-    console = _stderr()
-    console.print(Text.assemble((f"{label}: ", style), text), soft_wrap=True)
+    _console(stderr=True).print(Harmless(Text.assemble((f"{label}: ", style), text)), soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """Print a line on standard output."""
+    typer.echo(printable(text))
 
 
 @contextmanager
@@ -81,7 +107,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A function to call with (done, total); it shows a bar after two seconds if standard error is a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console, begun = _stderr(), time.monotonic()
+    console, begun = _console(stderr=True), time.monotonic()
     ends = (MofNCompleteColumn(), TextColumn("jobs"), TimeRemainingColumn())
     bar = Progress(TextColumn("{task.description}"), BarColumn(), *ends, console=console, transient=True)
     task = bar.add_task(what, total=None)
@@ -96,12 +122,6 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if bar.live.is_started:
             bar.stop()
-
-
-def _stderr() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False)
 
 
 def policy_names(incomplete: str) -> list[str]:
@@ -248,7 +268,7 @@ def learn(setup: Setup, policies: Sequence[str]) -> None:
         if setup.history is None:
             note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
             continue
-        console = _stderr()
+        console = _console(stderr=True)
         with console.status(
             f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window"
         ):

@@ -46,10 +46,12 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     if json:
         print_json(found.as_dict())
     else:
+        from rich.text import Text
+
         from shunter.report.terminal.tables import comparison_view
 
         show(comparison_view(found.policies))
-        show(NEXT)
+        show(Text.from_markup(NEXT))
     if page is not None:
         write_report(page, kept, found.policies)
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import JsonOption, ModelsOption, cluster_names, print_json, show
+from shunter.cli.console import JsonOption, ModelsOption, cluster_names, note, print_json, show
 from shunter.errors import NetworkError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shunter.network.collectives import Dimension
+    from shunter.network.models import Model
 
 ALLREDUCE_EXAMPLES = """Examples:
 
@@ -150,10 +153,10 @@ def models(
     json: JsonOption = False,
 ) -> None:
     """List the models, or the layers of one."""
-    from shunter.network.models import catalogue, find
+    from shunter.network.models import find
     from shunter.report.terminal import network as view
 
-    known = catalogue(file)
+    known = _catalogue(file)
     found = [find(name, known)] if name else list(known.values())
     if json:
         print_json(view.model_record(found[0], layers=True) if name else [view.model_record(each) for each in found])
@@ -195,12 +198,11 @@ def slowdown(
 ) -> None:
     """What placements cost a model: how many times longer an iteration takes than its computing."""
     from shunter import clusters
-    from shunter.network.models import catalogue
     from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
     from shunter.report.terminal import network as view
 
     found = clusters.with_tiers(clusters.load(cluster))
-    costs = Costs(Tiers.of(found), calibration, catalogue(file), _folder(data))
+    costs = Costs(Tiers.of(found), calibration, _catalogue(file), _folder(data))
     if placement is not None:
         shapes = [placed(placement, found)]
         if gpus not in (None, prod(shapes[0])):
@@ -218,6 +220,15 @@ def slowdown(
         print_json(rows[0] if placement is not None else rows)
     else:
         show(view.costs_view(rows))
+
+
+def _catalogue(file: Path | None) -> Mapping[str, Model]:
+    """Shunter's models and those of a file, after reporting names that they share."""
+    from shunter.network.models import catalogue, remarks
+
+    for remark in remarks(file):
+        note(remark)
+    return catalogue(file)
 
 
 def _folder(given: Path | None) -> Path | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, progress, show
+from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, progress, say, show
 
 if TYPE_CHECKING:
     from shunter.slurm.forecast import Forecast, Outlook
@@ -138,7 +138,7 @@ def record(
 
     present = Watcher(Client(), surroundings=True).snapshot()
     present.save(out)
-    typer.echo(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
+    say(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
 
 
 def register(app: typer.Typer) -> None:

@@ -62,14 +62,14 @@ def _table(entries: list[Entry]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from shunter.slurm.audit import moment, printable
+    from shunter.slurm.audit import moment
 
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
     for heading, width in (("time", 19), ("job", 10), ("what", 9), ("before -> now", 17), ("state", 9), ("why", 29)):
         made.add_column(heading, max_width=width, overflow="fold")
     for entry in entries:
         cells = (moment(entry.at)[:19].replace("T", " "), entry.job, entry.kind, entry.change, entry.state, entry.why)
-        made.add_row(*(Text(printable(cell)) for cell in cells))
+        made.add_row(*(Text(cell) for cell in cells))
     return made
 
 

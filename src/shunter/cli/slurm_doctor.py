@@ -54,12 +54,10 @@ def _table(findings: list[Finding]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from shunter.slurm.audit import printable
-
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
     for heading, width in (("", 4), ("check", 12), ("found", 46), ("what to do", 34)):
         made.add_column(heading, max_width=width, overflow="fold")
     for each in findings:
         verdict = Text(each.verdict, STYLES[each.verdict])
-        made.add_row(verdict, *(Text(printable(cell)) for cell in (each.check, each.text, each.remedy)))
+        made.add_row(verdict, *(Text(cell) for cell in (each.check, each.text, each.remedy)))
     return made

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from shunter.cli import slurm_options as given
-from shunter.cli.console import JsonOption, note, print_json
+from shunter.cli.console import JsonOption, note, print_json, say
 from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
@@ -187,11 +187,9 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
             user = jobs[order.handle].user if order.handle in jobs else "?"
             if mode == "dry-run":
                 for command in order.commands():
-                    typer.echo(shlex.join(command))
+                    say(shlex.join(command))
             elif mode == "watch":
-                typer.echo(
-                    f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}"
-                )
+                say(f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}")
         for why in dict.fromkeys(why for _, why in outcome.failed):
             orders = [order for order, each in outcome.failed if each == why]
             what = f"job {orders[0].handle}, {orders[0].lever}" if len(orders) == 1 else f"{len(orders)} changes"
@@ -261,7 +259,7 @@ def release(
     if json:
         print_json({"undone": found.undone, "problems": found.problems, "controller": found.controller or None})
     else:
-        typer.echo(f"{found.undone} change{'' if found.undone == 1 else 's'} undone")
+        say(f"{found.undone} change{'' if found.undone == 1 else 's'} undone")
         if found.controller:
             text = "changes nothing any more; it only watches until 'shunter slurm resume'"
             note(f"controller {found.controller} {text}")

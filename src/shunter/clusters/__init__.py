@@ -12,6 +12,7 @@ from shunter.clusters.sizing import sized_for
 from shunter.clusters.writing import to_toml
 from shunter.errors import ClusterError, did_you_mean
 from shunter.model import Trace
+from shunter.safe_files import text_of
 
 __all__ = ["MOST_GPUS_PER_NODE", "MOST_NODES", "assumed_tiers", "load", "names", "to_toml", "with_tiers"]
 
@@ -31,7 +32,10 @@ def load(text: str, trace: Trace | None = None) -> Cluster:
     if text in names():
         return _read(resources.files(__name__).joinpath("ready", f"{text}.toml").read_text("utf-8"), text)
     if text.endswith(".toml") or "/" in text:
-        return _read(_file_text(Path(text)), text)
+        return _read(
+            text_of(Path(text), ClusterError, f"check the path, or use a ready-made cluster: {', '.join(names())}"),
+            text,
+        )
     if re.match(r"[-+.0-9]", text):
         return Cluster(text, tuple(_group(text, part) for part in text.split("+")))
     raise ClusterError(
@@ -72,18 +76,3 @@ def _read(text: str, source: str) -> Cluster:
     from shunter.clusters.reading import parse
 
     return parse(text, source)
-
-
-def _file_text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        raise ClusterError(
-            f"{path}: there is no such file; check the path, or use a ready-made cluster: {', '.join(names())}"
-        ) from None
-    except IsADirectoryError:
-        raise ClusterError(f"{path}: is a folder; name a .toml file in it") from None
-    except UnicodeDecodeError as error:
-        raise ClusterError(f"{path}: text must be UTF-8 ({error}); save the file as UTF-8") from None
-    except (OSError, ValueError) as error:
-        raise ClusterError(f"{path}: cannot be read ({error}); check the path and its permissions") from None

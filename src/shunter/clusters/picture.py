@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -61,11 +61,11 @@ def _groups(cluster: Cluster) -> Table:
     """A row per group of nodes; columns that would be empty throughout are left out."""
     some = cluster.groups
     colours = _colours(cluster)
-    columns = [
-        ("VC", [escape(g.vc) or "-" for g in some], bool(cluster.vcs)),
+    columns: list[tuple[str, Sequence[str | Text], bool]] = [
+        ("VC", [g.vc or "-" for g in some], bool(cluster.vcs)),
         (
             "GPU type",
-            [f"[{colours[g.gpu_type]}]{NODE}[/] {escape(g.gpu_type)}" for g in some],
+            [Text.assemble((NODE, colours[g.gpu_type]), f" {g.gpu_type}") for g in some],
             cluster.gpu_types != (ANY_TYPE,),
         ),
         ("nodes", [f"{g.count:,}" for g in some], True),
@@ -103,9 +103,9 @@ def _tiers(cluster: Cluster) -> Table:
     for title, wanted in (("joins", joined), ("uplinks", linked)):
         if wanted:
             table.add_column(title)
-    below = [f"{tier.joins or 'all'} {escape(under.name)}s" for under, tier in pairwise(cluster.tiers)]
+    below = [f"{tier.joins or 'all'} {under.name}s" for under, tier in pairwise(cluster.tiers)]
     for tier, joins in zip(cluster.tiers, ("GPUs", "machines", *below[1:]), strict=False):
-        cells = [escape(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
+        cells = [tier.name, f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
         uplinks = str(tier.uplinks) if tier is not cluster.tiers[-1] else ""
         table.add_row(*cells, *([joins] if joined else []), *([uplinks] if linked else []))
     return table

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from shunter.cluster import ANY_TYPE, USUAL_SHARING, Cluster, NodeGroup, Overheads, Tier
+from shunter.texts import toml_text
 
 
 def to_toml(cluster: Cluster) -> str:
@@ -51,7 +51,7 @@ def _key(name: str) -> str:
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML forbids it bare
+        return toml_text(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     return str(value)

@@ -7,6 +7,7 @@ takes it as measured, or as it follows from the architecture where nothing was m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,11 +17,13 @@ from pathlib import Path
 
 from shunter.errors import NetworkError, did_you_mean
 from shunter.network.iteration import Layer
+from shunter.safe_files import text_of
 
 CALIBRATIONS = ("paper", "profiled")
 LAYER_FILES = Path("dally", "layers")  # in the data folder
 STAND_IN = "resnet50"  # in place of a model that the catalogue does not have
 FIELDS = 12  # of a line in a layer file
+MOST_NS, MOST_BYTES = 10**15, 10**13  # of an iteration: anything above is a slip of the pen
 
 
 @dataclass(frozen=True)
@@ -84,30 +87,51 @@ def catalogue(path: Path | None = None) -> Mapping[str, Model]:
     from shunter.network.reading import parse
 
     ours = parse(files(__package__).joinpath("models.toml").read_text("utf-8"), "models.toml")
-    theirs = parse(_text(path), str(path)) if path else []
+    theirs = parse(text_of(path, NetworkError), str(path)) if path else []
     _check_names(theirs, str(path))
     return {model.name: model for model in (*ours, *theirs)}
+
+
+def remarks(path: Path | None) -> tuple[str, ...]:
+    """Names that a user's file shares with our models, and which of the two has them, in words."""
+    if path is None:
+        return ()
+    ours, both = catalogue(), catalogue(path)
+    known, chosen = _by_plain_name(ours), _by_plain_name(both)
+    shared = [
+        (name, model)
+        for key, model in both.items()
+        if ours.get(key) != model
+        for name in (model.name, *model.aliases)
+        if plain(name) in known
+    ]
+    return tuple(
+        f"{path}: model '{model.name}' takes the place of shunter's own '{known[plain(name)].name}'"
+        if chosen[plain(name)] is model
+        else f"{path}: alias '{name}' of model '{model.name}' has no effect: shunter has a model of that name"
+        for name, model in shared
+    )
 
 
 def find(name: str, models: Mapping[str, Model] | None = None) -> Model:
     """The model of this name; capitals, hyphens and the like don't matter."""
     models = catalogue() if models is None else models
     known = _by_plain_name(models)
-    if _plain(name) not in known:
+    if plain(name) not in known:
         names = {*models, *(alias for model in models.values() for alias in model.aliases)}
         raise NetworkError(f"there is no model '{name}'; {did_you_mean(name, names)}")
-    return known[_plain(name)]
+    return known[plain(name)]
 
 
 def is_known(name: str, models: Mapping[str, Model] | None = None) -> bool:
     """Whether there is a model of this name."""
-    return _plain(name) in _by_plain_name(catalogue() if models is None else models)
+    return plain(name) in _by_plain_name(catalogue() if models is None else models)
 
 
 def _by_plain_name(models: Mapping[str, Model]) -> dict[str, Model]:
     """The models by what their names and aliases are without capitals, hyphens and the like; names win."""
-    known = {_plain(alias): model for model in models.values() for alias in model.aliases}
-    return known | {_plain(key): model for key, model in models.items()}
+    known = {plain(alias): model for model in models.values() for alias in model.aliases}
+    return known | {plain(key): model for key, model in models.items()}
 
 
 def profile(model: Model, calibration: str, data: Path | None = None) -> Profile:
@@ -150,16 +174,18 @@ def scaled(layers: Iterable[Layer], scale: float) -> tuple[Layer, ...]:
 def read_layers(path: Path) -> tuple[Layer, ...]:
     """A file of layers as the analytical simulator has them: name, -1, and three passes, bytes and update in ns."""
     layers = []
-    for number, line in enumerate(_text(path).splitlines()[2:], 3):
+    for number, line in enumerate(text_of(path, NetworkError).splitlines()[2:], 3):
         fields = line.split("\t")
         if len(fields) < 2:
             continue  # a total stands alone on the last line
         try:
-            forward, inputs, weight, size, update = (int(fields[column]) for column in (2, 5, 8, 10, 11))
+            forward, inputs, weight, size, update = found = [int(fields[column]) for column in (2, 5, 8, 10, 11)]
         except (ValueError, IndexError):
             raise NetworkError(
-                f"{path} line {number}: must have {FIELDS} fields as in a layer file, got {line!r}"
+                f"{path} line {number}: must have {FIELDS} fields as in a layer file, got {line[:200]!r}"
             ) from None
+        if min(found) < 0 or max(found) > MOST_BYTES:
+            raise NetworkError(f"{path} line {number}: times and bytes must be from 0 to {MOST_BYTES:g}, got {found}")
         # the files have a number glued to the names from the second on
         layers.append(Layer(re.sub(r"^\d+(?=[A-Za-z])", "", fields[0]), size, forward, weight, inputs, update))
     if not layers:
@@ -179,25 +205,13 @@ def _distributed(layers: tuple[Layer, ...], published: Published) -> tuple[Layer
     return scaled(kept, published.cycles * published.scale / total)
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A name without capitals, hyphens and the like."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _check_names(models: list[Model], source: str) -> None:
-    names = [_plain(name) for model in models for name in (model.name, *model.aliases)]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice:
+    names = Counter(plain(name) for model in models for name in (model.name, *model.aliases))
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice is not None:
         raise NetworkError(f"{source}: [[model]] names must be unique, got '{twice}' twice; rename one")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except FileNotFoundError:
-        raise NetworkError(f"{path}: there is no such file; check the path") from None
-    except IsADirectoryError:
-        raise NetworkError(f"{path}: is a folder; name a file in it") from None
-    except UnicodeDecodeError as error:
-        raise NetworkError(f"{path}: text must be UTF-8 ({error}); save the file as UTF-8") from None
-    except OSError as error:
-        raise NetworkError(f"{path}: can't be read: {error.strerror}; check the path and its permissions") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -9,11 +10,13 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from shunter.errors import NetworkError
 from shunter.network.architectures import LayerShape, shapes
 from shunter.network.iteration import Layer
-from shunter.network.models import Model, Published
-from shunter.toml_forms import Amount, Form, Name, Positive, filled
+from shunter.network.models import MOST_BYTES, MOST_NS, Model, Published, plain
+from shunter.toml_forms import Amount, Form, Name, Positive, filled, mistake
 
-MOST_BYTES = 10**13
+MOST_LAYERS = 100_000  # of all models in a file
+MOST_MODELS, MOST_ALIASES = 1000, 100
 Count = Annotated[int, Field(ge=1, le=10**7)]
+Depth = Annotated[int, Field(ge=1, le=10_000)]  # blocks or layers of a kind
 Share = Annotated[int, Field(ge=0, le=10**7)]
 Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 
@@ -25,20 +28,20 @@ class AlexnetForm(Form):
 class VggForm(Form):
     """``shape`` of a VGG."""
 
-    stages: Annotated[list[Count], Field(min_length=5, max_length=5)]
+    stages: Annotated[list[Depth], Field(min_length=5, max_length=5)]
 
 
 class ResnetForm(Form):
     """``shape`` of a ResNet."""
 
-    stages: Annotated[list[Count], Field(min_length=1, max_length=5)]
+    stages: Annotated[list[Depth], Field(min_length=1, max_length=5)]
     bottleneck: bool = True
 
 
 class MobilenetForm(Form):
     """``shape`` of a MobileNetV3."""
 
-    rows: list[tuple[Count, Count, Count, Literal[0, 1], Literal[1, 2]]] = Field(min_length=1)
+    rows: list[tuple[Count, Count, Count, Literal[0, 1], Literal[1, 2]]] = Field(min_length=1, max_length=10_000)
     head: Count
 
     @field_validator("rows", mode="before")
@@ -50,7 +53,7 @@ class MobilenetForm(Form):
 class TransformerForm(Form):
     """``shape`` of a transformer."""
 
-    blocks: Annotated[int, Field(ge=1, le=10_000)]
+    blocks: Depth
     hidden: Count
     feed_forward: Count
     sequence: Count
@@ -97,19 +100,35 @@ class PublishedForm(Form):
     scale: Positive
     lacks: list[Name] = Field(default_factory=list)
 
+    @field_validator("file")
+    @classmethod
+    def _in_its_folder(cls, file: str) -> str:
+        if not re.fullmatch(r"[\w][\w.+-]*", file):
+            raise ValueError(
+                f"must be the name of a file, without a folder, got '{file}'; put the file into dally/layers"
+            )
+        return file
+
 
 class ModelForm(Form):
     """``[[model]]``: an architecture with its shape, or layers."""
 
     name: Name
-    aliases: list[Name] = Field(default_factory=list)
+    aliases: list[Name] = Field(default_factory=list, max_length=MOST_ALIASES)
     architecture: Literal["alexnet", "vgg", "resnet", "mobilenet-v3", "transformer"] | None = None
     shape: dict[str, Any] = Field(default_factory=dict)
-    layer: list[LayerForm] = Field(default_factory=list)
+    layer: list[LayerForm] = Field(default_factory=list, max_length=MOST_LAYERS)
     batch: Count | None = None
     bytes_per_weight: Literal[1, 2, 4, 8] = 4
     tflops: Positive = 40.0
     published: PublishedForm | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _sayable(cls, name: str) -> str:
+        if not plain(name):
+            raise ValueError("must have a letter from a to z or a digit")
+        return name
 
     @model_validator(mode="after")
     def _one_way(self) -> ModelForm:
@@ -128,11 +147,11 @@ class ModelForm(Form):
             return form.model_validate(self.shape).model_dump()
         except ValidationError as problem:
             first = problem.errors()[0]
-            known = ", ".join(form.model_fields) or "nothing"
             place = ".".join(str(part) for part in first["loc"])
+            known = ", ".join(form.model_fields) or "nothing"
             raise ValueError(
-                f"'{self.name}': shape.{place}: {first['msg'].replace('Input should be', 'must be')}; "
-                f"the shape of a {self.architecture} has {known}"
+                f"'{self.name}': shape.{place} {mistake(first, form.model_fields)} "
+                f"(the shape of a {self.architecture} has {known})"
             ) from None
 
     def model(self) -> Model:
@@ -156,15 +175,26 @@ class ModelForm(Form):
 class ModelsForm(Form):
     """A whole file."""
 
-    model: list[ModelForm] = Field(min_length=1)
+    model: list[ModelForm] = Field(min_length=1, max_length=MOST_MODELS)
 
 
 def parse(text: str, source: str) -> list[Model]:
     """The models in this TOML text; ``source`` is its file, for messages."""
-    models = [form.model() for form in filled(ModelsForm, text, source, NetworkError).model]
-    for model in models:
-        if model.compute_ns <= 0:
-            raise NetworkError(
-                f"{source}: model '{model.name}' computes nothing; give at least one layer a time above 0"
-            )
+    models: list[Model] = []
+    for form in filled(ModelsForm, text, source, NetworkError).model:
+        models.append(_checked(form.model(), source))
+        if sum(len(model.layers) for model in models) > MOST_LAYERS:
+            raise NetworkError(f"{source}: its models must have at most {MOST_LAYERS:,} layers in all; leave some out")
     return models
+
+
+def _checked(model: Model, source: str) -> Model:
+    where = f"{source}: model '{model.name}'"
+    if model.compute_ns <= 0:
+        raise NetworkError(f"{where} computes nothing; give at least one layer a time above 0")
+    if model.compute_ns > MOST_NS or model.gradient_bytes > MOST_BYTES:
+        raise NetworkError(
+            f"{where} computes {model.compute_ns / 1e9:.3g} s and sends {model.gradient_bytes / 1e9:.3g} GB in an "
+            f"iteration, at most {MOST_NS / 1e9:g} s and {MOST_BYTES / 1e9:g} GB can be; make it smaller"
+        )
+    return model

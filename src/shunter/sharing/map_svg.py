@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from shunter.sharing.profiles import Profiles
+from shunter.texts import printable
 from shunter.world import I64
 
 CELL, LEFT, TOP, LEGEND = 20, 205, 185, 70
@@ -25,7 +26,7 @@ def drawn(profiles: Profiles) -> str:
     back = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     way = "MPS" if profiles.about.get("mps") else "time slices"
     title = f"Speed of each workload (row) beside each (column), 1 alone: {profiles.about['gpu']}, {way}"
-    heading = f'<text x="12" y="20" style="font-size:14px">{escape(title)}</text>'
+    heading = f'<text x="12" y="20" style="font-size:14px">{escape(printable(title))}</text>'
     return "\n".join(
         [head, back, heading, *_names(profiles, order), *_cells(profiles, order), *_legend(side), "</svg>"]
     )
@@ -33,10 +34,11 @@ def drawn(profiles: Profiles) -> str:
 
 def _names(profiles: Profiles, order: I64) -> Iterator[str]:
     for at, i in enumerate(order):
-        text = escape(f"{profiles.names[i]} {profiles.gpu_util[i]:.0f} %")
+        text = escape(printable(f"{profiles.names[i]} {profiles.gpu_util[i]:.0f} %"))
         middle = at * CELL + CELL / 2 + 4
         yield f'<text x="{LEFT - 6}" y="{TOP + middle}" text-anchor="end">{text}</text>'
-        yield f'<text transform="translate({LEFT + middle},{TOP - 6}) rotate(-60)">{escape(profiles.names[i])}</text>'
+        name = escape(printable(profiles.names[i]))
+        yield f'<text transform="translate({LEFT + middle},{TOP - 6}) rotate(-60)">{name}</text>'
 
 
 def _cells(profiles: Profiles, order: I64) -> Iterator[str]:
@@ -45,7 +47,7 @@ def _cells(profiles: Profiles, order: I64) -> Iterator[str]:
         for column, j in enumerate(order):
             gap = 1 if not np.isnan(profiles.pair[i, j]) else 6
             x, y, size = LEFT + column * CELL + gap, TOP + row * CELL + gap, CELL - 2 * gap
-            hint = escape(f"{profiles.names[i]} beside {profiles.names[j]}: {speeds[i, j]:.2f}")
+            hint = escape(printable(f"{profiles.names[i]} beside {profiles.names[j]}: {speeds[i, j]:.2f}"))
             colour = _colour(float(speeds[i, j]))
             yield f'<rect x="{x}" y="{y}" width="{size}" height="{size}" fill="{colour}"><title>{hint}</title></rect>'
 

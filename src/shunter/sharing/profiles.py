@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError, did_you_mean
+from shunter.safe_files import text_of
 from shunter.sharing.measuring import PAIRS, SOLO
 from shunter.world import F64, I64
 
@@ -32,6 +33,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 LARGEST = {"steps_per_s": 1e9, "gpu_util": 100.0, "mem_util": 100.0, "mem_mib": 1e7}
 MEASURES = tuple(LARGEST)
+MOST_WORKLOADS = 1000  # every two of them have a speed
+AGAIN = "measure with 'shunter profile'"
 LATEST = 1e11  # seconds since 1970
 FASTEST = 2.0  # a speed beside a neighbour, as a ratio to that alone, can't be more than a slip
 PACE_S = 10.0  # seconds over which the drift of the CPU's speed is much the same
@@ -90,6 +93,10 @@ def read(folder: Path) -> Profiles:
     if not rows:
         raise SharingError(f"{solo}: has no workload; measure some with 'shunter profile --out {folder}'")
     names = tuple(dict.fromkeys(row["name"] for _, row in rows))
+    if len(names) > MOST_WORKLOADS:
+        raise SharingError(
+            f"{solo}: must have at most {MOST_WORKLOADS:,} workloads, got {len(names):,}; leave some out"
+        )
     who = np.array([names.index(row["name"]) for _, row in rows])
     at = np.array([_number(solo, line, "at", row["at"], LATEST) for line, row in rows])
     every = np.array([[_number(solo, line, key, row[key], LARGEST[key]) for key in MEASURES] for line, row in rows])
@@ -165,24 +172,18 @@ def matrix(names: tuple[str, ...], values: Iterable[tuple[str, str, float, float
 
 def _rows(file: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
     """The rows of a table with the numbers of their lines."""
-    rows = csv.reader(_text(file).splitlines())
-    if tuple(next(rows, ())) != columns:
-        raise SharingError(f"{file}: must begin with the line {','.join(columns)}; measure with 'shunter profile'")
-    found = []
-    for row in rows:
-        if len(row) != len(columns):
-            raise SharingError(f"{file}, line {rows.line_num}: must have {len(columns)} fields, got {len(row)}")
-        found.append((rows.line_num, dict(zip(columns, row, strict=True))))
-    return found
-
-
-def _text(file: Path) -> str:
+    rows = csv.reader(text_of(file, SharingError, AGAIN).splitlines())
+    found: list[tuple[int, dict[str, str]]] = []
     try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise SharingError(
-            f"{file}: can't be read; it must be one of solo.csv, pairs.csv and about.json of 'shunter profile'"
-        ) from None
+        if tuple(next(rows, ())) != columns:
+            raise SharingError(f"{file}: must begin with the line {','.join(columns)}; {AGAIN}")
+        for row in rows:
+            if len(row) != len(columns):
+                raise SharingError(f"{file}, line {rows.line_num}: must have {len(columns)} fields, got {len(row)}")
+            found.append((rows.line_num, dict(zip(columns, row, strict=True))))
+    except csv.Error as error:
+        raise SharingError(f"{file}, line {rows.line_num}: is no line of a table ({error}); {AGAIN}") from None
+    return found
 
 
 def _number(file: Path, line: int, column: str, text: str, most: float) -> float:
@@ -197,9 +198,9 @@ def _number(file: Path, line: int, column: str, text: str, most: float) -> float
 
 def _about(file: Path) -> dict[str, Any]:
     try:
-        about: dict[str, Any] = json.loads(_text(file))
-    except json.JSONDecodeError as error:
-        raise SharingError(f"{file}: is no JSON: {error}; measure again with 'shunter profile'") from None
+        about: dict[str, Any] = json.loads(text_of(file, SharingError, AGAIN))
+    except (ValueError, RecursionError) as error:
+        raise SharingError(f"{file}: is no JSON: {error}; {AGAIN}") from None
     if not isinstance(about, dict) or not isinstance(about.get("gpu"), str):
         raise SharingError(f"{file}: must name the gpu of a measurement; measure again")
     return about

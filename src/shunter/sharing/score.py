@@ -13,6 +13,7 @@ import numpy as np
 from shunter import extras
 from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError
+from shunter.safe_files import text_of
 from shunter.sharing.profiles import Profiles
 from shunter.world import I64
 
@@ -22,6 +23,8 @@ KEPT = (0.95, 0.85)  # who keeps this speed on average is tiny, medium
 CAPACITY = 2  # two share a GPU if their scores sum to this at most
 FEWEST = 8  # workloads that a tree is learned from
 DEPTH = 3
+DEEPEST = 100  # splits above each other in a tree of the user's
+MOST_BOUND = 1e9
 LEAST = 4  # workloads in a leaf, so that none is the quirk of one
 UNITS = {"gpu_util": " %", "mem_util": " %", "mem_mib": " MiB"}
 
@@ -80,8 +83,9 @@ class ScoreTree:
         try:
             record = json.loads(text)
             right = record["accuracy"]
-            return cls(_tree(record["tree"]), str(record["origin"]), None if right is None else float(right))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            accuracy = None if right is None else _within(right, "accuracy", 1)
+            return cls(_tree(record["tree"]), str(record["origin"]), accuracy)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise SharingError(f"{where}: is not a tree of sharing scores: {error!r}; learn it again") from None
 
 
@@ -101,7 +105,7 @@ def of_folder(folder: Path, profiles: Profiles) -> ScoreTree:
     """The tree in a folder of tables, or one learned from them; the thresholds where no library learns."""
     file = folder / "tree.json"
     if file.exists():
-        return ScoreTree.from_json(file.read_text("utf-8", "replace"), str(file))
+        return ScoreTree.from_json(text_of(file, SharingError), str(file))
     return learned(profiles) if extras.is_there("sklearn.tree") else THRESHOLDS
 
 
@@ -195,7 +199,9 @@ def _record(node: Split | Leaf) -> dict[str, Any]:
     }
 
 
-def _tree(record: dict[str, Any]) -> Split | Leaf:
+def _tree(record: dict[str, Any], depth: int = 0) -> Split | Leaf:
+    if depth > DEEPEST:
+        raise ValueError(f"a tree must have at most {DEEPEST} splits above each other")
     if "score" in record:
         leaf = Leaf(int(record["score"]), int(record.get("workloads", 0)))
         if not 0 <= leaf.score < len(SCORES):
@@ -203,4 +209,12 @@ def _tree(record: dict[str, Any]) -> Split | Leaf:
         return leaf
     if record["feature"] not in FEATURES:
         raise ValueError(f"feature must be one of {', '.join(FEATURES)}, got {record['feature']}")
-    return Split(record["feature"], float(record["at_most"]), _tree(record["then"]), _tree(record["else"]))
+    bound = _within(record["at_most"], "at_most", MOST_BOUND)
+    return Split(record["feature"], bound, _tree(record["then"], depth + 1), _tree(record["else"], depth + 1))
+
+
+def _within(value: Any, field: str, most: float) -> float:
+    found = float(value)
+    if not 0 <= found <= most:  # NaN is not
+        raise ValueError(f"{field} must be a number from 0 to {most:g}, got {value}")
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from shunter.sharing.score import Leaf, ScoreTree, Split, leaf_text, split_text
+from shunter.texts import printable
 
 STEP_X, STEP_Y, WIDE, HIGH = 190, 92, 174, 34
 COLOURS = ("#2a9d8f", "#e9c46a", "#e76f51")  # tiny, medium, jumbo
@@ -16,7 +17,7 @@ def drawn(tree: ScoreTree) -> str:
     """The tree as an SVG file."""
     parts, _, leaves = _node(tree.root, 0, 0)
     width, height = leaves * STEP_X, (_depth(tree.root) + 1) * STEP_Y
-    title = f'<text x="{width / 2}" y="{height - 8}" fill="#666">{escape(tree.origin)}</text>'
+    title = f'<text x="{width / 2}" y="{height - 8}" fill="#666">{escape(printable(tree.origin))}</text>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" style="{STYLE}">'
     back = f'<rect width="{width}" height="{height}" fill="#fff"/>'
     return "\n".join([head, back, *parts, title, "</svg>"]) + "\n"
@@ -41,7 +42,7 @@ def _node(node: Split | Leaf, left: int, level: int) -> tuple[list[str], float, 
 
 def _box(x: float, y: float, text: str, colour: str) -> Iterator[str]:
     yield f'<rect x="{x - WIDE / 2}" y="{y}" width="{WIDE}" height="{HIGH}" rx="6" fill="{colour}" stroke="#444"/>'
-    yield f'<text x="{x}" y="{y + HIGH / 2 + 4}">{escape(text)}</text>'
+    yield f'<text x="{x}" y="{y + HIGH / 2 + 4}">{escape(printable(text))}</text>'
 
 
 def _line(x: float, to: float, y: float, word: str) -> Iterator[str]:

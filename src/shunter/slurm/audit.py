@@ -75,11 +75,6 @@ def moment(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
-def printable(text: str) -> str:
-    """Without what could move a terminal's cursor: some words are Slurm's, and some of those are users'."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
 class AuditLog:
     """A file to which every change and every event adds a line, and from which nothing is ever taken."""
 

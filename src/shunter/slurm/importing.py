@@ -14,7 +14,7 @@ from shunter import clusters, traces
 from shunter.cluster import Cluster
 from shunter.errors import SlurmError
 from shunter.model import Trace
-from shunter.safe_files import whole
+from shunter.safe_files import text_of, whole
 from shunter.slurm import shows, topology
 from shunter.slurm.machines import Machines, machines_of
 from shunter.slurm.nodes import Partition, nodes, partitions, partitions_of
@@ -67,10 +67,9 @@ def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
 
 def _parsed(path: Path, parse: Callable[[str], T]) -> T:
     """What a file tells; a mistake is told with the file's name."""
+    text = text_of(path, SlurmError, errors="replace")
     try:
-        return parse(path.read_text("utf-8", errors="replace"))
-    except OSError as error:
-        raise SlurmError(f"{path}: can't be read ({error.strerror}); check the path") from None
+        return parse(text)
     except SlurmError as error:
         raise SlurmError(f"{path}: {error}") from None
 

@@ -49,7 +49,7 @@ def read_copy(journal: Path) -> tuple[str, list[Order]]:
         why = "from the copy of a lost journal"
         orders = [Order(str(job), str(lever), str(value), str(own), why) for job, lever, value, own in read["jobs"]]
         return str(read["journal"]), orders
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise SlurmError(f"{path}: must be the copy that a controller wrote: {error}; move it away") from None
 
 

@@ -12,7 +12,9 @@ from typing import Any
 from pydantic import Field
 
 from shunter.errors import SlurmError
+from shunter.safe_files import text_of
 from shunter.slurm.shows import seconds
+from shunter.texts import toml_text
 from shunter.toml_forms import Amount, Form, filled
 
 DAY = 86_400.0
@@ -206,11 +208,7 @@ def of_config(config: Mapping[str, str]) -> Site:
 
 def read(path: Path) -> Site:
     """A ``site.toml``."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise SlurmError(f"{path}: can't be read ({error}); 'shunter slurm import' writes it") from None
-    return filled(Site, text, str(path), SlurmError)
+    return filled(Site, text_of(path, SlurmError, "'shunter slurm import' writes it"), str(path), SlurmError)
 
 
 def to_toml(site: Site) -> str:
@@ -230,7 +228,7 @@ def _lines(fields: Mapping[str, Any], skip: str = "") -> list[str]:
 
 
 def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml_text(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _number(config: Mapping[str, str], setting: str) -> float:

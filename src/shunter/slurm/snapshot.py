@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from shunter.errors import SlurmError
-from shunter.safe_files import whole
+from shunter.safe_files import text_of, whole
 from shunter.slurm import arrays
 from shunter.slurm.comments import Told
 from shunter.slurm.nodes import Node
@@ -176,7 +176,7 @@ class Snapshot:
     def load(cls, path: Path) -> Snapshot:
         """One that was kept."""
         try:
-            read = json.loads(path.read_text())
+            read = json.loads(text_of(path, SlurmError))
             jobs = tuple(_loaded(Job, each | {"told": Told(**each["told"])}) for each in read["jobs"])
             nodes = tuple(_loaded(Node, each) for each in read["nodes"])
             around: dict[str, Any] = {
@@ -187,9 +187,7 @@ class Snapshot:
                 "hidden": tuple(read.get("hidden", ())),
             }
             return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)
-        except OSError as error:
-            raise SlurmError(f"{path}: can't be read: {error.strerror}") from None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise SlurmError(f"{path}: must be a snapshot as 'shunter slurm snapshot' writes it: {error}") from None
 
 
