@@ -13,7 +13,8 @@ import shunter
 from shunter import registry, simulation
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
-from shunter.errors import InvariantError, PolicyError
+from shunter.energy.series import of_run
+from shunter.errors import EnergyError, InvariantError, PolicyError
 from shunter.model import GPU, NOTHING, Plan, Start, Trace
 from shunter.policies.ces.policy import Ces
 from shunter.policies.fifo import Fifo
@@ -351,3 +352,34 @@ def test_a_run_tells_of_sleep_in_its_summary_and_others_do_not():
     summary = shunter.simulate(jobs, cluster(), f"ces:{EAGER}").summary
     assert (summary["energy"]["delayed_jobs"], summary["energy"]["delay_s"]["mean"]) == (1, 30)
     assert "energy" not in shunter.simulate(jobs, cluster(), "fifo").summary
+
+
+def test_a_long_time_without_jobs_is_skipped(monkeypatch):
+    """Jobs 30,000 years apart: in between, nothing is decided once all nodes sleep that may."""
+    monkeypatch.setattr("shunter.policies.ces.policy.SETTLED_S", 3600)
+    count, decide = [0], Ces.decide
+
+    def counted(self, view, memory):
+        count[0] += 1
+        return decide(self, view, memory)
+
+    monkeypatch.setattr(Ces, "decide", counted)
+    jobs = trace((0, 50, 4), (10**12, 50, 4), (10**12 + 100, 50, 4))
+    simulator = ran(jobs, cluster())
+    assert simulator.over
+    assert count[0] < 2000
+    assert len([node for _, node in rows(simulator, w.SLEEP)]) >= 4
+
+
+def test_a_short_time_without_jobs_is_not():
+    """Nodes fall asleep in it as they did before."""
+    jobs = trace((0, 50, 4), (3000, 50, 4))
+    asleep = [time for time, _ in rows(ran(jobs, cluster()), w.SLEEP)]
+    assert asleep
+    assert min(asleep) < 3000
+
+
+def test_a_demand_over_too_long_a_time_is_refused():
+    simulator = ran(trace((0, 50, 4), (10**12, 50, 4)), cluster(), "fifo")
+    with pytest.raises(EnergyError, match=r"'t' spans 1,666,666,666 steps of 600 s.*trace slice"):
+        of_run("t", simulator.events, 4)

@@ -120,6 +120,15 @@ class Patient(Plain):
         return Plan([Timer(view.now + 1000)])
 
 
+def test_a_log_that_grows_beyond_memory_stops_it_even_while_jobs_end(monkeypatch):
+    for name, value in (("EVERY", 20), ("most_loaded", lambda: 3000 * stalling.ROW_BYTES)):
+        monkeypatch.setattr(stalling, name, value)
+    simulator = Simulator(jobs(3000, duration=5), cluster())
+    with pytest.raises(PolicyError, match=r"the event log has grown to \d,\d+ rows") as caught:
+        simulator.run(Patient())
+    assert "3,000 of 3,000 jobs unfinished" not in str(caught.value)
+
+
 def test_a_job_that_only_takes_long_is_left_alone(impatient):
     """It runs for 50,000 looks; every one finds it further."""
     simulator = Simulator(jobs(1, duration=50_000), cluster())

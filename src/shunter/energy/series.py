@@ -21,6 +21,7 @@ COLUMNS = ("time", "active", "total")
 LONGEST_HEADER = 1000  # bytes
 STEP_MS = 600_000  # of what is forecast and controlled
 DAY_MS = 86_400_000
+MOST_STEPS = 10_000_000  # of a run: two centuries of ten minutes
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M")
 _RELEASES = (w.FINISH, w.FAIL, w.PREEMPT, w.MOVE)
 
@@ -185,7 +186,13 @@ def of_run(name: str, events: I64, nodes: int, step: int = STEP_MS) -> NodeSerie
     time, used = used_nodes(events)
     if not len(time):
         raise EnergyError(f"no job of '{name}' ran on a node; there is nothing to forecast")
-    steps = np.arange(events[0, 0] // step, events[-1, 0] // step + 1) * step
+    first, last = (int(events[row, 0]) // step for row in (0, -1))
+    if last - first > MOST_STEPS:
+        raise EnergyError(
+            f"'{name}' spans {last - first:,} steps of {step / 1000:g} s, at most {MOST_STEPS:,} can be; leave out "
+            "jobs that are far from the others with 'shunter trace slice'"
+        )
+    steps = np.arange(first, last + 1) * step
     held = used[np.maximum(np.searchsorted(time, steps, side="right") - 1, 0)]  # when the step begins
     held = np.where(steps < time[0], 0, held)
     points = np.concatenate([steps, time])

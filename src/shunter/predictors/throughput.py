@@ -25,6 +25,7 @@ LAGS = (6, 18, 144)
 ROLLED = 6  # bins of a rolling mean
 DAY = 144  # bins
 FEWEST = 2 * DAY  # bins to learn from
+MOST_BINS = 10_000_000  # two centuries
 JOBS, GPUS = range(2)  # the two series
 
 _SERIES = ("jobs", "gpus")
@@ -156,9 +157,19 @@ def look_ahead(arrivals: Arrivals, now: int) -> None:
 
 def binned(trace: Trace, begin: int, end: int) -> F64:
     """Jobs and GPUs (2, bins) that were submitted in each ten minutes between two instants."""
+    _check_span(trace, end - begin)
     inside = (trace.submit >= begin) & (trace.submit < end)
     at, bins = (trace.submit[inside] - begin) // BIN_MS, max(-(-(end - begin) // BIN_MS), 0)
     return np.array([np.bincount(at, weights, bins) for weights in (np.ones(len(at)), trace.gpus[inside] / GPU)])
+
+
+def _check_span(trace: Trace, length: int) -> None:
+    """Refuse a time that has more bins than memory should hold."""
+    if length > MOST_BINS * BIN_MS:
+        raise ModelError(
+            f"trace '{trace.name}' spans {length // BIN_MS:,} bins of ten minutes, at most {MOST_BINS:,} can be; leave "
+            "out jobs that are far from the others with 'shunter trace slice'"
+        )
 
 
 def rows_of(counts: F64, begin: int) -> F64:
@@ -212,5 +223,6 @@ def prepare(fitted: Forecaster, window: Trace, history: Trace | None = None) -> 
     first = history if history is not None and len(history) else window
     begin = int(first.submit[0]) // BIN_MS * BIN_MS
     seen = binned(first, begin, int(window.submit[0])) if first is not window else np.zeros((2, 0))
+    _check_span(window, int(window.submit[-1]) - begin)
     bins = (int(window.submit[-1]) - begin) // BIN_MS + 1
     return at_work(fitted, seen, begin, bins)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shunter import world as w
+from shunter.safe_files import most_loaded
 from shunter.sim.state import LOG_ROWS, NEXT_ARRIVAL, NEXT_FAULT, UNFINISHED, State
 
 EVERY = 200_000  # decisions and rows of the log from one look to the next
@@ -14,6 +15,7 @@ MOST_IDLE = 2_000_000  # decisions, or rows of the log, in which no job gets any
 MOST_LOSSES = 1_000_000  # rows of the log without an end in which nearly all GPU time is lost to stops and restarts ...
 LOST_SHARE = 0.9  # ... that is, so much of it
 MOST_ROWS = 20_000_000  # rows of the log without the end of a job, whatever it does: about 0.8 GB
+ROW_BYTES = 40  # of the log in memory
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Watch:
         idle, logged = self.decisions - self.quiet_since[0], rows - self.quiet_since[1]
         if max(idle, logged) >= MOST_IDLE:
             return f"no job got any work done in the last {idle:,} decisions and {logged:,} rows of the event log"
+        if ROW_BYTES * rows > most_loaded():
+            return f"the event log has grown to {rows:,} rows, more than is kept in this machine's memory"
         since = rows - self.ended[0]
         if since >= MOST_ROWS:
             return f"no job ended in the last {since:,} rows of the event log"

@@ -22,6 +22,8 @@ from shunter.params import param
 from shunter.policies.ces.sleeping import CesMemory, beside, concerned, sleepers, usable_by, wanted
 from shunter.protocols import FollowsDemand, Memory, Policy, Wraps
 
+SETTLED_S = 7 * 86_400  # of an empty cluster
+
 
 @dataclass(frozen=True)
 class Ces(Wraps, FollowsDemand):
@@ -123,12 +125,19 @@ class Ces(Wraps, FollowsDemand):
         if memory.at < 0:
             memory.at = at
         over = at > memory.at
+        memory.at = max(memory.at, at - self._settled)  # before that, nothing was in use
         while memory.at < at:
             memory.time.append(memory.at * length)
             memory.used.append(memory.peak)
+            memory.idle = 0 if memory.peak else memory.idle + 1
             memory.at, memory.peak = memory.at + 1, used
         memory.peak = max(memory.peak, used)
         return over
+
+    @property
+    def _settled(self) -> int:
+        """Steps without any demand after which nothing more falls asleep: then it sleeps until a job comes."""
+        return math.ceil(SETTLED_S / self.step) + self.window + self.keep + self.past
 
     def _wake(self, view: View, memory: CesMemory) -> tuple[list[Action], list[Reason]]:
         """Wake the nodes that waiting jobs need, and some more; say who waits for them."""
@@ -195,7 +204,8 @@ class Ces(Wraps, FollowsDemand):
         if stuck:
             away = (view.nodes.state == w.ASLEEP) | (view.nodes.state == w.WAKING)
             stuck = not (usable_by(view, view.pending) & away).any()
-        if memory.tick == at or stuck:
+        quiet = memory.idle >= self._settled and not (clock[w.N_PENDING] or clock[w.N_RUNNING])
+        if memory.tick == at or stuck or quiet:
             return []
         memory.tick = at
         return [Timer(at)]

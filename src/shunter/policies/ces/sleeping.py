@@ -31,6 +31,7 @@ class CesMemory:
     used: list[int] = field(default_factory=list)  # the most nodes in use in it
     at: int = -1  # the step that is on
     peak: int = 0  # the most nodes in use in it so far
+    idle: int = 0  # steps up to it without a node in use
     hold: int = 0  # the step up to which nothing sleeps
     tick: int = -1  # ms; the timer that is set
     forecaster: Forecaster | None = None
