@@ -1,10 +1,11 @@
-"""Two controllers of operators, who may not mark jobs: one gives way, on a real Slurm."""
+"""Two controllers that see each other by a reservation: one gives way; and what happens if Slurm does not answer."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,14 +13,16 @@ import pytest
 
 from shunter.errors import SlurmError
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.controller import Mode, Outcome
+from shunter.slurm.backend import Rhythm, Round
+from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.controller import Controller, Mode, Outcome
 from shunter.slurm.daemons import wait
 from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab
+from shunter.slurm.levers import Order
 from shunter.slurm.presence import Presence, Sign, signs_in
-from shunter.slurm.running import Settings, run
+from shunter.slurm.running import Settings, obedient, run
+from shunter.slurm.snapshot import Snapshot
 from shunter.slurm.surroundings import reservations
 from shunter.slurm.watcher import Watcher
 
@@ -59,6 +62,76 @@ def test_only_a_reservation_without_nodes_is_a_sign(changed: tuple[str, str]) ->
     assert signs_in(text) == []
     if "StartTime" not in changed[0]:
         assert len(reservations(text)) == 2
+
+
+class Answers(Client):
+    """Keeps reservations, and is silent as often as it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.silent, self.kept, self.ran = 0, dict[str, int](), list[tuple[str, ...]]()
+
+    def run(self, program: str, *arguments: str) -> str:
+        self.ran.append((program, *arguments))
+        if self.silent:
+            self.silent -= 1
+            raise UnreachableError(f"{program} did not answer within 10 s")
+        name = next((word.partition("=")[2] for word in arguments if word.startswith("reservationname=")), "")
+        if arguments[0] == "update" and name not in self.kept:
+            raise DeclinedError("no such reservation")
+        if arguments[0] == "create":
+            self.kept[name] = 10 + len(self.kept)
+        return "".join(
+            f"ReservationName={name} StartTime=2026-11-16T10:{minute}:00 EndTime=2026-11-16T11:59:00 NodeCnt=0\n"
+            for name, minute in self.kept.items()
+        )
+
+
+@pytest.fixture
+def controllers(tmp_path: Path) -> Iterator[list[Controller]]:
+    """Two that mark jobs, with journals of their own, on one cluster."""
+    client = Answers()
+    with closing(Journal(tmp_path / "a.db")) as one, closing(Journal(tmp_path / "b.db")) as two:
+        made = [Controller(Watcher(client), book, mode=Mode.ACT) for book in (one, two)]
+        for each in made:
+            each.orders = lambda _: ([Order("1", "nice", "-9", "0")], 0)  # type: ignore[method-assign]
+            each.act = lambda _number, _orders, outcome: setattr(outcome, "done", 1)  # type: ignore[method-assign]
+            each.respect = lambda _: {}  # type: ignore[method-assign]
+        yield made
+
+
+def a_round() -> Round:
+    return Round(1, Snapshot(0, (), ()), None, ())  # type: ignore[arg-type]
+
+
+def test_one_that_marks_jobs_shows_itself_to_one_that_does_not(controllers: list[Controller]) -> None:
+    """No job waits that has a mark, so the reservation alone shows the first one."""
+    first, second = controllers
+    second.marks = False
+    outcomes: list[Outcome] = []
+    for each in controllers:
+        each.told = outcomes.append
+    for each in (first, second, first):
+        obedient(each)(a_round())
+    assert [bool(outcome.paused) for outcome in outcomes] == [False, True, False]
+    assert f"another controller (journal {first.journal.id}) acts on this cluster" in outcomes[1].paused
+    assert second.journal.handed_back()
+    assert not first.journal.handed_back()
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_no_answer_is_no_permission(controllers: list[Controller], silent: int) -> None:
+    """Whether it is the first or the second command that gets none; in the next round all is as before."""
+    (first, _), outcomes = controllers, list[Outcome]()
+    first.told, close = outcomes.append, obedient(first)
+    close(a_round())
+    first.client.silent = silent  # type: ignore[attr-defined]
+    for _ in range(silent + 1):
+        close(a_round())
+    assert [outcome.done for outcome in outcomes] == [1, *[0] * silent, 1]
+    assert all("can't tell whether another controller acts" in each.silence for each in outcomes[1:-1])
+    assert [outcome.paused for outcome in outcomes] == [""] * len(outcomes)
+    assert not first.journal.handed_back()
 
 
 def acted(client: Client, journal: Path, rounds: int = 3) -> list[Outcome]:
@@ -117,15 +190,15 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
 def test_a_sign_is_renewed_and_keeps_nothing_from_anybody(lab: Lab, tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "j.db")) as book, closing(Journal(tmp_path / "k.db")) as other:
         sign, second = Presence(Client(lab.conf), book), Presence(Client(lab.conf), other)
-        assert sign.rival(show=True) == ""
+        assert sign.rival() == ""
         (before,) = signs_in(lab.run("scontrol", "-o", "show", "reservations"))
         assert before.until - before.since == 600_000
         time.sleep(1.1)
-        assert book.id in second.rival(show=True)
-        assert sign.rival(show=True) == ""  # the first one stays
+        assert book.id in second.rival()
+        assert sign.rival() == ""  # the first one stays
         second.remove()
         sign._renewed = float("-inf")
-        assert sign.rival(show=True) == ""
+        assert sign.rival() == ""
         (after,) = signs_in(lab.run("scontrol", "-o", "show", "reservations"))
         assert (after.since, after.until > before.until) == (before.since, True)
         assert Watcher(Client(lab.conf), surroundings=True).snapshot().reservations == ()

@@ -202,6 +202,8 @@ def _teller(mode: str) -> Callable[[Outcome], None]:
             note(
                 f"the look was {outcome.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late"
             )
+        if outcome.silence and not outcome.failed:
+            note(f"{outcome.silence}; the next round looks again", "unsure", "yellow")
         if outcome.paused and outcome.paused != paused:  # once
             note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = outcome.paused
@@ -224,6 +226,7 @@ def _tell_json(outcome: Outcome) -> None:
             "respected": outcome.respected,
             "unread": outcome.unread,
             "paused": outcome.paused,
+            "silence": outcome.silence,
             "stale_s": outcome.stale_s,
             "guard_ratio": outcome.ratio,
         }

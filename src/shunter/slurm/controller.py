@@ -66,7 +66,7 @@ class Outcome:
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
-    silence: str = ""  # what was said when Slurm did not answer, and the rest was abandoned
+    silence: str = ""  # why changes were abandoned: Slurm did not answer, or could not say who else acts
     stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
@@ -91,6 +91,7 @@ class Controller:
         self.journal, self.mode, self.levers = journal, mode, levers
         self.bounds, self.interval_s, self.told = bounds or Bounds(), interval_s, told
         self.paused = ""  # why it only watches for now; "": it doesn't
+        self.unsure = ""  # why nothing at all is changed in this round; "": it may be
         self._refused: dict[str, tuple[int, float]] = {}  # jobs that Slurm would not change: how often, until when
         self.marks = True  # whether this account may write the AdminComment of jobs
         self._reconciler = Reconciler(watcher, journal)
@@ -117,8 +118,8 @@ class Controller:
             unread=self._unreadable(),
         )
         if self.mode is Mode.ACT:
-            outcome.stale_s = self._stale_s(current)
-            if not outcome.stale_s:
+            outcome.stale_s, outcome.silence = self._stale_s(current), self.unsure
+            if not outcome.stale_s and not outcome.silence:
                 self.act(current.number, orders, outcome)
             self.journal.live(os.getpid(), self.interval_s)
         self.told(outcome)

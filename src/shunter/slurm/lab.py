@@ -25,6 +25,7 @@ from shunter.slurm.daemons import (
     wait,
 )
 from shunter.slurm.lab_files import PARTITIONS, Nodes, Ports, write
+from shunter.slurm.presence import LISTED, signs_in
 
 NODES = (Nodes("p100", 3, 4), Nodes("k80", 4, 2), Nodes("m40", 2, 1))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sbatch", "scancel")
@@ -220,13 +221,15 @@ class Lab:
             raise SlurmError(f"all nodes must be idle after {timeout:g} s, but: {found}")
 
     def reset(self) -> None:
-        """As after ``up``: no jobs, and all daemons and nodes up, whatever was done to them."""
+        """As after ``up``: no jobs or signs of controllers, all daemons and nodes up, whatever was done to them."""
         if not pid_in(self._pid("slurmctld")):
             self.start_controller()
         for name in self.node_names:
             if not pid_in(self._pid(f"slurmd.{name}")):
                 self.start_node(name)
         self.cancel_all()
+        for sign in signs_in(self.run(*LISTED)):  # of one that was killed
+            self._succeeds("scontrol", "delete", f"reservationname=shunter_{sign.journal}")
         for line in dict.fromkeys(self.run("sinfo", "-h", "-N", "-o", "%N %T").splitlines()):
             name, state = line.split()
             if state.startswith(("drain", "down")):  # it may have come back by itself meanwhile

@@ -1,7 +1,8 @@
-"""The sign of a controller whose account may not mark jobs: a reservation without nodes, named after its journal.
+"""The sign of a controller that acts: a reservation without nodes, named after its journal.
 
-It keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it ends by itself
-when nobody renews it: after a kill no later than ``LASTS_MIN`` minutes.
+Marks show a controller only while a job waits that it has changed, and some accounts may not write any. A reservation
+without nodes keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it
+ends by itself when nobody renews it: after a kill no later than ``LASTS_MIN`` minutes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from shunter.slurm.surroundings import is_sign
 
 DUPLICATE = re.compile("duplicate", re.IGNORECASE)
 LASTS_MIN = 10  # or four intervals, if these are longer
+NO_SIGN = "no reservation shows that this controller acts: others notice it by its marks on waiting jobs alone, if any"
 LISTED = ("scontrol", "--all", "-o", "show", "reservations")
 
 
@@ -43,14 +45,13 @@ class Presence:
     _renewed: float = float("-inf")
     _forbidden: bool = False
 
-    def rival(self, show: bool) -> str:
-        """Why this controller gives way; "": it need not. With ``show`` others can see it, before it looks."""
-        try:
-            if show:
-                self._show()
-            signs = signs_in(self.client.run(*LISTED))
-        except SlurmError:
-            return ""  # then nothing can be changed either
+    def rival(self) -> str:
+        """Why this controller gives way; "": it need not. Others can see it before it looks.
+
+        Raises ``SlurmError`` if Slurm does not answer: then nobody can tell.
+        """
+        self._show()
+        signs = signs_in(self.client.run(*LISTED))
         own = next((sign for sign in signs if sign.journal == self.book.id), Sign(2**63, self.book.id, 0))
         first = min(signs, default=own)
         if first >= own:
@@ -80,7 +81,7 @@ class Presence:
                 if DUPLICATE.search(str(error)):
                     return  # it is there, and `update` failed for a moment: the next round tries again
                 self._forbidden = True
-                self.book.tell("presence", f"a second controller with another journal will not be noticed: {error}")
+                self.book.tell("presence", f"{NO_SIGN}: {error}")
                 return
         self.shown, self._renewed = True, time.monotonic()
 

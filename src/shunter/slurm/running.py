@@ -173,8 +173,12 @@ def obedient(controller: Controller, sign: Presence | None = None) -> Callable[[
 
     def close(current: Round) -> None:
         nonlocal why
-        before, why = why, book.handed_back() or _gives_way(book, current.snapshot, controller, presence)
-        controller.paused = why if why or before else controller.paused
+        try:
+            controller.unsure = ""
+            before, why = why, book.handed_back() or _gives_way(book, current.snapshot, presence)
+            controller.paused = why if why or before else controller.paused
+        except SlurmError as error:
+            controller.unsure = f"can't tell whether another controller acts, so nothing is changed: {error}"
         if book.handed_back():
             presence.remove()
             if book.acts(INTENT, DONE):
@@ -184,11 +188,11 @@ def obedient(controller: Controller, sign: Presence | None = None) -> Callable[[
     return close
 
 
-def _gives_way(book: Journal, snapshot: Snapshot, controller: Controller, presence: Presence) -> str:
+def _gives_way(book: Journal, snapshot: Snapshot, presence: Presence) -> str:
     """Why nothing is changed while another controller has changed the same queue; "": none has."""
     found = rivals(snapshot, book.id)
     if not found.jobs:
-        if why := presence.rival(show=not controller.marks):
+        if why := presence.rival():
             book.tell(STOP, why)
         return why
     if not found.yields(book.id):
