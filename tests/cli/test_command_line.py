@@ -233,7 +233,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["simulate", SMALL, *GOOD, "--set", "sed=1"], "did you mean 'seed'"),
         (["simulate", SMALL, *GOOD, "--out", "there"], "exists already"),
         (["simulate", SMALL, *GOOD, "--out", "bad.csv/run"], "can't be written"),
-        (["simulate", "nowhere.toml"], "nowhere.toml: can't be read"),
+        (["simulate", "nowhere.toml"], "nowhere.toml: there is no such file"),
         (["simulate", SMALL, *GOOD, "--seed", "-1"], "--seed"),
         (["simulate", "synthetic:jobs=0", *GOOD], "jobs must be above 0"),
         (["compare", SMALL, "-c", "2x8"], "no policies; give some"),

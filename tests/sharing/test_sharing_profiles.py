@@ -71,7 +71,7 @@ def test_bad_tables(folder, name, old, new, said):
 
 def test_missing_tables(folder):
     (folder / "about.json").unlink()
-    with pytest.raises(SharingError, match=r"about\.json: can't be read"):
+    with pytest.raises(SharingError, match=r"about\.json: there is no such file"):
         read(folder)
     (folder / "solo.csv").unlink()
     with pytest.raises(SharingError, match=r"has no solo\.csv; measure"):

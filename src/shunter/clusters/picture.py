@@ -62,7 +62,7 @@ def _groups(cluster: Cluster) -> Table:
     some = cluster.groups
     colours = _colours(cluster)
     columns: list[tuple[str, Sequence[str | Text], bool]] = [
-        ("VC", [g.vc or "-" for g in some], bool(cluster.vcs)),
+        ("VC", [Text(g.vc or "-") for g in some], bool(cluster.vcs)),
         (
             "GPU type",
             [Text.assemble((NODE, colours[g.gpu_type]), f" {g.gpu_type}") for g in some],
@@ -103,9 +103,9 @@ def _tiers(cluster: Cluster) -> Table:
     for title, wanted in (("joins", joined), ("uplinks", linked)):
         if wanted:
             table.add_column(title)
-    below = [f"{tier.joins or 'all'} {under.name}s" for under, tier in pairwise(cluster.tiers)]
+    below = [Text(f"{tier.joins or 'all'} {under.name}s") for under, tier in pairwise(cluster.tiers)]
     for tier, joins in zip(cluster.tiers, ("GPUs", "machines", *below[1:]), strict=False):
-        cells = [tier.name, f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
+        cells = [Text(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
         uplinks = str(tier.uplinks) if tier is not cluster.tiers[-1] else ""
         table.add_row(*cells, *([joins] if joined else []), *([uplinks] if linked else []))
     return table
