@@ -104,8 +104,9 @@ def _tiers(cluster: Cluster) -> Table:
         if wanted:
             table.add_column(title)
     below = [Text(f"{tier.joins or 'all'} {under.name}s") for under, tier in pairwise(cluster.tiers)]
-    for tier, joins in zip(cluster.tiers, ("GPUs", "machines", *below[1:]), strict=False):
-        cells = [Text(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
+    units: list[str | Text] = ["GPUs", "machines", *below[1:]]
+    for tier, joins in zip(cluster.tiers, units, strict=False):
+        cells: list[str | Text] = [Text(tier.name), f"{tier.bandwidth_gbps:g}", f"{tier.latency_us:g}", tier.topology]
         uplinks = str(tier.uplinks) if tier is not cluster.tiers[-1] else ""
         table.add_row(*cells, *([joins] if joined else []), *([uplinks] if linked else []))
     return table
