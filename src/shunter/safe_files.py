@@ -18,7 +18,7 @@ from shunter.errors import InputError
 
 PIECE = 2**24
 # -- how much of a file is read: a few kB may stand for more than there is memory
-PARSED_SHARE = 1 / 40  # of the memory, for what becomes a table: reading text takes up to 20 times as much as it has
+PARSED_SHARE = 1 / 40  # of the memory, for what becomes a table: reading text takes many times as much as it has
 PARSED_LEAST = 2**28  # bytes that are always read
 LOADED_SHARE = 1 / 8  # of the memory, for what is held as it is: arrays, event logs
 LOADED_LEAST = 2**30
