@@ -276,7 +276,7 @@ def test_files_in_the_present_folder_are_not_imported(tmp_path):
 
 
 def small_model() -> storing.Fitted:
-    growing = trees._Growing()
+    growing = trees.Builder()
     root = growing.add(0.0, 0, 1.0)
     growing.roots.append(growing.join(root, growing.add(1.0), growing.add(2.0), growing.add(3.0)))
     levels = np.array(QUANTILES)

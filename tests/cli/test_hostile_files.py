@@ -56,7 +56,7 @@ def own_models(folder, name: str, **fields: object):
 
 
 def model_file(folder, **changed: object):
-    growing = trees._Growing()
+    growing = trees.Builder()
     growing.roots.append(growing.add(0.5))
     beside = (np.zeros((2, 4)), np.array(QUANTILES), np.zeros(2), np.zeros((3, len(QUANTILES))))
     made = Fitted("gbm", {}, growing.grown(0.0), 0.0, 1.0, 10.0, *beside, 1, (0, 1), 1, 1, 0.1)
@@ -214,7 +214,7 @@ class TestModelsOfOnesOwn:
 class TestModelFiles:
     def test_shapes_of_nodes_with_many_ways_to_them(self, tmp_path):
         """As many ways as 2 to the power of the depth lead through these nodes."""
-        growing = trees._Growing()
+        growing = trees.Builder()
         one = two = growing.add(1.0)
         for _ in range(60):
             nodes = [growing.join(growing.add(0.0, 0, 1.0), one, two, one) for _ in range(2)]

@@ -77,7 +77,7 @@ def test_a_table_of_bins_as_a_tree(first, second, row, data):
     """Against a plain look-up, on edges too."""
     row = [data.draw(st.sampled_from([x, *edges])) for x, edges in zip(row, (first, second), strict=True)]
     scores = np.arange((len(first) + 3) * (len(second) + 3), dtype=float).reshape(len(first) + 3, -1)
-    growing = t._Growing()
+    growing = t.Builder()
     growing.roots.append(t._term(growing, [0, 1], [np.array(first), np.array(second)], scores))
     bins = [0 if math.isnan(x) else 1 + sum(x >= edge for edge in e) for x, e in zip(row, (first, second), strict=True)]
     assert t.evaluate(growing.grown(0.5), np.array(row)) == scores[bins[0], bins[1]] + 0.5
@@ -91,7 +91,7 @@ def test_the_mean_of_models():
     """Each of them a tree of one split and a tree that is a leaf."""
     models = []
     for shift in (0.0, 3.0):
-        growing = t._Growing()
+        growing = t.Builder()
         leaves = growing.add(1 + shift), growing.add(2 + shift)
         growing.roots += [growing.join(growing.add(0, 0, shift), *leaves, leaves[0]), growing.add(shift)]
         models.append(growing.grown(shift))
@@ -102,7 +102,7 @@ def test_the_mean_of_models():
 
 def chain(length: int) -> t.Trees:
     """A tree in which every node but the last leads to the next one, numbered from the leaf upwards."""
-    growing = t._Growing()
+    growing = t.Builder()
     node = growing.add(1.0)
     for _ in range(length - 1):
         node = growing.join(growing.add(0.0, 0, 1.0), node, node, node)

@@ -263,19 +263,19 @@ def set_up(lab_folder: Path, tmp_path: Path) -> Iterator[Setup]:
 @pytest.mark.parametrize(
     ("kills", "freezes", "crashes"), [(6, 2, 1), pytest.param(76, 20, 4, marks=pytest.mark.slow)], ids=["some", "100"]
 )
-def test_killed_at_random_points(setup: Setup, kills: int, freezes: int, crashes: int) -> None:
+def test_killed_at_random_points(set_up: Setup, kills: int, freezes: int, crashes: int) -> None:
     """Nothing is lost, held, pinned, run twice or left with a wrong nice."""
-    setup.submit_arrays()
-    setup.submit_held()
-    plan = [setup.killed] * kills + [setup.frozen] * freezes + [setup.forgetful] * crashes
-    setup.draw.shuffle(plan)
+    set_up.submit_arrays()
+    set_up.submit_held()
+    plan = [set_up.killed] * kills + [set_up.frozen] * freezes + [set_up.forgetful] * crashes
+    set_up.draw.shuffle(plan)
     for harm in plan:
-        setup.fill()
+        set_up.fill()
         harm()
-    with closing(Journal(setup.journal)) as book:
+    with closing(Journal(set_up.journal)) as book:
         levers = {act.order.lever for act in book.acts(DONE, "undone")}
         assert not book.left_alone(), story(book)  # nobody else has changed anything
         assert not [text for _, kind, text in book.events() if kind == "crash" and "did not answer" not in text]
-    setup.given_back()
-    setup.all_ran()
+    set_up.given_back()
+    set_up.all_ran()
     assert levers >= {"nice", "priority", "pin", "requeue", "shard"} or kills < 50
