@@ -300,8 +300,8 @@ def test_what_ended_in_the_profiler_before_the_window_is_not_learned_from():
 # -- jobs that find no room
 
 
-OURS = "lucid:profiling=false,estimate=oracle,packing=false"
 UNPROFILED = "lucid:profiling=false,estimate=oracle"
+OURS = f"{UNPROFILED},packing=false"
 
 
 def test_nodes_are_kept_for_the_first_job_that_finds_no_room():
@@ -314,6 +314,11 @@ def test_nodes_are_kept_for_the_first_job_that_finds_no_room():
     times = play(f"{OURS},blocking=reserve", rows, cluster)[1]
     assert times[3][0] == 100
     assert times[4][0] >= 110
+
+
+def test_no_nodes_are_kept_for_a_job_that_one_node_can_hold():
+    rows = [(0, 100, 1, HEAVY), (1, 50, 2, HEAVY), (2, 900, 1, HEAVY)]
+    assert play(f"{UNPROFILED},blocking=reserve", rows, machines(2))[1][2][0] == 2
 
 
 def test_who_passes_a_blocked_job_and_who_waits():

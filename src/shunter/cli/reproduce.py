@@ -155,7 +155,8 @@ def qssf(
 @app.command("lucid", epilog=KEPT + LUCID_EXAMPLES)
 def lucid(
     data: Annotated[
-        list[str] | None, typer.Option("--data", metavar="D", help="venus or venus-apart; once for each; else both.")
+        list[str] | None,
+        typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted or aaic; once for each; else all."),
     ] = None,
     repeat: RepeatOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="For a look: one run of each, on venus.")] = False,
@@ -165,7 +166,7 @@ def lucid(
     json: JsonOption = False,
     workers: WorkersOption = None,
 ) -> None:
-    """Run Lucid's evaluation on Venus again: FIFO, SJF, EASY, QSSF, Tiresias, Lucid, and Lucid without each part."""
+    """Run Lucid's evaluation again, on Venus and AAIC: six schedulers, Lucid, and Lucid without each of its parts."""
     from shunter.reproduce.lucid import page, view
     from shunter.reproduce.lucid.experiment import EXPERIMENT
 

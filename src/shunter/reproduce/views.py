@@ -28,7 +28,7 @@ def data_table(
     for s in board.sets[data].schedulers:
         cells = [_cell(board.of(data, s, measure), printed(s, measure)) for _, measure in means]
         rest = [_plain(board, data, s, measure) for _, measure in tails]
-        factor = _factor(board.factor(data, s, "jct_mean_s")) if s != board.base else Text("")
+        factor = factor_cell(board.factor(data, s, "jct_mean_s")) if s != board.base else Text("")
         made.add_row(marked(s), *cells, *rest, factor)
     return made
 
@@ -43,7 +43,8 @@ def _cell(ours: Estimate, figure: float | None) -> Text:
     return Text.assemble((duration(ours.value), "bold"), *ends, *theirs)
 
 
-def _factor(found: Estimate) -> Text:
+def factor_cell(found: Estimate) -> Text:
+    """How many times as large, with its interval."""
     ends = interval(found, sheets.times)
     return Text.assemble((sheets.times(found.value), "bold"), *([(f"\n{ends}", "dim")] if ends else []))
 

@@ -314,9 +314,9 @@ class Step:
             if waits:
                 self.keep(kept.job)
         mine = [entry for entry in memory.queue if self.view.jobs.vc[entry[1]] == vc]
-        oldest = min((job for _, job in mine), default=NOBODY)
-        if blocking == "reserve" and vc not in memory.kept and mine and self.find_own(oldest) is None:
-            self.keep(oldest)
+        large = [job for _, job in mine if self.view.jobs.gpus[job] > self.view.nodes.total.max()]
+        if blocking == "reserve" and vc not in memory.kept and large and self.find_own(min(large)) is None:
+            self.keep(min(large))
         for entry in mine:
             job = entry[1]
             found = self.join(job) if self.policy.pack_when == "always" else self.alone(job)

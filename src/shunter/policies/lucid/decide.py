@@ -63,7 +63,7 @@ from shunter.policies.lucid.profiler import (
     turn_away,
     yield_to,
 )
-from shunter.policies.lucid.reserving import keep, must_pass, reconsider
+from shunter.policies.lucid.reserving import keep, must_pass, oldest_large, reconsider
 from shunter.predictors import learned as model
 from shunter.predictors.throughput import AHEAD, BIN_MS, look_ahead, note_arrival
 from shunter.scheduling.estimates import took
@@ -346,11 +346,9 @@ def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
     settings, queue = state.settings, state.members[state.first[vc] : state.first[vc] + state.size[vc]]
     settings[PASS] += 1
     reconsider(world, state, vc)
-    if settings[BLOCKING] == RESERVE and state.kept_for[vc] < 0 and len(queue) > 0:
-        oldest = queue[0]
-        for at in range(1, len(queue)):
-            oldest = min(oldest, queue[at])  # jobs are numbered by their submissions
-        if find_own(world, state, oldest, 0) == 0:
+    if settings[BLOCKING] == RESERVE and state.kept_for[vc] < 0:
+        oldest = oldest_large(world, queue)
+        if oldest >= 0 and find_own(world, state, oldest, 0) == 0:
             keep(world, state, oldest)
     for at in range(len(queue)):
         job = queue[at]

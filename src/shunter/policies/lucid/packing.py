@@ -20,7 +20,7 @@ from shunter.policies.lucid.memory import (
     UNKNOWN,
     LucidState,
 )
-from shunter.policies.lucid.places import suits
+from shunter.policies.lucid.places import largest_node, suits
 from shunter.world import World
 
 
@@ -34,12 +34,6 @@ def rate(world: World, state: LucidState, job: int) -> int:
             node = state.tree[node, BELOW] if light else state.tree[node, ABOVE]
         state.score[job] = state.tree[node, SCORE]
     return int(state.score[job])
-
-
-@kernel
-def largest_node(world: World) -> int:
-    """The most GPUs of a node."""
-    return int(world.nodes[w.TOTAL, world.nodes[w.RANK, 0]])
 
 
 @kernel

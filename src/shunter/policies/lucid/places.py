@@ -10,6 +10,12 @@ from shunter.world import World
 
 
 @kernel
+def largest_node(world: World) -> int:
+    """The most GPUs of a node."""
+    return int(world.nodes[w.TOTAL, world.nodes[w.RANK, 0]])
+
+
+@kernel
 def suits(world: World, job: int, node: int) -> bool:
     """Whether a node has the type of GPU that a job wants."""
     kind = world.jobs[w.TYPE, job]

@@ -40,7 +40,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         choices=("always", "full"),
     )
     profile_time: float = param(
-        600.0, "seconds that a job is profiled at most; it then starts again", low=1, high=86_400, scale="log"
+        2400.0, "seconds that a job is profiled at most; it then starts again", low=1, high=86_400, scale="log"
     )
     profile_nodes: int = param(4, "nodes set apart for profiling, at most a quarter of all", low=1, high=1000)
     profile_gpus: int = param(32, "jobs with more GPUs are not profiled", low=1, high=1000)
@@ -67,7 +67,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
     blocking: str = param(
         "reserve",
         "what jobs may do behind one that finds no room: pass it (skip; no job while packing is off, as published), "
-        "wait (strict), or pass but for the nodes that are kept for the one that came first (reserve)",
+        "wait (strict), or pass, except on nodes kept for the oldest that is larger than a node (reserve)",
         choices=BLOCKING,
     )
     certainty: float = param(
@@ -84,7 +84,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
     )
 
     tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # what is worth trying on a cluster of one's own
-        "profile_time": ("60", "200", "600", "1200"),
+        "profile_time": ("200", "600", "1200", "2400"),
         "profile_nodes": ("1", "2", "4"),
         "profile_gpus": ("4", "8", "32"),
         "capacity": ("2", "3", "4"),

@@ -1,4 +1,4 @@
-"""Lucid's reservations: nodes of a virtual cluster that are kept for the oldest of its jobs if that finds no room."""
+"""Lucid's reservations: nodes kept for the oldest job of a virtual cluster that is larger than a node."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.lucid.memory import CERTAINTY, LEVELS, QUEUED, LucidState, is_own
-from shunter.policies.lucid.places import chosen, suits
+from shunter.policies.lucid.places import chosen, largest_node, suits
 from shunter.scheduling.backfill.easy import sink_end
-from shunter.world import World
+from shunter.world import I64, World
 
 
 @kernel
@@ -99,6 +99,17 @@ def reconsider(world: World, state: LucidState, vc: int) -> None:
     keep_no_more(state, vc)
     if waits:
         keep(world, state, job)
+
+
+@kernel
+def oldest_large(world: World, queue: I64) -> int:
+    """The oldest job of a queue that is larger than a node; -1: there is none. Smaller ones seldom wait long."""
+    oldest, node = -1, largest_node(world)
+    for at in range(len(queue)):
+        job = queue[at]
+        if world.jobs[w.GPUS, job] > node and (oldest < 0 or job < oldest):  # jobs are numbered by their submissions
+            oldest = job
+    return int(oldest)
 
 
 @kernel

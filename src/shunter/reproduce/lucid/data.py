@@ -8,7 +8,7 @@ from pathlib import Path
 from shunter import traces
 from shunter.model import Trace
 from shunter.reproduce import venus
-from shunter.reproduce.lucid.design import AUTHORS, COSTS, DATA, RULES
+from shunter.reproduce.lucid.design import AUTHORS, COSTS, DATA, DEARER, RULES
 from shunter.reproduce.qssf.data import AAIC, AAIC_NODES, with_lucids_predictions
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
 from shunter.reproduce.venus import assigned, divided, drawn, nodes_in
@@ -42,7 +42,8 @@ def _venus(folder: Path | None, name: str, seed: int) -> dict[str, Setup]:
     jobs = assigned(jobs, nodes, seed, RULES[name])
     predicted = with_loose_limits(jobs, seed) if folder is None else with_lucids_predictions(jobs, folder)
     found = _on_machines(name, jobs, nodes, folder is None)
-    found[name + AUTHORS] = set_up(predicted, found[name].cluster, since=found[name].since, until=found[name].until)
+    same = found[name + DEARER]
+    found[name + AUTHORS] = set_up(predicted, same.cluster, since=same.since, until=same.until)
     return {key: drawn(each, RULES[name], nodes) for key, each in found.items()}
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
+from rich.text import Text
 
 from shunter.report.terminal.tables import ORACLE, share, table
 from shunter.reproduce import sheets, views
 from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import page
+from shunter.reproduce.lucid.design import OURS, SEARCHED
 from shunter.reproduce.study import Study
+from shunter.reproduce.trials import Scheduler
 
 MEANS = (("JCT\nmean", "jct_mean_s"), ("queueing\nmean", "wait_mean_s"))
 TAILS = (
@@ -25,6 +28,7 @@ SHARING = (
     ("R²", "predicted r2", "{:.2f}".format),
     ("MAPE", "predicted mape", "{:,.0%}".format),
 )
+AGAINST = (("all jobs", "jct_mean_s"), ("> 8 GPUs", "large jct_mean_s"), ("<= 8", "small jct_mean_s"))
 LEGEND = "x Tiresias: Tiresias' mean JCT over this one's; below a number its 95 % interval"
 PRINTED = "printed of Lucid's estimates: R² 0.41, MAPE 46.5 %"
 
@@ -41,5 +45,19 @@ def view(study: Study) -> RenderableType:
 def _data(board: Board, data: str) -> list[RenderableType]:
     return [
         views.data_table(board, data, MEANS, TAILS),
+        _against(board, data),
         *views.numbers_table(board, data, "sharing and estimates", SHARING),
     ]
+
+
+def _against(board: Board, data: str) -> RenderableType:
+    made = table(f"{board.sets[data].title}:\nmean JCT over that of ours", *(heading for heading, _ in AGAINST))
+    for rival in SEARCHED:
+        made.add_row(rival.label, *(_over_ours(board, data, rival, measure) for _, measure in AGAINST))
+    return made
+
+
+def _over_ours(board: Board, data: str, rival: Scheduler, measure: str) -> Text:
+    if not board.has(data, OURS, measure):
+        return Text("–")
+    return views.factor_cell(board.factor(data, OURS, measure, base=rival))
