@@ -18,13 +18,15 @@ from shunter.reproduce.lucid.design import (
     AS_PUBLISHED,
     AUTHORS,
     DATA,
-    DEAR_TIRESIAS,
     DEARER,
     LUCID,
     NO_PROFILER,
+    OURS,
     RULES,
+    SEARCHED,
     STOPS,
     TIRESIAS,
+    VARIANTS,
 )
 from shunter.reproduce.lucid.experiment import EXPERIMENT, MEASURES
 from shunter.reproduce.lucid.paper import printed
@@ -65,13 +67,14 @@ def test_repeats_are_draws_of_the_virtual_clusters():
 
 
 @pytest.mark.usefixtures("_few_jobs")
-def test_only_tiresias_pays_for_stops():
+def test_ours_and_each_tiresias_that_it_is_held_to_run_on_the_same_machines():
     found = setups_of(("venus",), 0)[0]
-    overheads = {name: setup.cluster.overheads.restart for name, setup in found.items()}
-    dear = {"venus" + STOPS: ((8, 40.0), (9, 60.0)), "venus" + DEARER: ((8, 62.0), (9, 62.0))}
-    assert overheads == {"venus": (), "venus" + AUTHORS: (), **dear}
-    cases = list(DATA["venus"].cases("venus"))
-    assert [case.policy for case in cases if case.workload in dear] == [TIRESIAS.policy, DEAR_TIRESIAS.policy]
+    overheads = {name.removeprefix("venus"): setup.cluster.overheads.restart for name, setup in found.items()}
+    dear = ((8, 62.0), (9, 62.0))
+    assert overheads == {"": (), STOPS: ((8, 40.0), (9, 60.0)), DEARER: dear, AUTHORS: dear}
+    assert {s.variant for s in (*SEARCHED, OURS, *VARIANTS)} == {DEARER}
+    assert set(DATA["venus"].schedulers) & set(SEARCHED) == set(SEARCHED)
+    assert (LUCID.variant, TIRESIAS.variant) == ("", STOPS)
 
 
 @pytest.mark.usefixtures("_few_jobs")
@@ -98,6 +101,7 @@ def test_the_command_writes_a_folder(tmp_path):
     assert "stand-in: The public traces were not found" in result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "ours without profiler" in result.stdout
+    assert "mean JCT over that of ours" in result.stdout
     assert "94.1 %" in result.stdout
     told = json.loads((tmp_path / "made" / "reproduction.json").read_text())
     rows = {row["scheduler"]: row for row in told["results"]}
@@ -108,6 +112,11 @@ def test_the_command_writes_a_folder(tmp_path):
     frame = pl.read_parquet(tmp_path / "made" / "results.parquet")
     assert frame["policy"].to_list() == [s.policy for s in DATA["venus"].schedulers]
     assert "<h1>Lucid, reproduced with stand-in workloads</h1>" in (tmp_path / "made" / "page.html").read_text()
+
+
+def test_the_help_names_every_data_set():
+    shown = " ".join(reproduce("--help").stdout.replace("│", " ").split())
+    assert "venus, venus-apart, venus-counted or aaic" in shown
 
 
 def test_what_is_printed_of_the_model_stands_beside_lucid_alone():
@@ -135,3 +144,4 @@ def test_the_page_of_lucid_in_a_browser(visit):
     assert titles == ["Summary", "Venus", "What is printed", "Sharing scores", "How it was run", "What was run"]
     assert opened.locator("figure.chart .plot svg").count() == 2
     assert opened.get_by_text("run time of packed jobs over that alone").is_visible()
+    assert opened.get_by_text("Venus: Tiresias' mean JCT over that of ours, on the same machines").is_visible()
