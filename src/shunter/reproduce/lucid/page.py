@@ -38,8 +38,8 @@ DEPARTURES = (
     "A job that Tiresias stops pays 40 s (up to 8 GPUs) or 60 s when it continues, as in the artifact. Where a stop"
     " costs 62 s, ours runs on the same machines, and a job that leaves the profiler pays them as well.",
     "Tiresias' jobs above 8 GPUs may take parts of nodes; all others need whole ones.",
-    "Lucid's estimates are judged on the jobs that get one: as published, those that outlast the profiler; under ours also"
-    " those that skip it, of which the model expects too much.",
+    "Lucid's estimates are judged on the jobs that get one: as published, those that outlast the profiler; under ours"
+    " also those that skip it, of which the model expects too much.",
     "The order of Lucid and QSSF goes by models fitted to the months before the window; that of SJF, and the"
     " backfilling of EASY, by true run times.",
 )
