@@ -60,7 +60,7 @@ def test_a_part_of_a_file_is_refused(fitted, tmp_path):
     content = (tmp_path / "m").read_bytes()
     for length in (0, 10, len(content) // 2, len(content) - 30):
         (tmp_path / "part").write_bytes(content[:length])
-        with pytest.raises(ModelError, match=r"is not a model, or only a part of one .*make it anew with"):
+        with pytest.raises(ModelError, match=r"is not a model, or only a part of one .*make it again with"):
             storing.load(tmp_path / "part")
 
 
@@ -203,7 +203,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 def test_other_features_are_refused(fitted, tmp_path):
     storing.save(dataclasses.replace(fitted, features=("gpus", "moon")), tmp_path / "m")
-    with pytest.raises(ModelError, match=r"was fitted to other features .*make it anew"):
+    with pytest.raises(ModelError, match=r"was fitted to other features .*make it again"):
         storing.load(tmp_path / "m")
 
 
