@@ -1,6 +1,6 @@
 """Structs of arrays that kernels get by reference.
 
-A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of so many
+A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of this many
 dimensions, ``F1``, ``F2`` for float64, or another such class.  In Python the fields are plain NumPy arrays.  Handed to
 a kernel, the object is one machine word: the address of a block that says where the arrays are.  (Numba passes a tuple
 of arrays by value, seven and more words for each at every call, which made kernels several times slower to run and to

@@ -37,7 +37,7 @@ NAME, ACCOUNT = range(15, 17)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART, SPAN = range(27, 36)
 JOB_COLUMNS = 36
-# SPAN: on exactly so many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
+# SPAN: on exactly this many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
 ANY_NODES = -1
 
 # -- columns of `progress` (float): work done up to SINCE, work safe in a checkpoint, present speed (1: the trace's),

@@ -124,7 +124,7 @@ def test_a_policy_whose_plans_are_always_refused_is_stopped():
 
 def test_what_the_simulator_can_not_tell_is_refused_before_anything_happens():
     simulator = Simulator(jobs((0, 1)), cluster(1))
-    with pytest.raises(PolicyError, match="can't tell loss"):
+    with pytest.raises(PolicyError, match="does not know loss"):
         simulator.run(Script(needs=frozenset({"loss", "duration"})))
     assert len(simulator.events) == 0
 

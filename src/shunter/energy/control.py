@@ -20,14 +20,14 @@ FIRST = 6  # steps in which demand is only followed: nothing is known of the pas
 class Settings:
     """The thresholds of the rule; a step is ten minutes.  In the authors' code they are h, f, xi_H, xi_F, de, ..."""
 
-    past: int = 3  # h: demand must have fallen against the mean of so many steps before
-    ahead: int = 18  # f: and the forecast for so many steps must be lower still
+    past: int = 3  # h: demand must have fallen against the mean of this many steps before
+    ahead: int = 18  # f: and the forecast for this many steps must be lower still
     fell: float = 0.5  # xi_H: by how many nodes demand must have fallen
     falls: float = 1.0  # xi_F: how many nodes the forecast must be below the present
     least: int = 2  # de: fewer nodes than that are not put to sleep
     buffer: int = 5  # nodes that stay awake beyond those in use
-    keep: int = 12  # after a wake-up, nothing sleeps for so many steps
-    window: int = 12  # of the rule without a forecast: the maximum is over so many steps
+    keep: int = 12  # after a wake-up, nothing sleeps for this many steps
+    window: int = 12  # of the rule without a forecast: the maximum is over this many steps
 
     def __post_init__(self) -> None:
         for name, low in {"past": 1, "ahead": 1, "fell": 0, "least": 1, "buffer": 0, "keep": 0, "window": 1}.items():
@@ -90,7 +90,7 @@ def followed(awake: int, used: int, peak: int, total: int, settings: Settings) -
 
 
 def peaks(used: I64, window: int) -> I64:
-    """The maximum over each step and those before it, so many in all."""
+    """The maximum over each step and those before it, this many in all."""
     padded = np.concatenate([np.zeros(window - 1, np.int64), used])
     found: I64 = sliding_window_view(padded, window).max(axis=1)
     return found

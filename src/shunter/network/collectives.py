@@ -68,7 +68,7 @@ class Dimension:
 
 
 class Phase(NamedTuple):
-    """One part of a collective: a dimension is busy for so long."""
+    """One part of a collective: a dimension is busy for this long."""
 
     dimension: int
     ns: int

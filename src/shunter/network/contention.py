@@ -19,7 +19,7 @@ from shunter.network.placing import shape_of, top
 
 
 class Flows(NamedTuple):
-    """What one job sends over one link: from so many GPUs, each so many GB/s at full speed."""
+    """What one job sends over one link: from this many GPUs, each this many GB/s at full speed."""
 
     link: int
     senders: int

@@ -41,7 +41,7 @@ class Iteration(NamedTuple):
 def iteration(layers: Sequence[Layer], dimensions: Sequence[Dimension], scheme: str = "hierarchical") -> Iteration:
     """Forward through all layers; then from the last to the first: weights' gradient, its all-reduce, input's gradient.
 
-    Nobody waits for an all-reduce before the end; a dimension serves the newest first.
+    No job waits for an all-reduce before the end; a dimension serves the newest first.
     """
     now = sum(layer.forward_ns for layer in layers)
     parts = {size: phases(dimensions, size, scheme) for size in {layer.gradient_bytes for layer in layers}}

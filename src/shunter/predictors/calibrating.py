@@ -61,6 +61,6 @@ def _spread(residuals: F64, everything: F64, levels: F64) -> F64:
 
 
 def moved(levels: F64, held: F64, jobs: int, known: int) -> F64:
-    """The levels after so large a share of so many more jobs stayed below each quantile."""
+    """The levels after so large a share of this many more jobs stayed below each quantile."""
     step = PACE / max(known, SLOWEST) * jobs * (np.array(QUANTILES) - held)
     return np.clip(levels + step, LOWEST - OWED, HIGHEST + OWED)

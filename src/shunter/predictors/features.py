@@ -143,7 +143,7 @@ def note_submit(seen: Seen, job: int, now: int) -> None:
 
 @kernel
 def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
-    """A job has ended after so much run time."""
+    """A job has ended after this much run time."""
     seconds = max(took_ms / 1000.0, 1.0)
     submitted = seen.submitted[job]
     seen.submitted[job] = OVER
@@ -213,7 +213,7 @@ def log_or_nan(value: float) -> float:
 
 @kernel
 def log_seconds(since: float) -> float:
-    """Log of the seconds in so many ms; at least one."""
+    """Log of the seconds in this many ms; at least one."""
     return math.log(max(since / 1000.0, 1.0))
 
 

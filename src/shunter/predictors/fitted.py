@@ -15,7 +15,7 @@ from shunter.predictors.calibrating import QUANTILES, RECENT, THIRDS, moved, qua
 from shunter.predictors.trees import Trees, check, evaluate, evaluate_all
 from shunter.world import F64
 
-HEADROOM = 10.0  # no estimate is longer than so many times the longest job that the model was fitted to
+HEADROOM = 10.0  # no estimate is longer than this many times the longest job that the model was fitted to
 
 INSTANT = 2.0**63  # ms
 LONG = 60.0  # a logarithm of seconds or of factors that no job has

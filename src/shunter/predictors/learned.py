@@ -51,7 +51,7 @@ def quantile(learned: Learned, job: int, which: int) -> int:
 
 @kernel
 def learn(jobs: I64, learned: Learned, job: int, took_ms: float, now: int) -> None:
-    """A job has ended after so much run time."""
+    """A job has ended after this much run time."""
     f.note_end(learned.seen, job, took_ms, now)
 
 

@@ -135,7 +135,7 @@ def fill_bins(counts: F64, begin: float, window: F64, rows: F64) -> None:
 
 @kernel
 def note_arrival(arrivals: Arrivals, gpus: float, now: int) -> None:
-    """A job was submitted that asks for so many GPUs."""
+    """A job was submitted that asks for this many GPUs."""
     at = int(now - arrivals.begin[0]) // BIN_MS
     if 0 <= at < arrivals.counts.shape[1]:
         arrivals.counts[JOBS, at] += 1.0
@@ -211,7 +211,7 @@ def forecast(fitted: Forecaster, counts_so_far: F64, begin: int) -> F64:
 
 
 def at_work(fitted: Forecaster, counts: F64, begin: int, bins: int) -> Arrivals:
-    """A model with what has been submitted so far, and room for so many bins in all."""
+    """A model with what has been submitted so far, and room for this many bins in all."""
     room = np.zeros((2, bins))
     room[:, : counts.shape[1]] = counts
     scratch = np.zeros(WIDTH), np.zeros(ROLLED), np.zeros((2, AHEAD))

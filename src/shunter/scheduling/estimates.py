@@ -46,7 +46,7 @@ def size_class(gpus: int) -> int:
 
 @kernel
 def bin_of(gpu_seconds: float) -> int:
-    """The bin of the histogram of ended jobs that so much GPU time falls into."""
+    """The bin of the histogram of ended jobs that this much GPU time falls into."""
     return min(int(4 * math.log2(max(gpu_seconds, 1.0))), BINS - 1)
 
 

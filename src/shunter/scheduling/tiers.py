@@ -62,7 +62,7 @@ def affine_machine(world: World, paper: Paper, usable: I64, gpus: int) -> int:
 
 @kernel
 def roomy(free: I64, gpus: int, fit: int) -> int:
-    """A machine or domain with so many free GPUs: the fullest for BEST, else the first; -1: none."""
+    """A machine or domain with this many free GPUs: the fullest for BEST, else the first; -1: none."""
     best = -1
     for at in range(len(free)):
         if free[at] >= gpus and (best < 0 or free[at] < free[best]):
@@ -124,7 +124,7 @@ def packed(usable: I64, mine: I64, gpus: int, nodes: I64, counts: I64) -> int:
 
 @kernel
 def even_in_racks(world: World, usable: I64, mine: I64, shape: tuple[int, int, int], nodes: I64, counts: I64) -> int:
-    """So many GPUs on so many machines of so many racks, the fullest machines that do; 0 if that isn't free."""
+    """These GPUs, on this many machines of this many racks, the fullest machines that do; 0 if that isn't free."""
     each, machines, racks = shape
     used, done, rack, rack_begins = 0, 0, -1, 0
     for node in range(len(usable) + 1):
@@ -185,7 +185,7 @@ def scattered(usable: I64, mine: I64, gpus: int, draw: int, nodes: I64, counts: 
     for node in range(len(usable)):
         left += usable[node] * mine[node]
         largest = max(largest, usable[node] * mine[node])
-    if gpus * len(usable) * largest < left * left:  # so many draws are less work than a look at every free GPU
+    if gpus * len(usable) * largest < left * left:  # this many draws are less work than a look at every free GPU
         return drawn(usable, mine, gpus, largest, draw, nodes, counts)
     used, need, state = 0, gpus, draw
     for node in range(len(usable)):

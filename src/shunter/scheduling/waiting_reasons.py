@@ -29,7 +29,8 @@ from shunter.scheduling.queue.queue import (
 )
 from shunter.world import Decision, World
 
-FREE, LARGEST, UP_GPUS, ELSEWHERE, RELEASES, RUNNING = range(6)  # rows of `Told.kin`: GPUs; counted at so many releases
+# rows of `GivenReasons.kin`: GPUs, and the releases and running jobs at which they were counted
+FREE, LARGEST, UP_GPUS, ELSEWHERE, RELEASES, RUNNING = range(6)
 
 
 @kernel
@@ -47,8 +48,8 @@ def say(plan: Decision, scope: int, subject: int, code: int, a: int, b: int, c: 
 
 @kernel
 def count_free(world: World, queue: Queue, cls: int) -> int:
-    """Count what is free for a class, unless nothing has started or ended since; returns its place in ``Told.kin``."""
-    kin, at, job = queue.told.kin, queue.told.kin_of[cls], queue.sample[cls]
+    """Count what is free for a class, unless nothing has started or ended since; returns its column of ``kin``."""
+    kin, at, job = queue.given.kin, queue.given.kin_of[cls], queue.sample[cls]
     if kin[RELEASES, at] == world.clock[w.RELEASES] and kin[RUNNING, at] == world.clock[w.N_RUNNING]:
         return int(at)
     free, largest, up, elsewhere = 0, 0, 0, 0
@@ -69,7 +70,7 @@ def count_free(world: World, queue: Queue, cls: int) -> int:
 @kernel
 def why_blocked(world: World, queue: Queue, cls: int, at: int) -> int:
     """Why jobs of a class that did not fit don't, given what is free for them."""
-    kin, gpus = queue.told.kin, world.jobs[w.GPUS, queue.sample[cls]]
+    kin, gpus = queue.given.kin, world.jobs[w.GPUS, queue.sample[cls]]
     if kin[UP_GPUS, at] < gpus:
         return r.AWAY
     if kin[FREE, at] < gpus:
@@ -80,44 +81,44 @@ def why_blocked(world: World, queue: Queue, cls: int, at: int) -> int:
 @kernel
 def tell_class(world: World, queue: Queue, plan: Decision, cls: int) -> None:
     """Say whether the jobs of a class fit, and if not why; of a queue's head also every change of what is free."""
-    told, code, at = queue.told, r.NONE, 0
-    head = told.head[queue.pool_of[cls]]
+    given, code, at = queue.given, r.NONE, 0
+    head = given.head[queue.pool_of[cls]]
     if queue.blocked[cls] == 1:
         at = count_free(world, queue, cls)
         code = why_blocked(world, queue, cls, at)
     elif head >= 0 and queue.settings[BACKFILL] == B_NONE:  # not tried, because of the head
         at = count_free(world, queue, cls)
-        code = r.FULL if told.kin[FREE, at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
-    changed = code != told.code[cls]
+        code = r.FULL if given.kin[FREE, at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
+    changed = code != given.code[cls]
     if not changed and code != r.NONE and head >= 0 and queue.class_of[head] == cls:
-        changed = told.free[cls] != told.kin[FREE, at] or told.largest[cls] != told.kin[LARGEST, at]
+        changed = given.free[cls] != given.kin[FREE, at] or given.largest[cls] != given.kin[LARGEST, at]
     if not changed:
         return
     if code == r.NONE:
         said = say(plan, r.OF_CLASS, cls, code, 0, 0, 0)
     elif code == r.AWAY:
-        said = say(plan, r.OF_CLASS, cls, code, told.kin[UP_GPUS, at], 0, 0)
+        said = say(plan, r.OF_CLASS, cls, code, given.kin[UP_GPUS, at], 0, 0)
     else:
-        numbers = told.kin[FREE, at], told.kin[LARGEST, at], told.kin[ELSEWHERE, at]
+        numbers = given.kin[FREE, at], given.kin[LARGEST, at], given.kin[ELSEWHERE, at]
         said = say(plan, r.OF_CLASS, cls, code, numbers[0], numbers[1], numbers[2])
     if said:
-        told.code[cls], told.free[cls], told.largest[cls] = code, told.kin[FREE, at], told.kin[LARGEST, at]
+        given.code[cls], given.free[cls], given.largest[cls] = code, given.kin[FREE, at], given.kin[LARGEST, at]
 
 
 @kernel
-def moved(now: int, told: int, planned: int) -> bool:
-    """Whether a planned time is worth telling again: it moved by more than a tenth of the way to it."""
-    return bool(told < 0 or abs(planned - told) * 10 > abs(told - now))
+def moved(now: int, given: int, planned: int) -> bool:
+    """Whether a planned time is worth giving again: it moved by more than a tenth of the way to it."""
+    return bool(given < 0 or abs(planned - given) * 10 > abs(given - now))
 
 
 @kernel
 def head_of(world: World, queue: Queue, pool: int) -> int:
-    """The job that stops a pool; where nobody was tried the one that did before, or the next in an order that stays."""
-    told = queue.told.head[pool]
+    """The job that stops a pool; where no job was tried the one that did before, or the next in an order that stays."""
+    given = queue.given.head[pool]
     if queue.head[pool] >= 0 or queue.settings[STRICT] == 0:
         return int(queue.head[pool])
-    if told >= 0 and world.jobs[w.STATE, told] == w.PENDING:
-        return int(told)
+    if given >= 0 and world.jobs[w.STATE, given] == w.PENDING:
+        return int(given)
     best = -1
     if queue.settings[VARYING] == 0:
         for cls in range(len(queue.size)):
@@ -131,46 +132,46 @@ def head_of(world: World, queue: Queue, pool: int) -> int:
 @kernel
 def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
     """Say which job stops a pool, and under EASY what is reserved for it."""
-    told, head, shadow, code = queue.told, head_of(world, queue, pool), -1, r.NONE
+    given, head, shadow, code = queue.given, head_of(world, queue, pool), -1, r.NONE
     if head >= 0:
         code = r.BEHIND
         if queue.settings[BACKFILL] == B_EASY:
             code = r.RESERVATION
             shadow = queue.shadow[0, pool] if queue.shadow[1, pool] == head else -1
-    changed = head != told.head[pool]
+    changed = head != given.head[pool]
     if not changed and shadow >= 0:
-        changed = moved(world.clock[w.NOW], told.shadow[pool], shadow)
+        changed = moved(world.clock[w.NOW], given.shadow[pool], shadow)
     if changed and say(plan, r.OF_POOL, pool, code, head, shadow, 0):
-        told.head[pool], told.shadow[pool] = head, shadow
+        given.head[pool], given.shadow[pool] = head, shadow
 
 
 @kernel
 def tell_planned(world: World, queue: Queue, plan: Decision) -> None:
     """Say when the jobs that conservative backfilling has planned should start."""
-    told, profile, now = queue.told, queue.profile, world.clock[w.NOW]
-    if told.everything[0] != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.settings[DEPTH], 0, 0):
-        told.everything[0] = r.UNPLANNED
+    given, profile, now = queue.given, queue.profile, world.clock[w.NOW]
+    if given.everything[0] != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.settings[DEPTH], 0, 0):
+        given.everything[0] = r.UNPLANNED
     for i in range(queue.settings[RESERVED]):
         job, start = profile.job[i], profile.start[i]
-        if start != told.start[job] and moved(now, told.start[job], start):
+        if start != given.start[job] and moved(now, given.start[job], start):
             code = r.AWAY if start == w.NEVER else r.PLANNED
             if say(plan, r.OF_JOB, job, code, 0 if start == w.NEVER else start, 0, 0):
-                told.start[job] = start
+                given.start[job] = start
 
 
 @kernel
 def tell_everything(world: World, queue: Queue, plan: Decision) -> int:
     """Say what holds for all: there is nothing free at all, or not."""
-    settings, told, code = queue.settings, queue.told, r.NONE
+    settings, given, code = queue.settings, queue.given, r.NONE
     if settings[PREEMPTIVE] == 0 and settings[SHARES] == 0 and not any_gpu_free(world):
-        code = r.FULL  # then nobody was tried
-    if code != told.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
-        told.everything[0] = code
+        code = r.FULL  # then no job was tried
+    if code != given.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
+        given.everything[0] = code
     return code
 
 
 @kernel
-def tell(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
+def give(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
     """Say what has changed in why jobs wait."""
     settings = queue.settings
     if world.clock[w.N_PENDING] == 0:

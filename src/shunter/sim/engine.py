@@ -63,7 +63,7 @@ WHY = {
 STEP = 20_000  # decisions between two reports of progress
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NOBODY = np.zeros(0, np.int64)
-COLUMNS = frozenset({"duration", "use"})  # what the simulator can tell beyond the request
+COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
 
 
 class Simulator:
@@ -114,7 +114,7 @@ class Simulator:
         self._awaited = NOBODY
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[I64, ...] = ()
-        self._told: tuple[I64, ...] = ()
+        self._reasons_given: tuple[I64, ...] = ()
         self.codes = tuple(CODES)  # of reasons; a policy may add its own
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
@@ -150,8 +150,8 @@ class Simulator:
     @property
     def reasons(self) -> I64:
         """Why jobs waited, where that is kept: rows of (time, scope, subject, code, three numbers)."""
-        rows = self._state.counts[state.TOLD_ROWS]
-        return np.concatenate((*self._told, self._state.told[:rows]))
+        rows = self._state.counts[state.REASON_ROWS]
+        return np.concatenate((*self._reasons_given, self._state.reasons_log[:rows]))
 
     @property
     def digest(self) -> str:
@@ -164,14 +164,14 @@ class Simulator:
     # -- the backend
 
     def prepare(self, needs: frozenset[str]) -> None:
-        """Refuse what cannot be told; an oracle is told the true durations."""
+        """Refuse what it does not know; an oracle gets the true durations."""
         if needs - COLUMNS:
             raise PolicyError(
-                f"the simulator can't tell {', '.join(sorted(needs - COLUMNS))}; it can tell {set(COLUMNS)}"
+                f"the simulator does not know {', '.join(sorted(needs - COLUMNS))}; it knows {set(COLUMNS)}"
             )
         if "use" in needs and not self._state.uses.shape[1]:
             raise PolicyError(
-                "this policy must be told what jobs do to their GPUs, and the scenario does not say; set its workloads"
+                "this policy needs to know what jobs do to their GPUs, and the scenario does not say; set its workloads"
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
@@ -243,14 +243,14 @@ class Simulator:
             row[:4] = self.now, SCOPES.index(reason.scope), reason.job, self.codes.index(reason.code)
             row[4 : 4 + len(reason.numbers)] = reason.numbers
         self._empty_log()
-        self._told = (*self._told, rows)
+        self._reasons_given = (*self._reasons_given, rows)
 
     def _empty_log(self) -> None:
         counts = self._state.counts
         self._watch = replace(self._watch, rows=self._watch.rows + int(counts[state.LOG_ROWS]))
         self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
-        self._told = (*self._told, self._state.told[: counts[state.TOLD_ROWS]].copy())
-        counts[state.LOG_ROWS] = counts[state.TOLD_ROWS] = 0
+        self._reasons_given = (*self._reasons_given, self._state.reasons_log[: counts[state.REASON_ROWS]].copy())
+        counts[state.LOG_ROWS] = counts[state.REASON_ROWS] = 0
 
     def _count_decision(self) -> None:
         """Of a policy in plain Python: a look at each would take longer than many a policy."""
@@ -307,7 +307,7 @@ class Simulator:
         self.prepare(policy.needs)
         if memory is None:
             memory = policy.start(self.cluster)
-        if self._state.counts[state.MORE] == 0:  # the next view tells what is new since; none of this is
+        if self._state.counts[state.MORE] == 0:  # the next view shows what is new since; none of this is
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         with compiling():  # before the clock is started
             form: Compiled = policy.compiled(self._view(), memory)

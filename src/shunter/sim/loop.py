@@ -22,10 +22,10 @@ from shunter.sim.state import (
     ORDER,
     PLACED,
     PRIORITY,
+    REASON_ROWS,
     STOOD,
     TIME,
     TIMERS,
-    TOLD_ROWS,
     UNFINISHED,
     WHERE,
     State,
@@ -484,10 +484,10 @@ def perform(state: State, plan: Decision) -> bool:
 def keep_reasons(state: State, plan: Decision) -> None:
     """Note what a plan says about why jobs wait."""
     for i in range(plan.counts[2]):
-        row = state.told[state.counts[TOLD_ROWS]]
+        row = state.reasons_log[state.counts[REASON_ROWS]]
         row[0] = state.world.clock[w.NOW]
         copy_into(row[1:], plan.reasons[i])
-        state.counts[TOLD_ROWS] += 1
+        state.counts[REASON_ROWS] += 1
 
 
 @kernel
@@ -514,7 +514,7 @@ def run(
             if state.counts[LOG_ROWS] + state.counts[LOG_MARGIN] > len(state.log):
                 state.counts[MORE] = 1  # come back to this very decision with an empty log
                 return LOG_FULL
-            if state.counts[TOLD_ROWS] + len(plan.reasons) > len(state.told):
+            if state.counts[REASON_ROWS] + len(plan.reasons) > len(state.reasons_log):
                 state.counts[MORE] = 1
                 return LOG_FULL
             plan.counts[0] = 0

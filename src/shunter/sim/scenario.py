@@ -39,7 +39,7 @@ class Workloads:
 
     of_job: I64  # (jobs,) the workload of each, -1: not known
     uses: (
-        F64  # (3, workloads + 1) GPU utilisation, memory and memory utilisation as in `World.use`; or (3, 0): not told
+        F64  # (3, workloads + 1) GPU utilisation, memory and memory utilisation as in `World.use`; or (3, 0): not given
     )
     speed: F64  # (workloads + 1, workloads + 1) of the first beside the second; 0: by time slices
 

@@ -32,7 +32,7 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
     most = room(cluster)
     radix = np.cumprod([1, *(units + 1 for units in most[:-1])])
     gpus = np.maximum(trace.gpus // GPU, 1)
-    concerned = (gpus > 1) & (trace.model >= 0) & (gpus <= np.prod(most))  # who never fits is told elsewhere
+    concerned = (gpus > 1) & (trace.model >= 0) & (gpus <= np.prod(most))  # jobs that never fit are reported elsewhere
     row = np.full(len(trace), -1, np.int64)
     if costs is None or not concerned.any():
         return Network(row, np.zeros((0, 1), np.int64), np.ones((0, 1)), stretch, radix)
@@ -51,7 +51,7 @@ def network(trace: Trace, cluster: Cluster, costs: Costs | None, stretch: F64) -
 
 
 def _keys(gpus: int, most: Shape, radix: I64, uneven: str) -> dict[int, Shape]:
-    """The shapes that so many GPUs can have, by key: even ones, and below 0, by their tier, what uneven ones cost."""
+    """The shapes that this many GPUs can have, by key: even ones, and below 0, by their tier, what uneven ones cost."""
     found = {}
     for shape in possible_shapes(gpus, most):
         if all(units <= there for units, there in zip(shape, most, strict=True)):
@@ -129,7 +129,7 @@ def place_of(network: Network, row: int, key: int) -> int:
 
 @kernel
 def slowdown_at(network: Network, row: int, place: int, stretch: float) -> float:
-    """The slowdown of a shape where messages between machines take so many times longer: linear between the known."""
+    """The slowdown of a shape where messages between machines take this many times longer: linear between the known."""
     points = len(network.stretch)
     first, at = place * points, 1
     if stretch <= 1.0 or points == 1:

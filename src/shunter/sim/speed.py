@@ -36,7 +36,7 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 def note_spread(state: State, job: int) -> None:
     """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
 
-    The network's tables have no row for a job that was resized: nobody knows what it costs.
+    The network's tables have no row for a job that was resized; it is unknown what it costs.
     """
     network, jobs, shared = state.network, state.world.jobs, len(state.traffic.capacity) > 0
     widest, place, row = reach(state.world, job, len(network.radix)), -1, network.row[job]

@@ -39,7 +39,7 @@ class Watch:
         return found.look(state, rows) if looks > self.looks else (found, "")
 
     def look(self, state: State, rows: int) -> tuple[Watch, str]:
-        """The same after so many rows of the log, with a look at what was done."""
+        """The same after this many rows of the log, with a look at what was done."""
         counts = state.counts
         moved = tuple(int(counts[at]) for at in (NEXT_ARRIVAL, NEXT_FAULT, UNFINISHED))
         work, held, lost = _work(state), _held(state), int(state.world.jobs[w.LOST].sum())

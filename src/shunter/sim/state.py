@@ -33,7 +33,7 @@ ADMITTED, KEPT_FIRST, KEPT_LAST = range(3)
 FAULT_TIME, FAULT_NODE, FAULT_END, FAULT_KNOWN, FAULT_DRAINS = range(5)
 
 # -- entries of `counts`
-NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE, TOLD_ROWS = range(10)
+NEXT_ARRIVAL, NEXT_FAULT, SEQUENCE, HEAP_SIZE, LOG_ROWS, LOG_MARGIN, UNFINISHED, EXPIRED, MORE, REASON_ROWS = range(10)
 COUNTS_SIZE = 10
 
 # -- rows of `heap`, indexed by source (jobs, then nodes, then timers) but for ORDER, indexed by position
@@ -55,7 +55,7 @@ class State(Arrays):
     counts: I1  # (COUNTS_SIZE,)
     heap: I2  # (4, jobs + nodes + TIMERS)
     log: I2  # (capacity, LOG_COLUMNS)
-    told: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
+    reasons_log: I2  # (capacity, 1 + REASON_COLUMNS) time and reason; of no size unless they are wanted
     faults: I2  # (faults, 5), never changed
     cap: I1  # (1,) thousandths of GPUs per user
     quota: I2  # (3, users), or of no size: users may have any number
@@ -82,7 +82,7 @@ def copy(state: State) -> State:
         counts=state.counts.copy(),
         heap=state.heap.copy(),
         log=log,
-        told=state.told.copy(),
+        reasons_log=state.reasons_log.copy(),
         quota=state.quota.copy(),
         traffic=state.traffic.copy(),
         paper=paper_for(world),
@@ -121,7 +121,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     children = np.bincount(trace.after[trace.after >= 0], minlength=1).max() if n else 0
     counts[LOG_MARGIN] = 256 + 4 * g * per_gpu + 2 * children
     log = np.zeros((2 * counts[LOG_MARGIN] + 2**16, LOG_COLUMNS), np.int64)
-    told = np.zeros((reasons * (w.MOST_REASONS + 2**14), 1 + w.REASON_COLUMNS), np.int64)
+    reasons_log = np.zeros((reasons * (w.MOST_REASONS + 2**14), 1 + w.REASON_COLUMNS), np.int64)
     faults = scenario.fault_table(m, int(clock[w.NOW]))
     for time, node, _, known, _ in faults[::-1]:
         if known:
@@ -141,7 +141,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
         counts,
         heap,
         log,
-        told,
+        reasons_log,
         faults,
         *limits,
         *speeds,

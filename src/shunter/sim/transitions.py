@@ -543,7 +543,7 @@ def break_down(state: State, node: int, until: int, drains: bool) -> None:
     if world.nodes[w.NODE_STATE, node] != w.DOWN:
         world.nodes[w.NODE_STATE, node] = w.DOWN
         world.nodes[w.FREE, node] = 0
-        world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made anew
+        world.clock[w.RELEASES] += 1  # a blocked head may fit no better, but reservations must be made again
         record(state, w.NODE_DOWN, -1, node, int(drains))
     if not drains:
         kill_all(state, node)

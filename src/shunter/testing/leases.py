@@ -3,7 +3,7 @@
 Plain lists and dictionaries; everything is recomputed whenever it is needed.  Times are integers (ms).  At each instant
 (1) jobs whose work is done end, (2) jobs whose time has come begin to wait, (3) who waited too long is promoted,
 (4) leases that are over end: the job waits again, its waiting clock at zero, (5) offers are made: all that is free, to
-the waiting jobs in their order, until nobody takes any.  After each start the offers begin anew with the first job.
+the waiting jobs in their order, until nobody takes any.  After each start the offers begin again with the first job.
 
 Where the papers leave room, this is what holds here:
 

@@ -350,7 +350,7 @@ class Step:
         return kind < 0 or bool(self.view.world.admits[kind, node])
 
     def places(self, job: int, among: Iterable[int], free: list[int]) -> list[tuple[int, int]]:
-        """The nodes and counts that a job would get on these nodes, if so many GPUs of each node were free."""
+        """The nodes and counts that a job would get on these nodes, if this many GPUs of each node were free."""
         open_to, total = {node for node in among if self.suits(job, node)}, self.view.nodes.total
         usable = np.array([free[node] if node in open_to else 0 for node in self.all_nodes])
         sizes = np.array([total[node] if node in open_to else 0 for node in self.all_nodes])
@@ -485,7 +485,7 @@ class Step:
         return sorted(job for _, job in away if self.view.jobs.state[job] == w.PENDING)
 
     def profile(self) -> Start | None:
-        """Start the next job on the profiler's nodes; nobody passes it."""
+        """Start the next job on the profiler's nodes; no job passes it."""
         memory = self.memory
         while memory.to_profile and self.view.jobs.state[memory.to_profile[0][1]] != w.PENDING:
             memory.to_profile.pop(0)

@@ -196,7 +196,7 @@ def opening(state: LeaseState, index: int, tier: int) -> float:
 
 
 def timer(state: LeaseState, tier: int, gpus: int) -> float:
-    """How long a job of so many GPUs waits for this tier before it accepts the next."""
+    """How long a job of this many GPUs waits for this tier before it accepts the next."""
     rules = state.rules
     if rules.timers == "manual":
         return rules.machine_timer + tier * (rules.rack_timer - rules.machine_timer)

@@ -10,7 +10,7 @@ Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count"]
 
 
 def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement) -> Places | None:
-    """Where a job of so many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes."""
+    """Where a job of this many GPUs goes, or None; ``free`` is per node, ``pool`` its nodes and their sizes."""
     if not pool:
         return None
     nodes = sorted(pool)

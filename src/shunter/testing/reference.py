@@ -13,7 +13,7 @@ Where a rule leaves room, this is what holds here:
 - EASY plans a waiting job for as long as ``bounds.bound`` says at the instant of the decision, conservative for as long
   as it said when the job entered the queue, both for at least one tick.  A job that runs is expected to end when its
   bound is over, given how long it has run.
-- Conservative plans an upset pool anew once per instant, before anything starts; a job of duration 0, which ends
+- Conservative plans an upset pool again once per instant, before anything starts; a job of duration 0, which ends
   within the instant, upsets it again.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
 """
@@ -278,7 +278,7 @@ def decide_in_order(state: _State, blocking: Blocking, preemptive: bool) -> bool
             start(state, index, where)
             changed = True
         elif preemptive and preempt_for(state, index):
-            return True  # the order has changed: begin anew
+            return True  # the order has changed: begin again
         elif blocking == "strict":
             blocked.add(pool)
     return changed

@@ -47,7 +47,7 @@ def groups(layout: Layout, tier: int) -> tuple[tuple[int, ...], ...]:
 
 @cache
 def holding(layout: Layout, gpus: int) -> tuple[int, ...]:
-    """The tiers of which some machine or domain could hold so many GPUs if it were empty."""
+    """The tiers of which some machine or domain could hold this many GPUs if it were empty."""
     return tuple(tier for tier in range(layout.tiers) if most_in(layout, layout.gpus, tier) >= gpus)
 
 
@@ -68,7 +68,7 @@ def free_on(nodes: Sequence[Sequence[int]]) -> list[int]:
 
 
 def lowest_room(layout: Layout, nodes: Sequence[Sequence[int]], gpus: int, tiers: Iterable[int]) -> int | None:
-    """The lowest of these tiers at which so many GPUs are free together."""
+    """The lowest of these tiers at which this many GPUs are free together."""
     free = free_on(nodes)
     return next((tier for tier in sorted(tiers) if most_in(layout, free, tier) >= gpus), None)
 

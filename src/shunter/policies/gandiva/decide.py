@@ -148,5 +148,5 @@ def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> N
             return
     if world.clock[w.NOW] % settings[QUANTUM] == 0 and look(world, offers, tools, plan):
         return
-    tools.tell(world, offers, tools.parts, plan)
+    tools.give_reasons(world, offers, tools.parts, plan)
     look_again(world, offers, plan)

@@ -75,7 +75,7 @@ def keep_seat(offers: Offers, job: int, tier: int) -> None:
 def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper) -> tuple[int, int, int]:
     """The first running job in the order that can have better GPUs, their tier and place; -1 if none can.
 
-    Better is a lower tier, or the same one if it shares its GPUs and nobody waits.  Notes whether it is worth to look
+    Better is a lower tier, or the same one if it shares its GPUs and no job waits.  Notes whether it is worth to look
     again before GPUs come free.
     """
     queue, now, found = offers.queue, world.clock[w.NOW], (-1, -1, -1)

@@ -263,7 +263,7 @@ def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int,
 
 @kernel
 def who_gives_way(world: World, offers: Offers, paper: Paper, job: int, runners: int) -> int:
-    """Who of those as large has run longest and leaves GPUs where a job may be; -1: nobody. On paper it has left."""
+    """Who of those as large has run longest and leaves GPUs where a job may be; -1: none. On paper it has left."""
     jobs, queue = offers.queue.scratch.jobs, offers.queue
     for i in range(runners if world.jobs[w.SHARE, job] == 1000 else 0):
         other = jobs[i]

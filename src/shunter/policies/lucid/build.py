@@ -22,7 +22,7 @@ from shunter.sharing.score import Leaf, ScoreTree, Split
 from shunter.world import F64, I64, Decision, World
 
 ROWS = {"gpu_util": w.GPU_USE, "mem_util": w.MEMORY_USE, "mem_mib": w.GPU_MEMORY}  # of `use`, by feature of a tree
-LARGEST_PART = 4  # at most one node in so many is set apart from the beginning
+LARGEST_PART = 4  # at most one node in this many is set apart from the beginning
 
 
 @dataclass(eq=False)

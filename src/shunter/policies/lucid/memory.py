@@ -56,7 +56,7 @@ class LucidState(Arrays):
     settings: I1
     numbers: F1
     odds: F1  # (LEVELS,) log of how many times its estimate a job takes, by quantile
-    truth: F1  # (jobs,) true run times, ms; of no size where they are not told
+    truth: F1  # (jobs,) true run times, ms; of no size where they are not given
     stage: I1  # (jobs,)
     priority: F1  # (jobs,) smaller first
     run_time: F1  # (jobs,) expected, ms; 0: not known
@@ -64,7 +64,7 @@ class LucidState(Arrays):
     profiled: I1  # (jobs,) 1: it ran in the profiler ...
     ended_there: I1  # (jobs,) ... and ended there
     score: I1  # (jobs,) its sharing score, UNKNOWN
-    partner: I1  # (jobs,) with whom it shares its GPUs, -1: nobody
+    partner: I1  # (jobs,) with whom it shares its GPUs, -1: none
     members: I1  # (jobs,) the queues of all virtual clusters, one after another, each in its order
     first: I1  # (vcs,) where a queue begins
     size: I1  # (vcs,)

@@ -103,7 +103,7 @@ def stop_profiling(world: World, state: LucidState, plan: Decision) -> bool:
 
 @kernel
 def start_profiling(world: World, state: LucidState, plan: Decision) -> bool:
-    """Start the next job in the queue; false if it finds no room: nobody passes it."""
+    """Start the next job in the queue; false if it finds no room: no job passes it."""
     line, scratch = state.to_profile, state.scratch
     while state.settings[WAITING] > 0 and world.jobs[w.STATE, line[0]] != w.PENDING:
         shift_out(line, 0, state.settings[WAITING])

@@ -89,7 +89,7 @@ def keep_no_more(state: LucidState, vc: int) -> None:
 
 @kernel
 def reconsider(world: World, state: LucidState, vc: int) -> None:
-    """Drop a reservation whose job runs or is gone; make one anew whose job should have had room by now."""
+    """Drop a reservation whose job runs or is gone; make one again whose job should have had room by now."""
     job = state.kept_for[vc]
     if job < 0:
         return

@@ -36,7 +36,7 @@ OFFERED, MODE, BY_SERVICE = range(3)  # which part gets an offer, AUTO or ..., w
 SETTINGS_SIZE = 3
 AUTO, EXACT, GREEDY = range(3)
 AUCTIONS = ("auto", "exact", "greedy")
-FEW_BIDDERS, FEW_GPUS = 8, 32  # up to so many of each, AUTO searches exactly
+FEW_BIDDERS, FEW_GPUS = 8, 32  # up to this many of each, AUTO searches exactly
 # -- entries of `counts`: steps of a search, how many are `ranked`, for which lease the draws hold, and how many classes
 # and ended leases are left of which somebody may take something, and how many GPUs are left for them
 STEPS, RANKED, DRAWN, OPEN, FREE = range(5)
@@ -86,7 +86,7 @@ def comes_before(known: F64, a: int, b: int, by: int, then: int) -> bool:
 
 @kernel
 def sort_at(jobs: I64, known: F64, by: int, then: int, gap: int, most: int) -> bool:
-    """Sort every ``gap``-th job by insertion; gives up after so many moves."""
+    """Sort every ``gap``-th job by insertion; gives up after this many moves."""
     moves = 0
     for i in range(gap, len(jobs)):
         job, at = jobs[i], i
@@ -126,7 +126,7 @@ def enlist(world: World, auctions: Auctions, job: int) -> None:
 
 @kernel
 def draw_again(world: World, auctions: Auctions) -> None:
-    """Draw anew who comes first of equals, once in the time of a lease."""
+    """Draw again who comes first of equals, once in the time of a lease."""
     lease = world.clock[w.NOW] // auctions.offers.settings[LEASE]
     if lease != auctions.counts[DRAWN]:
         auctions.counts[DRAWN] = lease
@@ -385,4 +385,4 @@ def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) 
         if ended > 0:  # what isn't renewed is free in a moment
             hold(world, auctions, tools, ended, plan)
     if plan.counts[0] == 0:
-        tools.tell(world, offers, tools.parts, plan)
+        tools.give_reasons(world, offers, tools.parts, plan)

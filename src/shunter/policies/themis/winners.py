@@ -50,7 +50,7 @@ def domain_above(world: World, search: Search, tier: int, node: int) -> int:
 
 @kernel
 def take_from(world: World, search: Search, choice: int, gpus: int) -> None:
-    """Take so many GPUs from the domain of a choice and all around it; a negative number gives them back."""
+    """Take this many GPUs from the domain of a choice and all around it; a negative number gives them back."""
     tier, domain = choice // search.room.shape[1], choice % search.room.shape[1]
     node = search.node[tier, domain]
     for above in range(tier, len(search.room)):

@@ -111,7 +111,7 @@ def corrected(estimate: int, work: float) -> float:
 
 @kernel
 def bound_of(bounds: Bounds, estimate: int, limit: int, work: float) -> float:
-    """The run time at speed 1 with which a job is planned that has done so much work (ms); always more than that."""
+    """The run time at speed 1 with which a job is planned that has done this much work (ms); always more than that."""
     estimate, group = max(estimate, 1), group_of(estimate)
     if bounds.ended[group] < FEWEST:
         group = ALL

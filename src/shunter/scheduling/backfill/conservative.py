@@ -2,7 +2,7 @@
 
 The future is a table of free GPUs per node and time.  While all goes as estimated it stays valid: a job that starts on
 its reservation occupies just what the table says.  When something ends at another time than estimated, or nodes change,
-the reservations of that pool are made anew in the queue's order.
+the reservations of that pool are made again in the queue's order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One decision of a policy that leases GPUs: who takes what is free at which tier, and which leases are prolonged.
 
 A job gets the lowest tier at which there is room, if it accepts that tier already: a policy may let it wait for a
-better one.  When its lease ends it is back in the queue, or it keeps its GPUs if nobody before it takes them.
+better one.  When its lease ends it is back in the queue, or it keeps its GPUs if no job before it takes them.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def note_reach(world: World, offers: Offers, job: int, tier: int) -> int:
 
 @kernel
 def note_end(world: World, offers: Offers, tools: OfferTools, job: int) -> None:
-    """Tell the policy that the lease of a job is over."""
+    """Let the policy know that the lease of a job is over."""
     tier = tier_of(world, job)
     note_reach(world, offers, job, tier)
     tools.ended(world, offers, job, tier)
@@ -343,5 +343,5 @@ def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> N
     catch_up(world, offers, tools)
     if leases_end(world, offers, tools, plan) or start_waiting(world, offers, tools, plan):
         return
-    tools.tell(world, offers, tools.parts, plan)
+    tools.give_reasons(world, offers, tools.parts, plan)
     wake_up(world, offers, plan)

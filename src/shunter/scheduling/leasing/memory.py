@@ -17,10 +17,10 @@ LEASE, RENEWAL, GATED = range(3)
 # ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
 # (REACH: of the placement that is being thought about, see `reach_of`;
 # EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
-# (PLANNED_FOR: for whom the reservation on paper is, -1: nobody; LAID: how many rows of `then.laid` are in use)
+# (PLANNED_FOR: for whom the reservation on paper is, -1: none; LAID: how many rows of `then.laid` are in use)
 SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE, NOTED, PLANNED_FOR, LAID = range(3, 12)
 SETTINGS_SIZE = 12
-MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has so many timers for one policy
+MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has this many timers for one policy
 AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
 
 # -- columns of `history`: what a policy learned when, for people to look at
@@ -63,7 +63,7 @@ class OfferTools(NamedTuple):
     lasts: Any  # for how long it takes it
     ended: Any  # called when a lease ends, before anybody knows whether it is renewed
     looks: Any  # called at every new instant, before anything is decided
-    tell: Any  # saying why jobs wait
+    give_reasons: Any  # saying why jobs wait
     terms: Terms
     leaves_alone: Any  # whether the candidate of a class delays nobody who holds a reservation, see `_reserving` ...
     may_stay: Any  # ... and whether a job whose lease is over doesn't

@@ -110,7 +110,7 @@ class Leasing(Queued):
         """The compiled form."""
         self.check_lease(view)
         queue = queue_for(self, view, cluster, previous)
-        queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, nobody is stopped; who finds no room stops nobody
+        queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, no job is stopped; who finds no room stops nobody
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )
@@ -200,7 +200,7 @@ def first_only(holds: Mask) -> Mask:
 
 
 def skew_of(model: str) -> float:
-    """The largest layer over all; of a model that nobody knows 1, so that it is consolidated."""
+    """The largest layer over all; of a model that is unknown 1, so that it is consolidated."""
     try:
         return find(model).skew
     except NetworkError:
@@ -215,16 +215,16 @@ def silent(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> No
 @kernel
 def tell_offer(offers: o.Offers, plan: Decision, cls: int) -> None:
     """Say that a class waits for a lower tier although GPUs are free, and for how long."""
-    told, timer, lowest = offers.queue.told, offers.gate[1, cls], 0
+    given, timer, lowest = offers.queue.given, offers.gate[1, cls], 0
     while offers.queue.tiers.takes[lowest, cls] == 0:
         lowest += 1
-    news = told.code[cls] != r.OFFER or abs(told.free[cls] - timer) * 10 > timer
+    news = given.code[cls] != r.OFFER or abs(given.free[cls] - timer) * 10 > timer
     if news and say(plan, r.OF_CLASS, cls, r.OFFER, lowest, timer, offers.gate[2, cls]):
-        told.code[cls], told.free[cls] = r.OFFER, timer
+        given.code[cls], given.free[cls] = r.OFFER, timer
 
 
 @kernel
-def tell(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None:
+def give_reasons(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> None:
     """Say what has changed in why jobs wait."""
     queue = offers.queue
     if world.clock[w.N_PENDING] == 0 or tell_everything(world, queue, plan) != r.NONE:
@@ -260,15 +260,15 @@ def tools_for(
 ) -> o.OfferTools:
     """The pointers that a policy needs, compiled; the rest isn't."""
     world, offers, number = type_of(World), type_of(o.Offers), types.int64
-    asks, tells = (kind(world, offers, number, number) for kind in (number, types.void))
-    opens, took, lasts, ended, looks = map(_pointer, hooks, (asks, tells, asks, tells, tells))
-    telling = _pointer(tell if reasons else silent, types.void(world, offers, typeof(parts), type_of(Decision)))
+    asks, notes = (kind(world, offers, number, number) for kind in (number, types.void))
+    opens, took, lasts, ended, looks = map(_pointer, hooks, (asks, notes, asks, notes, notes))
+    giving = _pointer(give_reasons if reasons else silent, types.void(world, offers, typeof(parts), type_of(Decision)))
     terms = o.Terms(parts, opens, lasts)
     window = np.zeros(1, np.int64)
     seen = (world, offers, typeof(terms), typeof(q.Paper(*[window] * 5)), number)
     leaves, stays = (leaves_alone, may_stay) if reserves else (never_in_the_way, always_stays)
     reserving = _pointer(leaves, types.boolean(*seen)), _pointer(stays, types.boolean(*seen, typeof(window), number))
-    return o.OfferTools(parts, opens, took, lasts, ended, looks, telling, terms, *reserving)
+    return o.OfferTools(parts, opens, took, lasts, ended, looks, giving, terms, *reserving)
 
 
 @functools.cache

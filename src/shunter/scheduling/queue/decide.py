@@ -90,7 +90,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
         if settings[KEYED_AT] != world.clock[w.NOW]:
             rekey(world, queue, parts)
         if not tools.backfill(world, queue, parts, 0, plan):
-            tools.tell(world, queue, parts, 0, plan)
+            tools.give_reasons(world, queue, parts, 0, plan)
         return
     if anything_to_try(world, queue):
         if settings[KEYED_AT] != world.clock[w.NOW]:
@@ -101,7 +101,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
             for pool in range(len(queue.head)):
                 if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
                     return
-    tools.tell(world, queue, parts, 0, plan)
+    tools.give_reasons(world, queue, parts, 0, plan)
     if settings[QUANTUM] > 0 and world.clock[w.N_PENDING] > 0:
         quantum = settings[QUANTUM]
         add_other(plan, w.A_TIMER, 0, (world.clock[w.NOW] // quantum + 1) * quantum)
@@ -139,8 +139,8 @@ def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool) -> T
     signature = types.boolean(*arguments)
     method = {"none": never, "easy": easy.backfill, "conservative": conservative.backfill}[backfill]
     room = preempting.make_room if preemptive else never
-    tell = waiting_reasons.tell if reasons else never
-    return Tools(parts, _pointer(room, signature), _pointer(method, signature), _pointer(tell, signature))
+    give = waiting_reasons.give if reasons else never
+    return Tools(parts, _pointer(room, signature), _pointer(method, signature), _pointer(give, signature))
 
 
 @cache

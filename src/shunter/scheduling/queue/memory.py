@@ -65,7 +65,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         bounds=bounds_for(policy.share_within),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
-        told=told_for(world, first_member, int(pools.max(initial=0)) + 1),
+        given=reasons_for(world, first_member, int(pools.max(initial=0)) + 1),
         tiers=tiers_for(policy, view, cluster, first_member),
         forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
         learned=unlearned(),
@@ -156,7 +156,7 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
 
 
 def profile_for(nodes: int, gpus: int, depth: int) -> q.Profile:
-    """An empty table of the future; of no size where nobody plans it."""
+    """An empty table of the future; of no size where it is not planned."""
     rows = gpus + 2 * depth + 4 if depth else 0
 
     def room(*shape: int) -> I64:
@@ -165,7 +165,7 @@ def profile_for(nodes: int, gpus: int, depth: int) -> q.Profile:
     return q.Profile(room(rows), room(3, rows, nodes), room(depth), room(depth), room(depth, nodes))
 
 
-def told_for(world: World, sample: I64, pools: int) -> q.Told:
+def reasons_for(world: World, sample: I64, pools: int) -> q.GivenReasons:
     """Nothing has been said yet."""
     wanted = int(world.clock[w.REASONS])
     classes, jobs = len(sample) * wanted, world.jobs.shape[1] * wanted
@@ -175,7 +175,7 @@ def told_for(world: World, sample: I64, pools: int) -> q.Told:
     def nothing(size: int) -> I64:
         return np.full(size, -1, np.int64)
 
-    return q.Told(
+    return q.GivenReasons(
         everything=np.zeros(1, np.int64),
         head=nothing(pools * wanted),
         shadow=nothing(pools * wanted),

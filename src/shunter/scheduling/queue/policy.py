@@ -134,7 +134,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         return np.asarray(view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000)
 
     def promotion(self) -> tuple[float, float]:
-        """A job counts as new once it has waited so many times as long as it ran, or so many seconds; 0: never."""
+        """A job counts as new once it has waited this many times as long as it ran, or this many seconds; 0: never."""
         return 0.0, 0.0
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
@@ -249,7 +249,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         return memory.due
 
     def refresh(self, view: View, memory: QueueMemory) -> None:
-        """Fit the model anew to all that had ended when that was due, and say when it is due again."""
+        """Fit the model again to all that had ended when that was due, and say when it is due again."""
         assert memory.lessons is not None
         assert memory.form is not None
         learned = queue_of(memory.form).learned

@@ -23,7 +23,7 @@ STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPT
 PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
 # ... and what it has to remember
 KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
-# (STALE: a policy changed `params`, so that all keys are to be made anew)
+# (STALE: a policy changed `params`, so that all keys are to be made again)
 LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
 # PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
 # TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
@@ -94,8 +94,8 @@ class Profile(Arrays):
     counts: I2  # (depth, nodes) ... and where
 
 
-class Told(Arrays):
-    """What was last said about why jobs wait; of no size where nobody wants to know."""
+class GivenReasons(Arrays):
+    """What was last said about why jobs wait; of no size where it is not wanted."""
 
     everything: I1  # (1,) code
     head: I1  # (pools,)
@@ -141,7 +141,7 @@ class Queue(Arrays):
     sample: I1  # (classes,) a job of each class
     head: I1  # (pools,) the job that stopped a pool, -1: none
     shadow: I2  # (2, pools) when EASY's reservation is, and for whom
-    upset: I1  # (pools,) 1: reservations must be made anew
+    upset: I1  # (pools,) 1: reservations must be made again
     users: F2  # (USER_ROWS, users)
     total: F1  # (1,) the sum of their decayed usage
     standing: I1  # (users,) users by usage, least first; or nothing
@@ -149,7 +149,7 @@ class Queue(Arrays):
     bounds: Bounds
     scratch: Scratch
     profile: Profile
-    told: Told
+    given: GivenReasons
     tiers: Tiers
     forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
     learned: Learned  # the model behind learned estimates; or nothing
@@ -177,7 +177,7 @@ class Tools(NamedTuple):
     parts: Parts
     make_room: Any  # preempting
     backfill: Any
-    tell: Any  # saying why jobs wait
+    give_reasons: Any  # saying why jobs wait
 
 
 # ------------------------------------------------------------------------------------------- heaps
@@ -298,7 +298,7 @@ def charge(world: World, queue: Queue, until: int) -> None:
 
 @kernel
 def recount(world: World, queue: Queue) -> None:
-    """When a period has begun, see what users had used by then; keys are made anew then, and stay until the next."""
+    """When a period has begun, see what users had used by then; keys are made again then, and stay until the next."""
     settings, users = queue.settings, queue.users
     begun = world.clock[w.NOW] // settings[PERIOD] * settings[PERIOD]
     if settings[COUNTED_AT] == begun:
