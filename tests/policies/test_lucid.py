@@ -321,6 +321,13 @@ def test_no_nodes_are_kept_for_a_job_that_one_node_can_hold():
     assert play(f"{UNPROFILED},blocking=reserve", rows, machines(2))[1][2][0] == 2
 
 
+def test_a_job_starts_where_a_job_of_another_virtual_cluster_ended():
+    """Only the node that is in no virtual cluster holds the last job; a job of the other one runs there until 100."""
+    cluster = Cluster("open", (NodeGroup(1, 4, vc="a"), NodeGroup(1, 2, vc="b"), NodeGroup(1, 4)))
+    rows = [(0, 100, 4, HEAVY, 0), (0, 50, 4, HEAVY, 0), (1, 10, 4, HEAVY, 1)]
+    assert play(PLAIN, rows, cluster, ("a", "b"))[1][2] == (100, 110)
+
+
 def test_who_passes_a_blocked_job_and_who_waits():
     """Half of the GPUs are free, and the first in the order needs all; the others would run longer than it waits."""
     rows = [(0, 100, 2, HEAVY), (1, 50, 4, HEAVY), (2, 900, 1, HEAVY)]

@@ -210,6 +210,8 @@ class Step:
         if memory.partner.pop(other, NOBODY) != NOBODY and self.view.jobs.state[other] == w.RUNNING:
             self.lives_alone(other)
         memory.dirty.add(int(self.view.jobs.vc[job]))
+        if any(self.view.nodes.vc[node] == w.OPEN and node not in memory.home for node in self.all_nodes):
+            self.soil_all()
 
     def admit(self, job: int) -> None:
         """A job came, or came back from its GPUs."""

@@ -47,6 +47,7 @@ from shunter.policies.lucid.memory import (
     WAITING,
     LucidState,
     in_order,
+    shares_nodes,
     shift_out,
     soil_all,
 )
@@ -124,6 +125,8 @@ def gave_up(world: World, state: LucidState, job: int) -> None:
     off_profiler(state, job)
     part(world, state, job)
     state.dirty[world.jobs[w.VC, job] + 1] = 1
+    if shares_nodes(world, state):
+        soil_all(state)
 
 
 @kernel

@@ -109,6 +109,15 @@ def soil_all(state: LucidState) -> None:
 
 
 @kernel
+def shares_nodes(world: World, state: LucidState) -> bool:
+    """Whether jobs of every virtual cluster may run on some node, so that the end of one matters to all queues."""
+    for node in range(world.nodes.shape[1]):
+        if world.nodes[w.NODE_VC, node] == w.OPEN and state.home[node] == NOT_APART:
+            return True
+    return False
+
+
+@kernel
 def shift_out(values: I64, at: int, count: int) -> None:
     """Take one of the first ``count`` values out; the later ones move up."""
     for i in range(at, count - 1):
