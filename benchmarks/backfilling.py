@@ -171,12 +171,16 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.backfilling", description=__doc__.partition(":")[0])
     parser.add_argument("--months", choices=("early", "late", "all"), default="all")
+    parser.add_argument(
+        "--only", default="", help="traces and months whose names contain this, such as 'philly 2017-11'"
+    )
     parser.add_argument("--order", action="append", help="a policy without backfilling; once for each; else all")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each, without another twentieth of the jobs")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
     chosen = parser.parse_args()
-    found = setups("made-up" if chosen.quick else chosen.months)
+    every = setups("made-up" if chosen.quick else chosen.months)
+    found = {name: one for name, one in every.items() if chosen.only in name}
     made = rows(found, chosen.order or ORDERS)
     trials = run_rows(found, made, 1 if chosen.quick else chosen.repeat, chosen.workers)
     console = Console(width=120)
