@@ -22,18 +22,13 @@ import numpy as np
 from shunter import clusters, extras, registry
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.model import Trace
-from shunter.safe_files import data_folder
-from shunter.seeding import rng
-from shunter.setup import read_trace
-from shunter.sim.engine import Simulator
-from shunter.slurm.forest import Forest, quantiles
-from shunter.slurm.nodes import Node
-from shunter.slurm.queue_state import NAMES
-from shunter.slurm.run_times import RunTimes
-from shunter.slurm.site import Site
-from shunter.slurm.snapshot import Job
-from shunter.slurm.waits import (
+from shunter.live.forest import Forest, quantiles
+from shunter.live.nodes import Node
+from shunter.live.queue_state import NAMES
+from shunter.live.rules import Rules
+from shunter.live.run_times import RunTimes
+from shunter.live.snapshot import Job
+from shunter.live.waits import (
     DAYS_MS,
     MOMENTS,
     SMALLEST,
@@ -47,6 +42,11 @@ from shunter.slurm.waits import (
     past,
     spread,
 )
+from shunter.model import Trace
+from shunter.safe_files import data_folder
+from shunter.seeding import rng
+from shunter.setup import read_trace
+from shunter.sim.engine import Simulator
 from shunter.testing.live import habitual
 from shunter.world import F64
 
@@ -95,7 +95,7 @@ class Limits(RunTimes):
 def ask(trace: Trace, nodes: Sequence[Node], when: Sequence[Ask]) -> Asked:
     """Put the questions; the progress goes to standard error."""
     rows, planned, asked, begun = [], list[float](), list[tuple[int, int, bool]](), time.monotonic()
-    for at, (outlook, jobs) in enumerate(past(trace, nodes, when, Site())):
+    for at, (outlook, jobs) in enumerate(past(trace, nodes, when, Rules())):
         if jobs:
             now = outlook.snapshot.now
             rows.append(described(outlook, outlook.rolled(*jobs)))

@@ -17,14 +17,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.forecasting import CHANCES, rolled
+from shunter.live.forecast import SAMPLES, Outlook
+from shunter.live.run_times import Ended, Seen
+from shunter.live.snapshot import Snapshot
+from shunter.live.waiting import Kind
+from shunter.live.waits import Questions, Waits, described
 from shunter.seeding import rng
 from shunter.slurm.client import Client
-from shunter.slurm.forecast import SAMPLES, Outlook
 from shunter.slurm.lab import Lab
-from shunter.slurm.run_times import Ended, Seen
-from shunter.slurm.snapshot import Snapshot
-from shunter.slurm.waiting import Kind, meaning
-from shunter.slurm.waits import Questions, Waits, described
+from shunter.slurm.reasons import meaning
 from shunter.slurm.watcher import Watcher
 from shunter.world import F64
 

@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.running import Settings, run
 from shunter.registry import policy
 from shunter.seeding import rng
-from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Mode, Outcome
 from shunter.slurm.lab import Lab
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Form, Watcher
 
 JOBS = 10_000
@@ -60,13 +61,13 @@ def rounds(lab: Lab, name: str, count: int = ROUNDS) -> tuple[list[float], list[
     """Seconds that each round took in all, and of these what Slurm took; without the first, which compiles."""
     client, whole, asking = Timed(lab.conf), [], [0.0]
 
-    def told(outcome: Outcome) -> None:
-        whole.append(outcome.round.took_s)
+    def seen(result: RoundResult) -> None:
+        whole.append(result.round.took_s)
         asking.append(client.asking_s)
 
     settings = Settings(Mode.WATCH, Rhythm(0.2, 0.2), rounds=count + 1)
     with tempfile.TemporaryDirectory() as folder:
-        run(policy(name), client, Path(folder) / "journal.db", settings, told=told)
+        run(policy(name), SlurmManager(client), Path(folder) / "journal.db", settings, on_round=seen)
     return whole[1:], np.diff(asking[1:]).tolist()
 
 

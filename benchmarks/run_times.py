@@ -6,9 +6,9 @@ import sys
 
 import numpy as np
 
+from shunter.live.run_times import LEVELS
 from shunter.safe_files import data_folder
 from shunter.setup import read_trace
-from shunter.slurm.run_times import LEVELS
 
 
 def main() -> None:

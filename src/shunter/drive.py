@@ -55,20 +55,34 @@ def drive(
         memory = policy.start(backend.cluster)
     refused = 0
     for view in backend:
-        while (plan := asked(policy, view, memory)).actions or plan.reasons:
-            refusals = backend.apply(plan)
-            if not plan.actions:
-                break
-            for observer in observers:
-                observer.decided(view, plan, refusals)
-            refused = refused + 1 if refusals else 0
-            if refused >= patience:
-                raise InvariantError(
-                    f"{refused} plans of {policy} refused in a row, the last at {view.now} ms: {refusals[0].why}"
-                )
-            if refusals or all(isinstance(action, Timer) for action in plan.actions):
-                break
-        if view.order_wanted and (found := capability_and_memory(Ranks, policy, memory)):
-            ranks, own = found
-            backend.apply(Plan(order=ranks.ranking(view, own).tolist()))
+        refused = decide(backend, policy, view, memory, observers, refused, patience)
     return memory
+
+
+def decide(
+    backend: Backend,
+    policy: Policy,
+    view: View,
+    memory: Memory,
+    observers: Sequence[Observer] = (),
+    refused: int = 0,
+    patience: float = PATIENCE,
+) -> int:
+    """Ask the policy at one view until its plan is empty; returns how many plans in a row were refused."""
+    while (plan := asked(policy, view, memory)).actions or plan.reasons:
+        refusals = backend.apply(plan)
+        if not plan.actions:
+            break
+        for observer in observers:
+            observer.decided(view, plan, refusals)
+        refused = refused + 1 if refusals else 0
+        if refused >= patience:
+            raise InvariantError(
+                f"{refused} plans of {policy} refused in a row, the last at {view.now} ms: {refusals[0].why}"
+            )
+        if refusals or all(isinstance(action, Timer) for action in plan.actions):
+            break
+    if view.order_wanted and (found := capability_and_memory(Ranks, policy, memory)):
+        ranks, own = found
+        backend.apply(Plan(order=ranks.ranking(view, own).tolist()))
+    return refused

@@ -9,7 +9,8 @@ ShunterError
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
  │   ├─ EnergyError       a node series, a forecast of it, or what nodes draw
- │   ├─ SlurmError        what Slurm said, or didn't, and what can't be done on this cluster
+ │   ├─ LiveError         what can't be done on a live cluster, and the journal of what was done there
+ │   │   └─ SlurmError    what Slurm said, or didn't
  │   └─ RunError          a run folder or an experiment file
  └─ InvariantError        the engine or a policy broke a rule that must hold; carries the job's history
 """
@@ -73,8 +74,12 @@ class EnergyError(InputError):
     """A node series, a forecast of it, or what nodes draw is wrong."""
 
 
-class SlurmError(InputError):
-    """Slurm can't be reached, says something that can't be read, or won't do what is asked."""
+class LiveError(InputError):
+    """A live cluster can't be reached or won't do what is asked, or the journal of a controller can't be used."""
+
+
+class SlurmError(LiveError):
+    """Slurm prints something that can't be parsed, or its commands or settings are wrong."""
 
 
 class RunError(InputError):

@@ -20,8 +20,8 @@ VARIANTS = ("fifo:backfill=easy", "wfp3:backfill=easy", "fifo:backfill=conservat
 
 def for_this_account() -> Path:
     """Compile into this account's cache; returns where that is."""
+    from shunter.live import warming
     from shunter.simulation import simulate
-    from shunter.slurm import warming
 
     for name in (*registry.names(), *VARIANTS):
         with suppress(MissingError):  # what can't run here need not be compiled

@@ -11,23 +11,24 @@ from pathlib import Path
 from typer.testing import CliRunner, Result
 
 from shunter.cli.main import app
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.daemons import wait
 from shunter.slurm.lab import Lab
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 
 @dataclass
 class Acting:
     """What came of its rounds, and what went wrong."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
-    problems: list[SlurmError] = field(default_factory=list)
-    ended: SlurmError | None = None  # what ended it before its time
+    outcomes: list[RoundResult] = field(default_factory=list)
+    problems: list[LiveError] = field(default_factory=list)
+    ended: LiveError | None = None  # what ended it before its time
 
     def wait_rounds(self, count: int = 3) -> None:
         """Wait for some rounds more, good or bad."""
@@ -44,8 +45,16 @@ def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", kind: type
     def control() -> None:
         try:
             told, away = made.outcomes.append, made.problems.append
-            run(policy(name), kind(lab.conf, timeout_s=2.0), journal, settings, stop=stop, told=told, away=away)
-        except SlurmError as error:
+            run(
+                policy(name),
+                SlurmManager(kind(lab.conf, timeout_s=2.0)),
+                journal,
+                settings,
+                stop=stop,
+                on_round=told,
+                on_silence=away,
+            )
+        except LiveError as error:
             made.ended = error
 
     thread = threading.Thread(target=control)

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from shunter.cluster import Cluster
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Bounds, Mode
+from shunter.live.levers import levers_from
+from shunter.live.running import Settings, run
 from shunter.model import Plan, Preempt, Start, View
 from shunter.protocols import Ranks
-from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Bounds, Mode
-from shunter.slurm.levers import levers_from
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 
 class Restless(Ranks):
@@ -68,7 +69,7 @@ def main(conf: Path, journal: Path) -> None:
     def control(mode: Mode, rounds: int, levers: str, seed: int) -> None:
         bounds = Bounds(changes=30)
         settings = Settings(mode, Rhythm(0.2, 0.1), bounds=bounds, levers=levers_from(levers), rounds=rounds)
-        run(Restless(seed), Client(conf, timeout_s=1.0), journal, settings)
+        run(Restless(seed), SlurmManager(Client(conf, timeout_s=1.0)), journal, settings)
 
     control(Mode.WATCH, 1, "nice", 0)  # all is loaded and compiled
     for line in sys.stdin:
@@ -77,7 +78,7 @@ def main(conf: Path, journal: Path) -> None:
         if child == 0:
             try:
                 control(Mode.ACT, 0, levers, int(seed))
-            except SlurmError as error:
+            except LiveError as error:
                 sys.stderr.write(f"{error}\n")
             os._exit(0)
         sys.stdout.write(f"{child}\n")

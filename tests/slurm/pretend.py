@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shunter.slurm.client import Client, DeclinedError
+from shunter.slurm.client import Client, declined
 from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD
 from shunter.slurm.watcher import NODE_FIELDS
 
@@ -71,7 +71,7 @@ class Pretend(Client):
                 self.updates.append((handle, name, value))
             why = self.decline(handle, name) or ("" if handle in self.jobs else "Invalid job id specified")
             if why:
-                raise DeclinedError(f"scontrol update: {why}")
+                raise declined(f"scontrol update: {why}")
             if name == "nice":
                 self.jobs[handle].nice = int(value)
             else:

@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
-from shunter.errors import SlurmError
-from shunter.slurm.audit import AuditLog, entries, since_when
-from shunter.slurm.backend import Round
-from shunter.slurm.controller import Outcome
-from shunter.slurm.journal import DONE, FAILED, Journal
-from shunter.slurm.levers import Order
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.errors import LiveError
+from shunter.live.audit import AuditLog, entries, since_when
+from shunter.live.backend import Round
+from shunter.live.controller import RoundResult
+from shunter.live.journal import DONE, FAILED, Journal
+from shunter.live.levers import Order
+from shunter.live.snapshot import Job, Snapshot
 
 WHY = "the policy puts it at place 1 of 900, it stands at 731"
 NICE = Order("4711", "nice", "-1000000", "0", WHY)
@@ -89,13 +89,13 @@ def test_what_cannot_be_read_is_said(journal, tmp_path):
 def test_since_is_a_length_of_time_or_a_date(text, ago):
     assert since_when(text, 1e9) == 1e9 - ago
     assert since_when("2026-01-31T12:00+00:00", 0) == 1769860800
-    with pytest.raises(SlurmError, match="must look like"):
+    with pytest.raises(LiveError, match="must look like"):
         since_when("soon", 0)
 
 
 def outcome(**more):
     jobs = (Job("4711", "4711", "PENDING", user="ann", partition="main"), Job("4712", "4712", "PENDING", user="bob"))
-    return Outcome(Round(3, Snapshot(0, jobs, ()), None, jobs), [NICE, PIN], **more)
+    return RoundResult(Round(3, Snapshot(0, jobs, ()), None, jobs), [NICE, PIN], **more)
 
 
 def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
@@ -123,7 +123,7 @@ def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
 
 
 def test_a_place_where_no_log_can_be(journal, tmp_path):
-    with pytest.raises(SlurmError, match="audit log can't be written"):
+    with pytest.raises(LiveError, match="audit log can't be written"):
         AuditLog(tmp_path / "no" / "audit", journal)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from shunter.errors import PolicyError
+from shunter.live.backend import LiveBackend, Rhythm, Scope
 from shunter.model import Plan, Preempt, Start, Timer
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm, Round, Scope, SlurmBackend
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
 from shunter.slurm.watcher import Watcher
@@ -40,8 +40,8 @@ def slow_lab(slow_module_lab: Lab) -> Lab:
     return slow_module_lab
 
 
-def backend_of(lab: Lab, closed=lambda _: None, **more) -> SlurmBackend:
-    return SlurmBackend(Watcher(Client(lab.conf)), closed, rhythm=Rhythm(0.3, 0.3), **more)
+def backend_of(lab: Lab, **more) -> LiveBackend:
+    return LiveBackend(Watcher(Client(lab.conf)), rhythm=Rhythm(0.3, 0.3), **more)
 
 
 def waiting_jobs(lab: Lab) -> list[int]:
@@ -53,24 +53,24 @@ def waiting_jobs(lab: Lab) -> list[int]:
 
 class TestLive(BackendConformance):
     @pytest.fixture
-    def backend(self, slow_lab: Lab) -> SlurmBackend:
+    def backend(self, slow_lab: Lab) -> LiveBackend:
         waiting_jobs(slow_lab)
         return backend_of(slow_lab, until_idle=True)
 
 
 def test_what_is_planned_runs_in_the_end(slow_lab: Lab) -> None:
     jobs = waiting_jobs(slow_lab)
-    rounds: list[Round] = []
-    backend = backend_of(slow_lab, rounds.append)
+    backend = backend_of(slow_lab)
     views = iter(backend)
     view = next(views)
     row = int(view.pending[0])
     gpus = tuple(view.free_gpus(int(np.argmax(view.nodes.free)))[:2])
     assert not backend.apply(Plan((Start(row, gpus),)))
+    wanted = backend.wanted()
+    assert wanted.starts.keys() == {str(jobs[0])}
+    assert wanted.ranking[0] == str(jobs[0])
     view = next(views)
-    assert rounds[0].starts.keys() == {str(jobs[0])}
-    assert rounds[0].ranking[0] == str(jobs[0])
-    row = {job.id: row for row, job in enumerate(rounds[-1].jobs)}[str(jobs[0])]
+    row = {job.id: row for row, job in enumerate(backend.wanted().jobs)}[str(jobs[0])]
     assert row in view.running  # still on paper, or really
     slow_lab.wait_job(jobs[0], "RUNNING", "COMPLETED", timeout=20)
 
@@ -117,17 +117,15 @@ def test_scope_leaves_jobs_to_slurm(lab: Lab) -> None:
     lab.submit("--gpus=22", "--comment=shunter: sla=yes", script="sleep 60")
     lab.submit("--ntasks=100000", "--hold", script="sleep 60")
     scope = Scope(without_partitions=frozenset({"share"}))
-    rounds: list[Round] = []
-    views = iter(backend_of(lab, rounds.append, scope=scope))
-    next(views)
-    next(views)
-    assert rounds[0].ranking == [str(ours)]
+    backend = backend_of(lab, scope=scope)
+    backend.look()
+    assert backend.wanted().ranking == [str(ours)]
 
 
 def test_slurm_is_asked_no_more_than_it_should_be(lab: Lab) -> None:
     """One question per poll at most, and a whole look only when something happened or the interval is over."""
     client = Client(lab.conf)
-    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=8.0, poll_s=1.0))
+    backend = LiveBackend(Watcher(client), rhythm=Rhythm(interval_s=8.0, poll_s=1.0))
     views = iter(backend)
     next(views)
     client.calls.clear()
@@ -145,7 +143,7 @@ def test_slurm_is_asked_no_more_than_it_should_be(lab: Lab) -> None:
 
 def test_a_timer_wakes_the_policy_before_the_interval(lab: Lab) -> None:
     client = Client(lab.conf)
-    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(interval_s=30.0, poll_s=0.3))
+    backend = LiveBackend(Watcher(client), rhythm=Rhythm(interval_s=30.0, poll_s=0.3))
     views = iter(backend)
     view = next(views)
     assert not backend.apply(Plan((Timer(view.now + 1000),)))

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.journal import NO_JOURNAL, Journal
+from shunter.live.journal import NO_JOURNAL, Journal
+from shunter.live.manager import DeclinedError, UnreachableError
+from shunter.slurm.client import Client
 
 
 def failing(folder: Path, program: str, words: str) -> Client:

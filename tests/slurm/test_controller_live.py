@@ -12,19 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm, Scope
+from shunter.live.controller import Bounds, Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.journal import Journal
+from shunter.live.levers import Order, levers_from
+from shunter.live.manager import UnreachableError
+from shunter.live.releasing import release
+from shunter.live.running import Settings, run
+from shunter.live.snapshot import Job
 from shunter.registry import policy
-from shunter.slurm import releasing
-from shunter.slurm.backend import Rhythm, Scope
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.controller import Bounds, Mode, Outcome
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import Journal
+from shunter.slurm import levers
+from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order, levers_from, undoing
-from shunter.slurm.releasing import release
-from shunter.slurm.running import Settings, run
-from shunter.slurm.snapshot import Job
+from shunter.slurm.levers import commands, undoing
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -40,11 +43,11 @@ def full(lab: Lab) -> Lab:
     return lab
 
 
-def controlled(lab: Lab, tmp_path: Path, name: str = "sjf", rounds: int = 2, **more) -> list[Outcome]:
+def controlled(lab: Lab, tmp_path: Path, name: str = "sjf", rounds: int = 2, **more) -> list[RoundResult]:
     """Some rounds of a policy that acts."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
     settings = Settings(**({"mode": Mode.ACT, "rhythm": FAST, "rounds": rounds} | more))
-    run(policy(name), Client(lab.conf), tmp_path / "journal.db", settings, told=outcomes.append)
+    run(policy(name), SlurmManager(Client(lab.conf)), tmp_path / "journal.db", settings, on_round=outcomes.append)
     return outcomes
 
 
@@ -84,7 +87,7 @@ def test_release_gives_everything_back(full: Lab, tmp_path: Path) -> None:
     controlled(full, tmp_path)
     assert [(full.job(job)["Priority"], full.job(job)["Nice"]) for job in jobs] != before
     client = Client(full.conf)
-    undone, problems = release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    undone, problems = release(SlurmManager(client), Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
     assert (undone > 0, problems) == (True, [])
     assert [(full.job(job)["Priority"], full.job(job)["Nice"]) for job in jobs] == before
 
@@ -95,7 +98,7 @@ def test_priority_as_a_lever_and_back(full: Lab, tmp_path: Path) -> None:
     controlled(full, tmp_path, levers=levers_from("priority"))
     assert order_of(full) == [jobs[1], jobs[2], jobs[0]]
     client = Client(full.conf)
-    release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    release(SlurmManager(client), Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
     assert [full.job(job)["Priority"] for job in jobs] == before
     assert not any(full.job(job)["Reason"].startswith("JobHeld") for job in jobs)
 
@@ -168,7 +171,7 @@ def test_an_array_of_which_a_task_has_ended_and_one_was_queued_again_is_given_ba
     full.run("scontrol", "requeue", f"{array}_2")
     assert not controlled(full, tmp_path)[-1].respected
     client = Client(full.conf)
-    release(client, Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
+    release(SlurmManager(client), Journal(tmp_path / "journal.db"), Watcher(client).snapshot())
     found = [job for job in Watcher(client).snapshot().jobs if job.id.startswith(f"{array}_") and not job.over]
     assert len(found) == 3
     assert {job.nice for job in found} == {0}
@@ -181,16 +184,16 @@ def test_an_array_that_is_too_scattered_for_one_command_is_given_back(full: Lab,
     assert wait(lambda: all(job.waits or job.runs for job in Watcher(client).snapshot().jobs if not job.over), 9)
     controlled(full, tmp_path)
     assert order_of(full) == [array, long]
-    monkeypatch.setattr(releasing, "LONGEST_NAME", 10)
+    monkeypatch.setattr(levers, "LONGEST_NAME", 10)
     said = []
     monkeypatch.setattr(client, "run", lambda *words: said.append(words) or Client.run(client, *words))
     with closing(Journal(tmp_path / "journal.db")) as book:
-        assert release(client, book, Watcher(client).snapshot())[1] == []
+        assert release(SlurmManager(client), book, Watcher(client).snapshot())[1] == []
         assert not book.in_force()
     assert len([words for words in said if words[:2] == ("scontrol", "update")]) == 2
     found = [job for job in Watcher(Client(full.conf)).snapshot().jobs if job.state == "PENDING"]
     assert sum(job.count for job in found) == 9
-    assert {(job.nice, job.admin_comment) for job in found} == {(0, "")}
+    assert {(job.nice, job.annotation) for job in found} == {(0, "")}
 
 
 def test_hostile_names(full: Lab, tmp_path: Path) -> None:
@@ -218,8 +221,8 @@ def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) 
             return super().run(program, *arguments)
 
     settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
-    outcomes: list[Outcome] = []
-    run(policy("sjf"), Cancelling(full.conf), tmp_path / "journal.db", settings, told=outcomes.append)
+    outcomes: list[RoundResult] = []
+    run(policy("sjf"), SlurmManager(Cancelling(full.conf)), tmp_path / "journal.db", settings, on_round=outcomes.append)
     gone = int(calls[0].removeprefix("jobid="))
     assert full.job(gone)["JobState"] == "CANCELLED"
     assert order_of(full) == [job for job in (jobs[1], jobs[2], jobs[0]) if job != gone]
@@ -227,9 +230,11 @@ def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) 
 
 
 @contextmanager
-def in_background(lab: Lab, tmp_path: Path, client: Client | None = None) -> Iterator[tuple[list[Outcome], list[str]]]:
+def in_background(
+    lab: Lab, tmp_path: Path, client: Client | None = None
+) -> Iterator[tuple[list[RoundResult], list[str]]]:
     """A controller that goes on while something happens to Slurm."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
     silences: list[str] = []
     stop = threading.Event()
     asking = client or Client(lab.conf, timeout_s=3)
@@ -240,7 +245,9 @@ def in_background(lab: Lab, tmp_path: Path, client: Client | None = None) -> Ite
     def work() -> None:
         settings = Settings(mode=Mode.ACT, rhythm=FAST)
         journal = tmp_path / "journal.db"
-        run(policy("sjf"), asking, journal, settings, stop=stop, told=outcomes.append, away=away)
+        run(
+            policy("sjf"), SlurmManager(asking), journal, settings, stop=stop, on_round=outcomes.append, on_silence=away
+        )
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -335,10 +342,10 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_orders_name_one_job_and_one_thing() -> None:
-    assert Order("12", "nice", "-5", "0").commands() == (("scontrol", "update", "jobid=12", "nice=-5"),)
+    assert commands(Order("12", "nice", "-5", "0")) == (("scontrol", "update", "jobid=12", "nice=-5"),)
     job = Job("12", "12", "PENDING", priority=5)
     for lever, own in {"nice": "0", "priority": "59:0", "pin": "", "requeue": "0", "shard": "gres:shard:2"}.items():
-        doing, back = Order("12", lever, "1", own).commands(), undoing(job, {lever: own}) if lever != "requeue" else ()
+        doing, back = commands(Order("12", lever, "1", own)), undoing(job, {lever: own}) if lever != "requeue" else ()
         assert not any("cancel" in word or "hold" in word for command in (*doing, *back) for word in command)
 
 
@@ -357,32 +364,32 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
         def run(self, program: str, *arguments: str) -> str:
             try:
                 return lab.run(program, *arguments, user=self.user)
-            except SlurmError as error:
-                raise DeclinedError(str(error)) from None
+            except LiveError as error:
+                raise declined(str(error)) from None
 
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
     settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
-    run(policy("sjf"), As("nobody"), tmp_path / "nobody.db", settings, told=outcomes.append)
+    run(policy("sjf"), SlurmManager(As("nobody")), tmp_path / "nobody.db", settings, on_round=outcomes.append)
     assert "may not change the jobs of others" in outcomes[0].paused
     assert order_of(lab) == jobs
     assert sum(len(outcome.failed) for outcome in outcomes) == 1
-    run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
+    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
     assert order_of(lab) == jobs[::-1]
     assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
-    assert not any(job.admin_comment for job in Watcher(Client(lab.conf)).snapshot().jobs)
+    assert not any(job.annotation for job in Watcher(Client(lab.conf)).snapshot().jobs)
     lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=admin")
     with closing(Journal(tmp_path / "daemon.db")) as book:
-        assert release(As("daemon"), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
+        assert release(SlurmManager(As("daemon")), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
     assert order_of(lab) == jobs
-    run(policy("sjf"), As("daemon"), tmp_path / "daemon.db", settings)
-    assert sum(bool(job.admin_comment) for job in Watcher(Client(lab.conf)).snapshot().jobs) == 1
+    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
+    assert sum(bool(job.annotation) for job in Watcher(Client(lab.conf)).snapshot().jobs) == 1
 
 
 def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
     waiting(full, 9, 3)
     with in_background(full, tmp_path) as (outcomes, _):
         assert wait(lambda: len(outcomes) > 0, 120)
-        with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()};"):
+        with pytest.raises(LiveError, match=f"another controller acts, process {os.getpid()};"):
             controlled(full, tmp_path)
 
 
@@ -407,7 +414,7 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
 
     for changes in (1, 1, 2, 2, 2, 2, 2):
         settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=Bounds(changes=changes), scope=scope)
-        run(policy("sjf"), Seeing(full.conf), tmp_path / "journal.db", settings)
+        run(policy("sjf"), SlurmManager(Seeing(full.conf)), tmp_path / "journal.db", settings)
     assert len(seen) >= 4
     for after in seen:
         assert all(after[job] <= places[job] for job in kept), (after, places)

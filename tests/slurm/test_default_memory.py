@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from shunter.slurm import asking
-from shunter.slurm.daemons import wait
-from shunter.slurm.forecast import Outlook
+from shunter.live.daemons import wait
+from shunter.live.forecast import Outlook
+from shunter.live.nodes import Node
+from shunter.live.snapshot import Job, Snapshot
+from shunter.live.surroundings import Defaults
+from shunter.slurm import questions
+from shunter.slurm.dialect import SLURM
 from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.nodes import Node
-from shunter.slurm.snapshot import Job, Snapshot
-from shunter.slurm.surroundings import Defaults, counts_memory, defaults
+from shunter.slurm.surroundings import counts_memory, defaults
 
 CONSUMED = {"selecttypeparameters": "CR_CORE_MEMORY", "defmempernode": "UNLIMITED"}
 # Each has a node of its own with 4 GPUs, 16 CPUs and 64,000 MiB, of which 4 CPUs and 40,000 MiB are in use.
@@ -49,16 +51,16 @@ def test_the_partition_goes_before_the_cluster():
     assert not counts_memory({})
 
 
-SMALL = Snapshot(0, (), (Node("n1", "idle", ("main",), 4, "v100", cpus=16, mem_mib=1000),))
+SMALL = Snapshot(0, (), (Node("n1", "idle", ("main",), 4, "v100", cpus=16, mem_mib=1000),), dialect=SLURM)
 
 
 def test_what_is_not_recorded_can_not_be_told():
-    said = asking.Wish(1, "60").forecast(Outlook(SMALL, samples=2))
+    said = questions.Wish(1, "60").forecast(Outlook(SMALL, samples=2))
     assert said.at(0.5) is None
     assert said.because == (
         "the default CPUs and memory of partition main are not recorded here; set --cpus and --mem",
     )
-    assert asking.Wish(1, "60", cpus=1, mem="1M").forecast(Outlook(SMALL, samples=2)).at(0.5) == 0
+    assert questions.Wish(1, "60", cpus=1, mem="1M").forecast(Outlook(SMALL, samples=2)).at(0.5) == 0
 
 
 def test_a_job_that_takes_all_memory_waits_for_an_empty_node():
@@ -66,8 +68,8 @@ def test_a_job_that_takes_all_memory_waits_for_an_empty_node():
     node = replace(SMALL.nodes[0], used=(0,), mem_used=1)
     other = replace(node, name="n2", mem_mib=2000)
     busy = replace(SMALL, jobs=(held,), nodes=(node,), defaults=(Defaults("main", all_memory=True),))
-    assert asking.Wish(1, "60").forecast(Outlook(busy, samples=2)).at(0.5) > 0
-    unlike = asking.Wish(1, "60").forecast(Outlook(replace(busy, nodes=(node, other)), samples=2))
+    assert questions.Wish(1, "60").forecast(Outlook(busy, samples=2)).at(0.5) > 0
+    unlike = questions.Wish(1, "60").forecast(Outlook(replace(busy, nodes=(node, other)), samples=2))
     assert "all memory of its nodes" in unlike.because[0]
 
 
@@ -85,12 +87,12 @@ def site(monkeypatch) -> Iterator[Lab]:
 @pytest.mark.xdist_group("slurm")
 def test_what_if_when_and_slurm_agree(site: Lab) -> None:
     """Two GPUs are free everywhere; only in one partition the defaults leave room for the job before 12 s are over."""
-    asking.Wish(1, "60").forecast(Outlook(SMALL, samples=2))  # compiles, where that was not done before
+    questions.Wish(1, "60").forecast(Outlook(SMALL, samples=2))  # compiles, where that was not done before
     for name in PARTITIONS:
         beside = ("--gres=gpu:2", "--mem=40000", "--cpus-per-task=4", "--time=20", "--comment=shunter: run_s=12")
         site.wait_job(site.submit(f"--partition={name}", *beside, script="sleep 12"), "RUNNING")
-    outlook = asking.Sources().outlook(samples=10)
-    foreseen = {name: asking.Wish(2, "20", name).forecast(outlook) for name in PARTITIONS}
+    outlook = questions.Sources().outlook(samples=10)
+    foreseen = {name: questions.Wish(2, "20", name).forecast(outlook) for name in PARTITIONS}
     assert not any(each.because for each in foreseen.values())
     waits = {name: each.at(0.5) - outlook.snapshot.now for name, each in foreseen.items()}
     assert waits.pop("percpu") == 0
@@ -98,8 +100,8 @@ def test_what_if_when_and_slurm_agree(site: Lab) -> None:
     jobs = {name: str(site.submit(f"--partition={name}", "--gres=gpu:2", "--time=20")) for name in PARTITIONS}
     waiting = {name: job for name, job in jobs.items() if name != "percpu"}
     assert wait(lambda: all(site.job(job)["Reason"] == "Resources" for job in waiting.values()), 10)
-    later = asking.Sources().outlook(samples=10)
-    when = later.of(*(asking.pending(later.snapshot, job) for job in waiting.values()))
+    later = questions.Sources().outlook(samples=10)
+    when = later.of(*(questions.pending(later.snapshot, job) for job in waiting.values()))
     for name, said in zip(waiting, when, strict=True):
         assert abs(said.at(0.5) - foreseen[name].at(0.5)) <= 2000, (name, said.because)
     for name, job in jobs.items():

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.compiled import Place
+from shunter.live.journal import Journal
+from shunter.live.locks import only_controller
 from shunter.slurm import doctor
 from shunter.slurm.client import Client
 from shunter.slurm.doctor import Patient, Verdict, examine
-from shunter.slurm.journal import Journal
-from shunter.slurm.locks import only_controller
 
 
 def verdicts(findings):

@@ -13,15 +13,16 @@ from pathlib import Path
 import pytest
 from acting import fill, nices, shunter, untouched
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.audit import AuditLog
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.journal import DONE, INTENT, Journal
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm.audit import AuditLog
-from shunter.slurm.backend import Rhythm
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.lab import Lab
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 pytestmark = pytest.mark.xdist_group("slurm")
 MIB = 1 << 20
@@ -49,25 +50,25 @@ def test_nothing_is_changed_until_there_is_room_again(lab: Lab, disk: Path, monk
     monkeypatch.setenv("SLURM_CONF", str(lab.conf))
     fill(lab, 9, 7, 5)
     journal, log = disk / "j.db", AuditLog(disk / "audit.jsonl", disk / "j.db")
-    outcomes: list[Outcome] = []
-    problems: list[SlurmError] = []
+    outcomes: list[RoundResult] = []
+    problems: list[LiveError] = []
     before: dict[int, int] = {}
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         if len(outcomes) == 2:  # all is in order; now one comes that has to be moved
             before.update(nices(lab) | {lab.submit("--gpus=2", "--time=1", script="sleep 600"): 0})
             fill_up(disk)
         log.seen(outcome)
 
-    def away(problem: SlurmError) -> None:
+    def away(problem: LiveError) -> None:
         problems.append(problem)
         assert nices(lab) == before
         if len(problems) == 3:
             (disk / "filler").unlink()
 
     settings = Settings(Mode.ACT, Rhythm(0.3, 0.2), rounds=9)
-    run(policy("sjf:estimate=limit"), Client(lab.conf), journal, settings, told=told, away=away)
+    run(policy("sjf:estimate=limit"), SlurmManager(Client(lab.conf)), journal, settings, on_round=told, on_silence=away)
     log.close()
     assert len(problems) == 3
     assert all("disk is full" in str(problem) or "No space left" in str(problem) for problem in problems)

@@ -12,21 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live import guard as guarding
+from shunter.live.backend import Round
+from shunter.live.controller import Controller, Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.guard import Duty, Guard, Tolerance, Window, shadow_policy
+from shunter.live.hints import JobHints
+from shunter.live.journal import DONE, HandedBackError, Journal
+from shunter.live.levers import Order
+from shunter.live.manager import UnreachableError
+from shunter.live.nodes import Node
+from shunter.live.rounds import Authority
+from shunter.live.running import resume
+from shunter.live.snapshot import Job, Snapshot
 from shunter.registry import policy, text
-from shunter.slurm import guard as guarding
-from shunter.slurm.backend import Round
-from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.comments import Told
-from shunter.slurm.controller import Controller, Mode, Outcome
-from shunter.slurm.daemons import wait
-from shunter.slurm.guard import Duty, Guard, Tolerance, Window, shadow_policy
-from shunter.slurm.journal import DONE, HandedBackError, Journal
-from shunter.slurm.levers import Order
-from shunter.slurm.nodes import Node
-from shunter.slurm.running import obedient, resume
-from shunter.slurm.snapshot import Job, Snapshot
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.client import Client
+from shunter.slurm.dialect import SLURM
+from shunter.slurm.manager import SlurmManager
 
 NOW = 1_700_000_000_000
 SECOND = 1000
@@ -75,7 +78,9 @@ def snapshot_at(now, jobs, starts, length):
                 replace(job, state="COMPLETED", reason="", start=start, end=start + length[job.id], nodes=("n1",))
             )
     used = (0, 1, 2, 3) if any(job.runs for job in seen) else ()
-    return Snapshot(now, tuple(seen), (replace(NODES[0], used=used, cpus_used=bool(used), mem_used=bool(used)),))
+    return Snapshot(
+        now, tuple(seen), (replace(NODES[0], used=used, cpus_used=bool(used), mem_used=bool(used)),), dialect=SLURM
+    )
 
 
 LENGTHS = [(7 * at) % 50 + 1 for at in range(60)]
@@ -210,7 +215,7 @@ def test_run_times_are_what_they_were_or_what_limits_promise_for_jobs_like_these
 def test_comments_of_users_do_not_shorten_the_shadows_jobs():
     window, _ = window_of(by_submission, 600)
     honest = window.durations()
-    window.jobs = {name: replace(job, told=Told(run_s=1)) for name, job in window.jobs.items()}
+    window.jobs = {name: replace(job, hints=JobHints(run_s=1)) for name, job in window.jobs.items()}
     assert window.durations() == honest
 
 
@@ -255,7 +260,7 @@ def test_its_settings_stand_behind_its_duty():
     ],
 )
 def test_what_can_not_be_is_refused(text, says):
-    with pytest.raises(SlurmError) as refused:
+    with pytest.raises(LiveError) as refused:
         Tolerance.of(text)
     assert says in str(refused.value)
 
@@ -268,7 +273,7 @@ def test_checks_are_some_intervals_apart(controller, monkeypatch):
     monkeypatch.setattr(guard, "_check", lambda window: checks.append(clock[0]) or Guard._check(guard, window))
     snapshot = snapshot_at(NOW, jobs, *reality(jobs, LENGTHS, longest_first))
     for clock[0] in range(0, 1201, 60):
-        guard.seen(Outcome(Round(1, snapshot, None, snapshot.jobs), []))
+        guard.seen(RoundResult(Round(1, snapshot, None, snapshot.jobs), []))
     assert checks == [0, 300, 600, 900, 1200]
 
 
@@ -294,8 +299,12 @@ class Recording(Client):
 def controller(tmp_path, monkeypatch):
     monkeypatch.setattr(guarding, "COST", 0)
     book = Journal(tmp_path / "j.db")
-    yield Controller(Watcher(Recording()), book, mode=Mode.ACT)
+    yield Controller(SlurmManager(Recording()), book, mode=Mode.ACT)
     book.close()
+
+
+def authority(controller):
+    return Authority(controller, controller.manager.presence(controller.journal, controller.interval_s))
 
 
 def watched(controller, order, **more):
@@ -310,7 +319,7 @@ def watched(controller, order, **more):
             last = max((job for job in snapshot.jobs if job.state == "PENDING"), key=lambda job: starts[job.id])
             controller.journal.settle(controller.journal.intend(1, [Order(last.id, "nice", "-9", "0")])[0], DONE)
             jobs = [replace(job, nice=-9) if job.id == last.id else job for job in jobs]
-        found.append(Outcome(Round(at, snapshot, None, snapshot.jobs), []))
+        found.append(RoundResult(Round(at, snapshot, None, snapshot.jobs), []))
         guard.seen(found[-1])
     return found
 
@@ -319,8 +328,8 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     found = watched(controller, longest_first)
     assert controller.paused.startswith("the guard has handed the jobs back: ")
     assert "in the shadow of fifo, 3 times in a row" in controller.paused
-    assert [command[:2] for command in controller.client.said] == [("scontrol", "update")]
-    assert controller.client.said[0][-1] == "nice=0"
+    assert [command[:2] for command in controller.manager.client.said] == [("scontrol", "update")]
+    assert controller.manager.client.said[0][-1] == "nice=0"
     assert not controller.journal.in_force()
     kinds = [kind for _, kind, _ in controller.journal.events()]
     assert kinds == ["guard", "release"]  # once
@@ -333,22 +342,21 @@ def test_worse_for_long_enough_and_the_jobs_are_handed_back(controller):
     assert len(checked) >= 3
 
 
-def test_while_slurm_is_away_it_is_paused_and_releases_later(controller, monkeypatch):
-    controller.client.away = 1
+def test_while_slurm_is_away_it_is_paused_and_releases_later(controller):
+    controller.manager.client.away = 1
     last = watched(controller, longest_first)[-1].round
     assert controller.paused
     assert controller.journal.in_force()
-    monkeypatch.setattr(controller, "close", lambda _: None)
     for _ in range(2):
-        obedient(controller)(last)
-    assert len(controller.client.said) == 1
+        authority(controller).check(last.snapshot)
+    assert len(controller.manager.client.said) == 1
     assert not controller.journal.in_force()
 
 
 def test_as_good_and_nothing_happens(controller):
     found = watched(controller, by_submission)
     assert not controller.paused
-    assert controller.client.said == []
+    assert controller.manager.client.said == []
     assert controller.journal.events() == []
     assert found[-1].ratio == pytest.approx(1.0)
 
@@ -356,14 +364,14 @@ def test_as_good_and_nothing_happens(controller):
 def test_it_may_be_told_only_to_say_so(controller):
     watched(controller, longest_first, duty=Duty.WATCH)
     assert not controller.paused
-    assert controller.client.said == []
+    assert controller.manager.client.said == []
     assert controller.journal.last_event("guard would") is not None
     assert controller.journal.handed_back() == ""
 
 
 def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monkeypatch):
     def fails(*_):
-        raise SlurmError("no shadow")
+        raise LiveError("no shadow")
 
     monkeypatch.setattr(Window, "shadow", fails)
     watched(controller, longest_first)
@@ -372,21 +380,20 @@ def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monke
 
 
 @pytest.mark.parametrize("kind", ["guard", "stop"])
-def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind, monkeypatch):
-    monkeypatch.setattr(controller, "close", lambda _: None)
-    close, current = obedient(controller), Round(1, Snapshot(NOW, (), ()), None, ())
+def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind):
+    first, now = authority(controller), Snapshot(NOW, (), ())
     order = Order("1", "nice", "-9", "0")
     controller.journal.intend(1, [order])
     controller.journal.tell(kind, "worse")
-    for each in (close, obedient(controller)):  # also after a restart
-        each(current)
+    for each in (first, authority(controller)):  # also after a restart
+        each.check(now)
         assert controller.paused == "worse"
         controller.paused = ""
     with pytest.raises(HandedBackError, match="worse"):
         controller.journal.intend(1, [order])
     assert resume(controller.journal)
     assert not resume(controller.journal)
-    close(current)
+    first.check(now)
     assert controller.paused == ""
     controller.journal.intend(1, [order])
 
@@ -396,7 +403,7 @@ def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind, 
 
 def test_live_longest_first_is_handed_back_to_a_slurm_that_does_better(lab, tmp_path):
     """Two GPUs; long jobs come after forty short ones, and a policy puts them first."""
-    assert text(shadow_policy(Tolerance(), Client(lab.conf))).startswith(("multifactor", "fifo"))
+    assert text(shadow_policy(Tolerance(), SlurmManager(Client(lab.conf)))).startswith(("multifactor", "fifo"))
     block = [lab.submit(f"--gres=gpu:{gpus}", "--exclusive", f"--nodelist={node}", "--time=9", script="sleep 300")
              for node, gpus in (("m40-1", 1), ("m40-2", 1))]  # fmt: skip
     for job in block:

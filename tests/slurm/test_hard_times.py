@@ -12,17 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pretend import Played, Pretend
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm, Round
+from shunter.live.controller import Bounds, Controller, Mode, RoundResult
+from shunter.live.journal import ABANDONED, DONE, Journal, JournalError
+from shunter.live.levers import Order
+from shunter.live.locks import only_controller
+from shunter.live.manager import DeclinedError, UnreachableError
+from shunter.live.releasing import release
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm, Round
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.controller import Bounds, Controller, Mode, Outcome
-from shunter.slurm.journal import ABANDONED, DONE, Journal, JournalError
-from shunter.slurm.levers import Order
-from shunter.slurm.locks import only_controller
-from shunter.slurm.releasing import release
-from shunter.slurm.running import Settings, run
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.client import Client
+from shunter.slurm.manager import SlurmManager
 
 RUNNING = {"State": "RUNNING", "Reason": "None", "StartTime": "2026-01-05T08:10:00", "NodeList": "n0"}
 
@@ -33,20 +34,19 @@ class Rounds:
     def __init__(self, client: Pretend, folder: Path, **more) -> None:
         self.client, self.outcomes = client, []
         self.book = Journal(folder / f"{time.monotonic_ns()}.db")
-        self.controller = Controller(
-            Watcher(client), self.book, mode=Mode.ACT, told=self.outcomes.append, **({"interval_s": 60.0} | more)
-        )
+        self.controller = Controller(SlurmManager(client), self.book, mode=Mode.ACT, **({"interval_s": 60.0} | more))
         self.number = 0
 
-    def __call__(self, ranking: list[str], starts: dict[str, tuple[str, ...]] | None = None) -> Outcome:
+    def __call__(self, ranking: list[str], starts: dict[str, tuple[str, ...]] | None = None) -> RoundResult:
         self.number += 1
         self.client.now += 1
-        snapshot = self.controller.watcher.snapshot()
-        self.controller.close(Round(self.number, snapshot, None, snapshot.jobs, ranking, starts or {}))
+        snapshot = self.controller.manager.snapshot()
+        wanted = Round(self.number, snapshot, None, snapshot.jobs, ranking, starts or {})
+        self.outcomes.append(self.controller.act_on(wanted))
         return self.outcomes[-1]
 
     def release(self) -> tuple[int, list[str]]:
-        return release(self.client, self.book, self.controller.watcher.snapshot())
+        return release(self.controller.manager, self.book, self.controller.manager.snapshot())
 
 
 @pytest.fixture
@@ -166,13 +166,13 @@ def test_a_job_that_runs_and_is_queued_again_keeps_no_lift_of_ours(rounds) -> No
 def test_a_task_of_an_array_that_is_queued_again_has_a_handle_of_its_own(rounds) -> None:
     again = {"JobArrayID": "7_2"}
     jobs = {"7": Played(50, said={"JobArrayID": "7_[4-6%2]"}), "9": Played(50, said=again), "10": Played(400)}
-    found = rounds(jobs).controller.watcher.snapshot().jobs
+    found = rounds(jobs).controller.manager.snapshot().jobs
     assert [(job.id, job.handle, job.whole) for job in found if job.id != "10"] == [
         ("7", "7", "7"),
         ("7_2", "7_2", "7"),
     ]
     jobs["9"].said |= RUNNING
-    running = rounds(jobs).controller.watcher.snapshot().jobs[1]
+    running = rounds(jobs).controller.manager.snapshot().jobs[1]
     assert (running.handle, running.whole) == ("7_2", "7")  # to be requeued alone
 
 
@@ -273,7 +273,7 @@ def test_what_slurm_would_not_undo_is_not_forgotten(rounds) -> None:
 
 def test_shards_are_halved_once(rounds) -> None:
     play = rounds({"1": Played(100, said={"tres-per-node": "gres:shard:8"})}, levers=frozenset({"shard"}))
-    snapshot = play.controller.watcher.snapshot()
+    snapshot = play.controller.manager.snapshot()
     for _ in range(2):
         current = Round(1, snapshot, None, snapshot.jobs, ["1"], {"1": ("n0",)}, {"1"})
         orders, _ = play.controller.orders(current)
@@ -317,8 +317,8 @@ def test_odd_jobs_are_left_to_slurm_and_the_others_ordered(tmp_path, name) -> No
     client.nodes["two"] = ["main", "mixed", "gpu:t4:2,gpu:a100:4,x:y:no_consume:4G", "gpu:a100:2(IDX:4-5)"]
     client.nodes["two"] += client.nodes["n0"][4:]
     run(
-        policy(name), client, tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=3),
-        told=outcomes.append,
+        policy(name), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=3),
+        on_round=outcomes.append,
     )  # fmt: skip
     assert len(outcomes) == 3
     assert outcomes[0].unread.keys() == {"node odd", *(f"job {50 + at}" for at in range(len(ODD)))}
@@ -333,7 +333,7 @@ def test_machines_come_and_go(tmp_path, name) -> None:
     outcomes, problems = [], []
     everything = dict(client.nodes)
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         if len(outcomes) == 2:
             client.nodes = {f"m{number}": list(everything["n0"]) for number in range(40)}
@@ -342,13 +342,13 @@ def test_machines_come_and_go(tmp_path, name) -> None:
         elif len(outcomes) == 6:
             client.nodes = {}
 
-    def away(problem: SlurmError) -> None:
+    def away(problem: LiveError) -> None:
         problems.append(str(problem))
         client.nodes = everything
 
     run(
-        policy(name), client, tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=9),
-        told=told, away=away,
+        policy(name), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=9),
+        on_round=told, on_silence=away,
     )  # fmt: skip
     assert len(outcomes) == 9
     assert len(problems) == 1
@@ -360,7 +360,7 @@ def test_a_journal_that_cannot_be_written_stops_changes_and_not_the_controller(t
     path, problems, outcomes = tmp_path / "j.db", [], []
     other = None
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         nonlocal other
         outcomes.append(outcome)
         if other is None:
@@ -368,7 +368,7 @@ def test_a_journal_that_cannot_be_written_stops_changes_and_not_the_controller(t
             other = sqlite3.connect(path, isolation_level=None)
             other.execute("begin immediate")
 
-    def away(problem: SlurmError) -> None:
+    def away(problem: LiveError) -> None:
         problems.append(problem)
         assert client.jobs["9"].nice == 0  # nothing is done that is not written down
         other.execute("rollback")
@@ -382,7 +382,8 @@ def test_a_journal_that_cannot_be_written_stops_changes_and_not_the_controller(t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "__init__", impatient)
         run(
-            policy("sjf"), client, path, Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4), told=told, away=away,
+            policy("sjf"), SlurmManager(client), path, Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4),
+            on_round=told, on_silence=away,
         )  # fmt: skip
     assert [type(problem) for problem in problems] == [JournalError]
     assert client.jobs["9"].nice < 0
@@ -436,10 +437,17 @@ def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> N
         broken_now: list[int] = []
         if not broken_later:
             with pytest.raises(DeclinedError):
-                run(policy("fifo"), client, tmp_path / "j.db", how, told=outcomes.append)
+                run(policy("fifo"), SlurmManager(client), tmp_path / "j.db", how, on_round=outcomes.append)
             assert Journal(tmp_path / "j.db").last_event("crash") is not None
         else:
-            run(policy("fifo"), client, tmp_path / "j.db", how, told=outcomes.append, away=problems.append)
+            run(
+                policy("fifo"),
+                SlurmManager(client),
+                tmp_path / "j.db",
+                how,
+                on_round=outcomes.append,
+                on_silence=problems.append,
+            )
     assert len(outcomes) == 4
     assert len(problems) == 2
 
@@ -451,7 +459,7 @@ def test_what_a_killed_guard_had_begun_to_hand_back_is_handed_back_at_the_next_s
     book.settle(act, DONE)
     book.tell("guard", "the guard has handed the jobs back")
     book.close()
-    run(policy("fifo"), client, tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=1))
+    run(policy("fifo"), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=1))
     assert client.jobs["1"].nice == 3
 
 
@@ -534,10 +542,17 @@ def test_no_running_job_ends_the_controller(odd, name, tmp_path):
         ],
         "n1": ["other", "mixed", "gpu:v100:4", "gpu:v100:1(IDX:0)", "4/60/0/64", "1000000", "0", "(null)"],
     }
-    outcomes: list[Outcome] = []
-    silences: list[SlurmError] = []
+    outcomes: list[RoundResult] = []
+    silences: list[LiveError] = []
     settings = Settings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
-    run(policy(name), client, tmp_path / "journal.db", settings, told=outcomes.append, away=silences.append)
+    run(
+        policy(name),
+        SlurmManager(client),
+        tmp_path / "journal.db",
+        settings,
+        on_round=outcomes.append,
+        on_silence=silences.append,
+    )
     assert len(outcomes) == 3
     assert not silences
     assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}
@@ -545,14 +560,20 @@ def test_no_running_job_ends_the_controller(odd, name, tmp_path):
 
 def test_a_new_partition_on_known_nodes_is_seen(tmp_path):
     client = Pretend({"1": Played(100)})
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         client.jobs["2"] = Played(50, said={"Partition": "new"})
         client.more = [[name, "new", *row[1:]] for name, row in client.nodes.items()]
 
-    run(policy("fifo"), client, tmp_path / "journal.db", Settings(rhythm=Rhythm(0.0, 0.0), rounds=3), told=told)
+    run(
+        policy("fifo"),
+        SlurmManager(client),
+        tmp_path / "journal.db",
+        Settings(rhythm=Rhythm(0.0, 0.0), rounds=3),
+        on_round=told,
+    )
     assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}
 
 
@@ -560,7 +581,7 @@ def test_a_link_to_a_journal_is_the_same_journal(tmp_path):
     (tmp_path / "link.db").symlink_to(tmp_path / "journal.db")
     with (
         only_controller(tmp_path / "journal.db"),
-        pytest.raises(SlurmError, match="another controller acts"),
+        pytest.raises(LiveError, match="another controller acts"),
         only_controller(tmp_path / "link.db"),
     ):
         pass

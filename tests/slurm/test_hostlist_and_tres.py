@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
 from shunter.slurm.hostlist import expand
 from shunter.slurm.tres import Gres, Resources, gres, resources
 
@@ -30,7 +30,7 @@ def test_hostlists(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["n[1-", "n[[1]]", "n]1[", "n[5-2]", "n[1-x]", "n[1-999999999]", "a[1-999]b[1-999]"])
 def test_bad_hostlists_are_refused(text: str) -> None:
-    with pytest.raises(SlurmError, match="hostlist"):
+    with pytest.raises(LiveError, match="hostlist"):
         expand(text)
 
 
@@ -57,7 +57,7 @@ def test_tres(text: str, found: Resources) -> None:
 
 
 def test_tres_with_words_are_refused() -> None:
-    with pytest.raises(SlurmError, match="'lots' in 'cpu=lots'"):
+    with pytest.raises(LiveError, match="'lots' in 'cpu=lots'"):
         resources("cpu=lots")
 
 

@@ -12,15 +12,16 @@ from typer.testing import CliRunner
 
 from shunter import clusters, registry, simulation
 from shunter.cli.main import app
-from shunter.errors import SlurmError, TraceError
+from shunter.errors import LiveError, TraceError
+from shunter.live.machines import machines_of
+from shunter.live.nodes import Rack
 from shunter.setup import set_up
 from shunter.slurm import importing
 from shunter.slurm import site as sites
 from shunter.slurm.importing import Sources, read_site
-from shunter.slurm.machines import machines_of
 from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.shows import records, seconds, settings
-from shunter.slurm.topology import Rack, racks
+from shunter.slurm.topology import racks
 from shunter.traces import read
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -287,7 +288,7 @@ def test_partitions_that_bill_differently_are_told(second, told):
 
 
 def test_a_weight_that_is_no_number_is_refused():
-    with pytest.raises(SlurmError, match="PriorityWeightAge must be a number, got 'high'"):
+    with pytest.raises(LiveError, match="PriorityWeightAge must be a number, got 'high'"):
         sites.of_config(settings("PriorityWeightAge=high\n"))
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
-from shunter.slurm.journal import DONE, Journal
-from shunter.slurm.journal_file import DamagedError, JournalError, ReplacedError
-from shunter.slurm.levers import Order
-from shunter.slurm.locks import held, lock_of, only_controller
-from shunter.slurm.running import resume
+from shunter.errors import LiveError
+from shunter.live.journal import DONE, Journal
+from shunter.live.journal_file import DamagedError, JournalError, ReplacedError
+from shunter.live.levers import Order
+from shunter.live.locks import held, lock_of, only_controller
+from shunter.live.running import resume
 
 NICE = Order("7", "nice", "-50", "0", "why")
 NOBODY, GROUP = 65534, 60
@@ -58,7 +58,7 @@ def test_a_folder_in_which_a_group_could_put_a_log_of_sqlite_is_refused(tmp_path
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o770)
-    with pytest.raises(SlurmError, match="other users can replace files"):
+    with pytest.raises(LiveError, match="other users can replace files"):
         Journal(folder / "j.db")
 
 
@@ -75,14 +75,14 @@ def test_one_that_others_could_write_is_not_trusted(tmp_path, bits):
     path = tmp_path / "j.db"
     Journal(path).close()
     path.chmod(bits)
-    with pytest.raises(SlurmError, match=f"other users can write it .mode {bits:o}.; .*chmod 640"):
+    with pytest.raises(LiveError, match=f"other users can write it .mode {bits:o}.; .*chmod 640"):
         Journal(path)
     assert mode(path) == bits
 
 
 def test_a_folder_where_others_could_replace_it_is_refused(tmp_path):
     tmp_path.chmod(0o1777)  # /tmp: they could put a file of theirs beside it before we do
-    with pytest.raises(SlurmError, match="put the journal into a folder that only you can write"):
+    with pytest.raises(LiveError, match="put the journal into a folder that only you can write"):
         Journal(tmp_path / "j.db")
     assert not list(tmp_path.iterdir())
     tmp_path.chmod(0o755)
@@ -93,7 +93,7 @@ def test_a_journal_of_another_user_is_not_trusted_even_by_root(tmp_path):
     path = tmp_path / "j.db"
     Journal(path).close()
     os.chown(path, NOBODY, -1)
-    with pytest.raises(SlurmError, match=r"belongs to another user \(uid 65534\), whose journal is not trusted"):
+    with pytest.raises(LiveError, match=r"belongs to another user \(uid 65534\), whose journal is not trusted"):
         Journal(path)
 
 
@@ -102,7 +102,7 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path, name):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / name).symlink_to(victim)
-    with pytest.raises(SlurmError, match="must be a plain file"):
+    with pytest.raises(LiveError, match="must be a plain file"):
         held(tmp_path / "j.db", name.rpartition(".")[2])
     assert victim.read_text() == "precious"
 
@@ -217,7 +217,7 @@ def test_one_of_a_release_to_come_is_refused_with_a_remedy(tmp_path):
     Journal(path).close()
     of_version(path, 9)
     for opened in (Journal, Journal.reading):
-        with pytest.raises(SlurmError, match=r"version 9.*use the newer release, or name another file"):
+        with pytest.raises(LiveError, match=r"version 9.*use the newer release, or name another file"):
             opened(path)
 
 
@@ -276,12 +276,12 @@ def test_a_copy_is_used_only_after_somebody_has_said_so(tmp_path, monkeypatch):
     with closing(Journal(path)) as book, closing(Journal(copy)) as other:
         assert book.id == other.id
         book.check_copied()
-        with pytest.raises(SlurmError, match=r"is a copy of a journal, or was moved or restored; .*slurm resume"):
+        with pytest.raises(LiveError, match=r"is a copy of a journal, or was moved or restored; .*slurm resume"):
             other.check_copied()
         assert not resume(other)
         other.check_copied()
         monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")  # a machine that was cloned
-        with pytest.raises(SlurmError, match="is a copy of a journal"):
+        with pytest.raises(LiveError, match="is a copy of a journal"):
             book.check_copied()
 
 

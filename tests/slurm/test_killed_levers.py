@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from shunter.slurm.backend import Round
+from shunter.live.backend import Round
+from shunter.live.controller import Controller, Mode
+from shunter.live.daemons import wait
+from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, Journal
+from shunter.live.releasing import release
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Controller, Mode
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, Journal
 from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.releasing import release
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -40,11 +41,11 @@ class Dying(Client):
 def rounds(client: Client, journal: Path, lever: str, count: int = 1, **wanted) -> None:
     """A controller that wants this of the cluster; between two rounds any command that was under way is over."""
     with closing(Journal(journal)) as book:
-        controller = Controller(Watcher(client), book, mode=Mode.ACT, levers=frozenset({lever}), interval_s=5.0)
+        controller = Controller(SlurmManager(client), book, mode=Mode.ACT, levers=frozenset({lever}), interval_s=5.0)
         for number in range(count):
             time.sleep(LANDING_S + 0.2 if number else 0.0)
-            snapshot = controller.watcher.snapshot()
-            controller.close(Round(number, snapshot, None, snapshot.jobs, **wanted))
+            snapshot = controller.manager.snapshot()
+            controller.act_on(Round(number, snapshot, None, snapshot.jobs, **wanted))
 
 
 def killed_round(lab: Lab, journal: Path, lever: str, before: bool, **wanted) -> None:
@@ -67,7 +68,7 @@ def states(journal: Path, lever: str) -> list[str]:
 def released(lab: Lab, journal: Path) -> tuple[int, list[str]]:
     client = Client(lab.conf)
     with closing(Journal(journal)) as book:
-        found = release(client, book, Watcher(client).snapshot())
+        found = release(SlurmManager(client), book, Watcher(client).snapshot())
         assert not book.in_force()
         assert not book.left_alone()
     return found

@@ -16,14 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
-from shunter.slurm.backing_out import back_out
+from shunter.errors import LiveError
+from shunter.live.backing_out import back_out
+from shunter.live.daemons import pid_in, wait
+from shunter.live.journal import DONE, INTENT, Journal
+from shunter.live.releasing import records
+from shunter.live.snapshot import Job
 from shunter.slurm.client import Client
-from shunter.slurm.daemons import pid_in, wait
-from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.releasing import records
-from shunter.slurm.snapshot import Job
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Form, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -134,7 +135,7 @@ class Setup:
         try:
             with closing(Journal.reading(self.journal)) as book:
                 return len(book.acts())
-        except SlurmError:  # it is just being made
+        except LiveError:  # it is just being made
             return 0
 
     def pause(self, longest: float = 0.8) -> None:
@@ -178,7 +179,7 @@ class Setup:
     def resumed(self) -> bool:
         """Whether all nodes take jobs again."""
         for node in self.lab.node_names:
-            with suppress(SlurmError):  # it is not drained, or has not registered yet
+            with suppress(LiveError):  # it is not drained, or has not registered yet
                 self.lab.run("scontrol", "update", f"nodename={node}", "state=resume")
         states = set(self.lab.run("sinfo", "-h", "-N", "-o", "%T").split())
         return states <= {"idle", "mixed", "allocated"}
@@ -187,7 +188,9 @@ class Setup:
 
     def given_back(self) -> None:
         """All is undone, as soon as what runs with a pin has ended; the jobs that wait are what they were."""
-        assert wait(lambda: not back_out(Client(self.lab.conf), self.journal, from_marks=False).problems, 60)
+        assert wait(
+            lambda: not back_out(SlurmManager(Client(self.lab.conf)), self.journal, from_marks=False).problems, 60
+        )
         with closing(Journal(self.journal)) as book:
             assert not book.acts(INTENT, DONE)
         wrong = {
@@ -234,7 +237,7 @@ def end(process: int) -> None:
 def values(job: Job) -> tuple[object, ...]:
     """What a job has that we could have changed; Slurm says of a running one where it runs, not what it asked for."""
     shards = job.per_node if "shard" in job.per_node else ""
-    return job.nice, job.wanted_nodes, shards, job.admin_comment, job.held
+    return job.nice, job.wanted_nodes, shards, job.annotation, job.held
 
 
 def values_of(own: Own, job: Job) -> tuple[object, ...]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.daemons import alive, free_ports, wait
 from shunter.slurm import lab as lab_module
-from shunter.slurm.daemons import alive, free_ports, wait
 from shunter.slurm.lab import Lab, Nodes
 
 needs_slurm = pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
@@ -34,7 +34,7 @@ def test_a_job_runs_and_sees_its_gpus(lab, tmp_path):
 
 
 def test_a_failed_command_says_which_and_why(lab):
-    with pytest.raises(SlurmError, match=r"'scontrol show node nowhere' failed: .*not found"):
+    with pytest.raises(LiveError, match=r"'scontrol show node nowhere' failed: .*not found"):
         lab.run("scontrol", "show", "node", "nowhere")
 
 
@@ -43,7 +43,7 @@ def test_a_killed_controller_knows_its_jobs_again(lab):
     lab.wait_job(running, "RUNNING")
     lab.wait_saved()
     lab.stop_controller(kill=True)
-    with pytest.raises(SlurmError):
+    with pytest.raises(LiveError):
         lab.run("squeue", timeout=1)
     lab.start_controller()
     assert lab.jobs() == {running: "RUNNING", waiting: "PENDING"}
@@ -118,7 +118,7 @@ def test_the_python_of_the_page_about_the_lab_runs(lab_folder, capsys):
 
 
 def test_a_folder_too_deep_for_sockets_is_refused(tmp_path):
-    with pytest.raises(SlurmError, match="at most 60 characters"):
+    with pytest.raises(LiveError, match="at most 60 characters"):
         Lab(tmp_path / ("x" * 60))
 
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
-from shunter.slurm.daemons import environments, wait
+from shunter.live.daemons import environments, wait
 from shunter.slurm.lab import MARK, Lab
 
 SAY_AND_WAIT = "echo $SLURM_CONF; exec sleep 300"

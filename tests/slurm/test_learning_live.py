@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from recorded import Recorded
 
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.running import Settings, run
 from shunter.model import GPU, Trace
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 HOUR = 3_600_000
 
@@ -35,9 +36,16 @@ def history(waiting: int) -> Trace:
 
 @pytest.mark.parametrize("name", ["sjf:estimate=rolling", "qssf:estimate=rolling"])
 def test_a_history_orders_the_queue(name: str, tmp_path: Path) -> None:
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
     settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=3)
-    run(policy(name), Recorded(200, 16), tmp_path / "journal.db", settings, history=history(3000), told=outcomes.append)
+    run(
+        policy(name),
+        SlurmManager(Recorded(200, 16)),
+        tmp_path / "journal.db",
+        settings,
+        history=history(3000),
+        on_round=outcomes.append,
+    )
     for outcome in outcomes:
         jobs = {job.id: job for job in outcome.round.jobs}
         alike = [jobs[name] for name in outcome.round.ranking if jobs[name].gpus == 1]
@@ -49,16 +57,16 @@ def test_a_history_orders_the_queue(name: str, tmp_path: Path) -> None:
 def test_without_a_history_it_learns_from_what_ends(tmp_path: Path) -> None:
     """A user's jobs end while the controller looks: the next ones of that user are known."""
     client = Recorded(40, 16)
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         ending = client.running[outcome.round.number - 1]
         minutes = "05" if outcome.round.number % 2 else "55"
         ending |= {"State": "COMPLETED", "EndTime": f"2026-01-05T08:{minutes}:00", "StartTime": "2026-01-05T08:00:00"}
 
     settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
-    run(policy("sjf:estimate=rolling"), client, tmp_path / "journal.db", settings, told=told)
+    run(policy("sjf:estimate=rolling"), SlurmManager(client), tmp_path / "journal.db", settings, on_round=told)
     past = outcomes[-1].round.view.past
     assert past is not None
     assert len(past) == 5
@@ -71,14 +79,14 @@ def test_without_a_history_it_learns_from_what_ends(tmp_path: Path) -> None:
 def test_machines_come_and_go(name: str, tmp_path: Path) -> None:
     """A policy is started anew for other machines, and goes on with what it knew of jobs and users."""
     client = Recorded(40, 16)
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         client.nodes = {1: 9, 2: 9, 3: 4}.get(outcome.round.number, 4)
 
     settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
-    run(policy(name), client, tmp_path / "journal.db", settings, history=history(300), told=told)
+    run(policy(name), SlurmManager(client), tmp_path / "journal.db", settings, history=history(300), on_round=told)
     assert [len(outcome.round.view.nodes.total) for outcome in outcomes] == [4, 9, 9, 4, 4, 4]
     assert len(outcomes[1].round.starts) > 0  # there is room now
     assert all(len(outcome.round.ranking) == 40 for outcome in outcomes)
@@ -97,10 +105,12 @@ def test_slurm_is_asked_once_in_a_poll_at_most(busy: bool, tmp_path: Path) -> No
             return super().run(program, *arguments) if busy or program != "sdiag" else "Jobs submitted: 1"
 
     client = Counting(5, 4)
-    run(policy("fifo"), client, tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=2))  # compiles
+    run(
+        policy("fifo"), SlurmManager(client), tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=2)
+    )  # compiles
     asked.clear()
     client.calls.clear()
-    run(policy("fifo"), client, tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=5))
+    run(policy("fifo"), SlurmManager(client), tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=5))
     assert client.calls["squeue"] == 5
     assert min(np.diff(asked)) >= rhythm.poll_s - 0.01
     assert len(asked) >= 5 if busy else len(asked) >= 8  # if nothing happens, there is a question between two looks
@@ -111,8 +121,14 @@ def test_a_job_that_is_being_stopped_is_not_stopped_again(tmp_path: Path) -> Non
     """Slurm still empties its GPUs: it holds them and does not run."""
     client = Recorded(5, 8)
     client.running[3]["State"] = "COMPLETING"
-    outcomes: list[Outcome] = []
-    run(policy("fifo"), client, tmp_path / "j.db", Settings(Mode.DRY_RUN, Rhythm(0, 0), rounds=1), told=outcomes.append)
+    outcomes: list[RoundResult] = []
+    run(
+        policy("fifo"),
+        SlurmManager(client),
+        tmp_path / "j.db",
+        Settings(Mode.DRY_RUN, Rhythm(0, 0), rounds=1),
+        on_round=outcomes.append,
+    )
     view = outcomes[0].round.view
     row = {job.id: row for row, job in enumerate(outcomes[0].round.jobs)}["3"]
     assert len(view.running) == 7

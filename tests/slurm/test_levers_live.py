@@ -7,19 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.journal import ABANDONED, DONE, INTENT, Journal
+from shunter.live.levers import Order, levers_from
+from shunter.live.manager import UnreachableError
+from shunter.live.releasing import release
+from shunter.live.running import Settings, run
+from shunter.live.snapshot import Job
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import ABANDONED, DONE, INTENT, Journal
+from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order, levers_from
+from shunter.slurm.levers import commands
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.marks import marks_in
-from shunter.slurm.releasing import release
-from shunter.slurm.running import Settings, run
-from shunter.slurm.snapshot import Job
 from shunter.slurm.watcher import Form, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -35,16 +38,18 @@ def full(lab: Lab) -> Lab:
 
 def controlled(
     lab: Lab, journal: Path, rounds: int = 2, levers: str = "nice", client: Client | None = None
-) -> list[Outcome]:
-    outcomes: list[Outcome] = []
+) -> list[RoundResult]:
+    outcomes: list[RoundResult] = []
     settings = Settings(Mode.ACT, FAST, levers=levers_from(levers), rounds=rounds)
-    run(policy("sjf"), client or Client(lab.conf), journal, settings, told=outcomes.append)
+    run(policy("sjf"), SlurmManager(client or Client(lab.conf)), journal, settings, on_round=outcomes.append)
     return outcomes
 
 
 def released(lab: Lab, journal: Path, client: Client | None = None, own: bool = True) -> tuple[int, list[str]]:
     with closing(Journal(journal)) as book:
-        return release(client or Client(lab.conf), book, Watcher(Client(lab.conf), Form.TEXT).snapshot(), own=own)
+        return release(
+            SlurmManager(client or Client(lab.conf)), book, Watcher(Client(lab.conf), Form.TEXT).snapshot(), own=own
+        )
 
 
 def jobs(lab: Lab) -> dict[str, Job]:
@@ -63,7 +68,7 @@ class Operator(Client):
 
     def run(self, program: str, *arguments: str) -> str:
         if any(each.startswith("admincomment=") for each in arguments):
-            raise DeclinedError("Access/permission denied")
+            raise declined("Access/permission denied")
         return super().run(program, *arguments)
 
 
@@ -95,7 +100,7 @@ def test_the_nice_of_single_tasks_survives(full: Lab, tmp_path: Path, kind: type
     found = jobs(full)
     assert [found[f"{array}_{task}"].nice for task in range(1, 7)] == [7, 7, 400, 30, 5, 7]
     assert found[f"{array}_4"].held
-    assert not any(job.admin_comment for job in found.values())
+    assert not any(job.annotation for job in found.values())
 
 
 # -- marks
@@ -111,14 +116,14 @@ def test_marks_come_with_the_change_and_go_with_it(full: Lab, tmp_path: Path) ->
     full.start_controller()
     marked = jobs(full)[str(second)]
     book = Journal(tmp_path / "j.db")
-    mark = marks_in(marked.admin_comment)["nice"]
+    mark = marks_in(marked.annotation)["nice"]
     assert (mark.journal, mark.before, mark.value) == (book.id, "20", str(marked.nice))
-    assert marked.admin_comment.startswith(f"{site},")
-    with pytest.raises(SlurmError, match="denied"):
+    assert marked.annotation.startswith(f"{site},")
+    with pytest.raises(LiveError, match="denied"):
         full.run("scontrol", "update", f"jobid={first}", "admincomment=shunter:0:nice", user="nobody")
     snapshot = Watcher(Client(full.conf)).snapshot()
-    assert release(Client(full.conf), Journal.in_memory(), snapshot, own=False) == (1, [])
-    assert (jobs(full)[str(second)].nice, jobs(full)[str(second)].admin_comment) == (20, site)
+    assert release(SlurmManager(Client(full.conf)), Journal.in_memory(), snapshot, own=False) == (1, [])
+    assert (jobs(full)[str(second)].nice, jobs(full)[str(second)].annotation) == (20, site)
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -136,7 +141,7 @@ def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path
 
     other = waiting(full, 3)[0]
     settings = Settings(Mode.ACT, FAST, rounds=2)
-    run(policy("sjf"), Slow(full.conf), tmp_path / "j.db", settings)
+    run(policy("sjf"), SlurmManager(Slow(full.conf)), tmp_path / "j.db", settings)
     with closing(Journal(tmp_path / "j.db")) as book:
         for act in book.acts(INTENT):
             book.settle(act, ABANDONED)
@@ -194,7 +199,7 @@ def test_a_job_that_its_user_holds_stays_held_and_gets_its_nice_back(full: Lab, 
         full.run("scontrol", "hold", str(second))
         act()
         assert full.job(second)["Reason"] == "JobHeldAdmin"
-        assert (full.job(second)["Nice"], jobs(full)[str(second)].admin_comment) == ("7", "")
+        assert (full.job(second)["Nice"], jobs(full)[str(second)].annotation) == ("7", "")
         assert str(second) not in Journal(tmp_path / "j.db").left_alone()
         full.run("scontrol", "release", str(second))
     assert full.job(first)["Nice"] == "7"
@@ -208,9 +213,9 @@ def pinned(lab: Lab, journal: Path) -> int:
     job = lab.submit("--gpus=1", "--hold", "--requeue", script="sleep 600")
     client, book = Client(lab.conf), Journal(journal)
     found = jobs(lab)[str(job)]
-    order = Order(str(job), "pin", "k80-1", "", "chosen", found.target, found.admin_comment, book.id)
+    order = Order(str(job), "pin", "k80-1", "", "chosen", found.target, found.annotation, book.id)
     (act,) = book.intend(1, [order])
-    for command in order.commands():
+    for command in commands(order):
         client.run(*command)
     book.settle(act, DONE)
     book.close()

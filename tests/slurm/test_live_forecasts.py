@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shunter.slurm.snapshot import Snapshot
+from shunter.live.snapshot import Snapshot
 
 sys.path.append(str(Path(__file__).parents[2]))
 

@@ -11,24 +11,31 @@ from pathlib import Path
 import pytest
 from recorded import Recorded
 
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 NO_TIME = Rhythm(0.0, 0.0)
 
 
 def round_s(name: str, jobs: int, folder: Path) -> float:
     """Processor time of the quickest of some rounds, with every priority new in each."""
-    outcomes: list[Outcome] = []
+    outcomes: list[RoundResult] = []
     used: list[float] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         used.append(time.process_time())
 
-    run(policy(name), Recorded(jobs), folder / "journal.db", Settings(Mode.DRY_RUN, NO_TIME, rounds=6), told=told)
+    run(
+        policy(name),
+        SlurmManager(Recorded(jobs)),
+        folder / "journal.db",
+        Settings(Mode.DRY_RUN, NO_TIME, rounds=6),
+        on_round=told,
+    )
     assert len(outcomes[-1].round.ranking) == jobs
     assert outcomes[-1].orders
     return min(after - before for before, after in pairwise(used))
@@ -43,11 +50,11 @@ def test_a_round_grows_with_the_queue_and_no_more(name: str, tmp_path: Path) -> 
 def test_memory_stays_flat_over_a_thousand_rounds(tmp_path: Path) -> None:
     sizes: list[int] = []
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         if outcome.round.number in (200, 1000):
             gc.collect()
             sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
 
     settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=1000)
-    run(policy("sjf"), Recorded(60, 16), tmp_path / "journal.db", settings, told=told)
+    run(policy("sjf"), SlurmManager(Recorded(60, 16)), tmp_path / "journal.db", settings, on_round=told)
     assert sizes[1] - sizes[0] < 8 * 2**20, f"grew by {(sizes[1] - sizes[0]) / 2**20:.1f} MiB in 800 rounds"

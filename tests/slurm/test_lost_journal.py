@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from acting import acting, fill, nices, untouched
 
+from shunter.live.daemons import wait
+from shunter.live.journal import DONE, Journal
+from shunter.live.levers import Order
+from shunter.live.watchdog import Watchdog
 from shunter.slurm.client import Client
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import DONE, Journal
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order
-from shunter.slurm.watchdog import Watchdog
+from shunter.slurm.manager import SlurmManager
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -44,7 +45,7 @@ def test_the_watchdog_lifts_pins_by_their_marks(lab: Lab, tmp_path: Path, lost: 
     """Nobody else would: a controller that has lost its journal changes nothing, and one that is gone can't."""
     job, other = fill(lab, 9, 8)
     journal = tmp_path / "j.db"
-    dog = Watchdog(journal, Client(lab.conf))
+    dog = Watchdog(journal, SlurmManager(Client(lab.conf)))
     with closing(Journal(journal)) as book:
         name = book.id
     for number, whose in ((job, name), (other, "0" * 8)):
@@ -71,7 +72,7 @@ def test_the_watchdog_lifts_pins_by_the_journals_copy(lab: Lab, tmp_path: Path) 
     """Where the account may not write marks."""
     (job,) = fill(lab, 9)
     journal = tmp_path / "j.db"
-    dog = Watchdog(journal, Client(lab.conf))
+    dog = Watchdog(journal, SlurmManager(Client(lab.conf)))
     with closing(Journal(journal)) as book:
         book.settle(book.intend(1, [Order(str(job), "pin", "p100-1", "")])[0], DONE)
     lab.run("scontrol", "update", f"jobid={job}", "ReqNodeList=p100-1")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.slurm.marks import Mark, marked, marks_in, unmarked
+from shunter.live.marks import Mark
+from shunter.slurm.marks import marked, marks_in, unmarked
 
 ID = "1f2e3d4c"
 NUMBERS = st.integers(-(2**31), 2**31).map(str)

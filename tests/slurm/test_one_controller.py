@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 from pretend import Played, Pretend
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.audit import entries
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.journal import Journal
+from shunter.live.locks import held, only_controller
+from shunter.live.releasing import release
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm.audit import entries
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.controller import Mode, Outcome
-from shunter.slurm.journal import Journal
-from shunter.slurm.locks import held, only_controller
-from shunter.slurm.releasing import release
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
 REFUSED, CONTROLLERS = 3, 3
@@ -86,7 +87,7 @@ def test_of_several_that_start_at_once_one_acts(controllers, tmp_path):
     client = Pretend(jobs())
     for (handle, _), act in book.in_force().items():
         client.jobs[handle].nice = int(act.order.value)
-    undone, problems = release(client, book, Watcher(client).snapshot())
+    undone, problems = release(SlurmManager(client), book, Watcher(client).snapshot())
     assert (undone > 0, problems) == (True, [])
     first.send_signal(signal.SIGKILL)
     first.wait()
@@ -98,16 +99,22 @@ def test_of_several_that_start_at_once_one_acts(controllers, tmp_path):
 def test_who_watches_needs_no_claim_and_does_not_end_who_acts(tmp_path):
     path = tmp_path / "j.db"
     with only_controller(path):
-        run(policy("sjf"), Pretend(jobs()), path, settings(Mode.WATCH, 1))
-        with pytest.raises(SlurmError, match=f"another controller acts, process {os.getpid()}; stop it first"):
-            run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1))
+        run(policy("sjf"), SlurmManager(Pretend(jobs())), path, settings(Mode.WATCH, 1))
+        with pytest.raises(LiveError, match=f"another controller acts, process {os.getpid()}; stop it first"):
+            run(policy("sjf"), SlurmManager(Pretend(jobs())), path, settings(rounds=1))
     assert not path.exists()  # it writes nothing
 
 
 @pytest.mark.parametrize("mode", [Mode.WATCH, Mode.DRY_RUN])
 def test_who_only_watches_needs_no_place_to_write(mode):
-    outcomes: list[Outcome] = []
-    run(policy("sjf"), Pretend(jobs()), Path("/proc/nowhere/j.db"), settings(mode, 2), told=outcomes.append)
+    outcomes: list[RoundResult] = []
+    run(
+        policy("sjf"),
+        SlurmManager(Pretend(jobs())),
+        Path("/proc/nowhere/j.db"),
+        settings(mode, 2),
+        on_round=outcomes.append,
+    )
     assert len(outcomes) == 2
     assert outcomes[-1].orders
 
@@ -116,13 +123,13 @@ def test_who_only_watches_sees_what_another_has_done_by_then(tmp_path):
     path, outcomes = tmp_path / "j.db", []
     client = Pretend(jobs())
 
-    def told(outcome: Outcome) -> None:
+    def told(outcome: RoundResult) -> None:
         outcomes.append(outcome)
         if len(outcomes) == 1:
             with closing(Journal(path)) as book:
                 book.leave_alone("1", "somebody set its nice")
 
-    run(policy("sjf"), client, path, settings(Mode.WATCH, 2), told=told)
+    run(policy("sjf"), SlurmManager(client), path, settings(Mode.WATCH, 2), on_round=told)
     assert "1" in {order.handle for order in outcomes[0].orders}
     assert "1" not in {order.handle for order in outcomes[1].orders}
 
@@ -130,12 +137,12 @@ def test_who_only_watches_sees_what_another_has_done_by_then(tmp_path):
 def test_a_claim_ends_with_the_run_whatever_ends_it(tmp_path):
     path = tmp_path / "j.db"
 
-    def told(_: Outcome) -> None:
+    def told(_: RoundResult) -> None:
         raise RuntimeError("somebody stumbles")
 
     with pytest.raises(RuntimeError):
-        run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1), told=told)
-    run(policy("sjf"), Pretend(jobs()), path, settings(rounds=1))
+        run(policy("sjf"), SlurmManager(Pretend(jobs())), path, settings(rounds=1), on_round=told)
+    run(policy("sjf"), SlurmManager(Pretend(jobs())), path, settings(rounds=1))
     lock = held(path, "controller")
     assert lock is not None
     lock.close()
@@ -147,14 +154,14 @@ def main(journal: Path) -> int:
     sys.stdout.flush()
     sys.stdin.readline()
 
-    def told(_: Outcome) -> None:
+    def told(_: RoundResult) -> None:
         with suppress(BrokenPipeError):
             sys.stdout.write("a round\n")
             sys.stdout.flush()
 
     try:
-        run(policy("sjf"), Pretend(jobs()), journal, settings(), told=told)
-    except SlurmError as error:
+        run(policy("sjf"), SlurmManager(Pretend(jobs())), journal, settings(), on_round=told)
+    except LiveError as error:
         sys.stderr.write(str(error))
         return REFUSED
     return 0

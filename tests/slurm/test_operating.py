@@ -13,9 +13,9 @@ import pytest
 import typer.main
 
 from shunter.cli.main import app
+from shunter.live.daemons import wait
+from shunter.live.metrics import Metrics
 from shunter.slurm.client import Client
-from shunter.slurm.daemons import wait
-from shunter.slurm.metrics import Metrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operating.md"

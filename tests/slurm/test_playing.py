@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
 from shunter.reproduce.slurm import design, live
 from shunter.reproduce.slurm.live import controlled, fresh_lab, level, play, warm_up
 from shunter.slurm.lab import Lab
@@ -35,7 +35,7 @@ def test_how_long_a_gpu_stands_free_between_two_jobs(lab):
 def test_a_run_begins_with_a_period(lab_with_database, monkeypatch):
     monkeypatch.setattr(live, "PERIOD_MIN", 0)
     monkeypatch.setattr(live, "SLACK_S", 0.3)  # its own is 5 minutes
-    with pytest.raises(SlurmError, match="must compute priorities anew"):
+    with pytest.raises(LiveError, match="must compute priorities anew"):
         level(lab_with_database)
 
 

@@ -11,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.backend import Rhythm, Round
+from shunter.live.controller import Controller, Mode, RoundResult
+from shunter.live.daemons import wait
+from shunter.live.journal import Journal
+from shunter.live.levers import Order
+from shunter.live.manager import DeclinedError, UnreachableError
+from shunter.live.rounds import Authority
+from shunter.live.running import Settings, run
+from shunter.live.snapshot import Snapshot
 from shunter.registry import policy
-from shunter.slurm.backend import Rhythm, Round
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.controller import Controller, Mode, Outcome
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import Journal
+from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.presence import Presence, Sign, signs_in
-from shunter.slurm.running import Settings, obedient, run
-from shunter.slurm.snapshot import Snapshot
 from shunter.slurm.surroundings import reservations
 from shunter.slurm.watcher import Watcher
 
@@ -43,8 +46,8 @@ class As(Client):
     def run(self, program: str, *arguments: str) -> str:
         try:
             return self.lab.run(program, *arguments, user=self.user)
-        except SlurmError as error:
-            raise DeclinedError(str(error)) from None
+        except LiveError as error:
+            raise declined(str(error)) from None
 
 
 def test_signs_are_told_from_reservations() -> None:
@@ -92,27 +95,28 @@ def controllers(tmp_path: Path) -> Iterator[list[Controller]]:
     """Two that mark jobs, with journals of their own, on one cluster."""
     client = Answers()
     with closing(Journal(tmp_path / "a.db")) as one, closing(Journal(tmp_path / "b.db")) as two:
-        made = [Controller(Watcher(client), book, mode=Mode.ACT) for book in (one, two)]
+        made = [Controller(SlurmManager(client), book, mode=Mode.ACT) for book in (one, two)]
         for each in made:
             each.orders = lambda _: ([Order("1", "nice", "-9", "0")], 0)  # type: ignore[method-assign]
-            each.act = lambda _number, _orders, outcome: setattr(outcome, "done", 1)  # type: ignore[method-assign]
+            each._carry_out = lambda _orders, result: setattr(result, "done", 1)  # type: ignore[method-assign]
             each.respect = lambda _: {}  # type: ignore[method-assign]
         yield made
 
 
-def a_round() -> Round:
-    return Round(1, Snapshot(0, (), ()), None, ())  # type: ignore[arg-type]
+def rounds_of(controller: Controller, count: int = 1) -> Iterator[RoundResult]:
+    """Rounds in which the policy wants nothing."""
+    authority = Authority(controller, controller.manager.presence(controller.journal, controller.interval_s))
+    for number in range(count):
+        wanted = Round(number, Snapshot(0, (), ()), None, ())  # type: ignore[arg-type]
+        authority.check(wanted.snapshot)
+        yield controller.act_on(wanted)
 
 
 def test_one_that_marks_jobs_shows_itself_to_one_that_does_not(controllers: list[Controller]) -> None:
     """No job waits that has a mark, so the reservation alone shows the first one."""
     first, second = controllers
     second.marks = False
-    outcomes: list[Outcome] = []
-    for each in controllers:
-        each.told = outcomes.append
-    for each in (first, second, first):
-        obedient(each)(a_round())
+    outcomes = [next(rounds_of(each)) for each in (first, second, first)]
     assert [bool(outcome.paused) for outcome in outcomes] == [False, True, False]
     assert f"another controller (journal {first.journal.id}) acts on this cluster" in outcomes[1].paused
     assert second.journal.handed_back()
@@ -122,21 +126,26 @@ def test_one_that_marks_jobs_shows_itself_to_one_that_does_not(controllers: list
 @pytest.mark.parametrize("silent", [1, 2])
 def test_no_answer_is_no_permission(controllers: list[Controller], silent: int) -> None:
     """Whether it is the first or the second command that gets none; in the next round all is as before."""
-    (first, _), outcomes = controllers, list[Outcome]()
-    first.told, close = outcomes.append, obedient(first)
-    close(a_round())
-    first.client.silent = silent  # type: ignore[attr-defined]
-    for _ in range(silent + 1):
-        close(a_round())
+    first = controllers[0]
+    rounds = rounds_of(first, silent + 2)
+    outcomes = [next(rounds)]
+    first.manager.client.silent = silent  # type: ignore[attr-defined]
+    outcomes += rounds
     assert [outcome.done for outcome in outcomes] == [1, *[0] * silent, 1]
     assert all("can't tell whether another controller acts" in each.silence for each in outcomes[1:-1])
     assert [outcome.paused for outcome in outcomes] == [""] * len(outcomes)
     assert not first.journal.handed_back()
 
 
-def acted(client: Client, journal: Path, rounds: int = 3) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    run(policy("sjf"), client, journal, Settings(Mode.ACT, Rhythm(0.3, 0.3), rounds=rounds), told=outcomes.append)
+def acted(client: Client, journal: Path, rounds: int = 3) -> list[RoundResult]:
+    outcomes: list[RoundResult] = []
+    run(
+        policy("sjf"),
+        SlurmManager(client),
+        journal,
+        Settings(Mode.ACT, Rhythm(0.3, 0.3), rounds=rounds),
+        on_round=outcomes.append,
+    )
     return outcomes
 
 
@@ -155,7 +164,7 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     for minutes in (9, 7, 5, 3):
         lab.submit("--gpus=2", f"--time={minutes}", script="sleep 600")
-    run(policy("sjf"), Client(lab.conf), tmp_path / "none.db", Settings(rounds=1))  # compiles
+    run(policy("sjf"), SlurmManager(Client(lab.conf)), tmp_path / "none.db", Settings(rounds=1))  # compiles
     child = os.fork()
     try:
         if child == 0:  # the first one, which will be killed

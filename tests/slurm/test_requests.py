@@ -12,17 +12,20 @@ from typer.testing import CliRunner
 
 from shunter import world as w
 from shunter.cli.main import app
-from shunter.slurm import arrays, asking
-from shunter.slurm.comments import Told
+from shunter.live import job_arrays
+from shunter.live.forecast import Outlook
+from shunter.live.hints import JobHints
+from shunter.live.line import Line, unmodelled
+from shunter.live.nodes import Node
+from shunter.live.requests import UNKNOWN, Requests
+from shunter.live.rules import Rules
+from shunter.live.snapshot import Job, Snapshot
+from shunter.live.surroundings import Licence, Preemption, Reservation
+from shunter.live.why import why
+from shunter.slurm import questions
 from shunter.slurm.constraints import parse
-from shunter.slurm.forecast import Outlook
-from shunter.slurm.line import Line, unmodelled
-from shunter.slurm.nodes import Node
-from shunter.slurm.requests import UNKNOWN, Requests
-from shunter.slurm.site import Site
-from shunter.slurm.snapshot import Job, Snapshot
-from shunter.slurm.surroundings import Licence, Preemption, Reservation, hidden, licences, preemption, reservations
-from shunter.slurm.why import why
+from shunter.slurm.dialect import SLURM
+from shunter.slurm.surroundings import hidden, licences, preemption, reservations
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -39,7 +42,7 @@ def job(number: int, gpus: int = 4, **about) -> Job:
 
 
 def running(number: int, *nodes: str, gpus: int = 4, hours: float = 1, **about) -> Job:
-    usual = {"cpus": gpus, "reason": "", "start": NOW - HOUR, "ran": HOUR, "told": Told(run_s=3600 * (1 + hours))}
+    usual = {"cpus": gpus, "reason": "", "start": NOW - HOUR, "ran": HOUR, "hints": JobHints(run_s=3600 * (1 + hours))}
     return job(number, gpus, state="RUNNING", nodes=nodes, limit=9 * HOUR, **usual | about)
 
 
@@ -49,7 +52,7 @@ def cluster(*jobs: Job, nodes: tuple[Node, ...] = NODES, **about) -> Outlook:
         for name in ["n1", "n2", "n3", "n4"]
     }
     used = tuple(replace(node, used=tuple(range(busy[node.name])), cpus_used=busy[node.name]) for node in nodes)
-    return Outlook(Snapshot(NOW, jobs, used, **about), samples=10)
+    return Outlook(Snapshot(NOW, jobs, used, dialect=SLURM, **about), samples=10)
 
 
 def hours(outlook: Outlook, asked: Job) -> float | None:
@@ -91,18 +94,22 @@ def test_an_array_is_cut_at_any_task(spans, cut):
         found.append(range(begin + gap, begin + gap + length * step, step))
         begin = found[-1][-1] + 1
     every = [number for span in found for number in span]
-    assert arrays.count(tuple(found)) == len(every)
-    assert [*arrays.part(arrays.numbers(arrays.text_of(found)), 0, 10_000)] == every
-    assert [*arrays.part(arrays.below(tuple(found), cut), 0, 10_000)] == [number for number in every if number < cut]
-    assert [*arrays.part(arrays.above(tuple(found), cut), 0, 10_000)] == [number for number in every if number > cut]
+    assert job_arrays.count(tuple(found)) == len(every)
+    assert [*job_arrays.part(job_arrays.numbers(job_arrays.text_of(found)), 0, 10_000)] == every
+    assert [*job_arrays.part(job_arrays.below(tuple(found), cut), 0, 10_000)] == [
+        number for number in every if number < cut
+    ]
+    assert [*job_arrays.part(job_arrays.above(tuple(found), cut), 0, 10_000)] == [
+        number for number in every if number > cut
+    ]
 
 
 @given(st.integers(0, 20_000), st.integers(1, 300), st.booleans())
 def test_bundles_have_all_tasks_and_are_few(tasks, lanes, throttled):
-    sizes = arrays.bundles(tasks, lanes, throttled)
+    sizes = job_arrays.bundles(tasks, lanes, throttled)
     assert sum(sizes) == tasks
     assert sizes[: min(lanes, tasks)] == [1] * min(lanes, tasks)
-    assert max(arrays.bundles(tasks, lanes, throttled, most=3), default=0) <= 3
+    assert max(job_arrays.bundles(tasks, lanes, throttled, most=3), default=0) <= 3
     assert len(sizes) <= lanes * (3 + 2 * max(len(bin(tasks)) - 2, 0))
 
 
@@ -112,27 +119,32 @@ def test_ten_arrays_of_ten_thousand_are_few_rows_and_right_counts():
     outlook = cluster(*many, last)
     assert outlook.line.place(last) == (100_001, 100_001)
     assert why(outlook, last).ahead_gpus == 100_000
-    task = asking.pending(outlook.snapshot, "15_7345")
+    task = questions.pending(outlook.snapshot, "15_7345")
     assert outlook.line.place(task) == (57_346, 100_001)
-    assert outlook.line.place(asking.pending(outlook.snapshot, "15")) == (50_001, 100_001)
+    assert outlook.line.place(questions.pending(outlook.snapshot, "15")) == (50_001, 100_001)
     assert len(outlook.replica(last).jobs) < 5000
     assert sum(len(job.first_tasks(16)) for job in many) == 160
 
 
 def test_waves_of_an_array_are_counted():
-    array = job(2, 1, tasks="0-9999", told=Told(run_s=3600))
+    array = job(2, 1, tasks="0-9999", hints=JobHints(run_s=3600))
     behind = job(3, 1, priority=1)
     outlook = cluster(array, behind)
-    assert hours(outlook, asking.pending(outlook.snapshot, "2_8000")) == 500  # 16 at a time
+    assert hours(outlook, questions.pending(outlook.snapshot, "2_8000")) == 500  # 16 at a time
     assert hours(outlook, behind) == 625
 
 
 def test_a_throttle_bounds_what_runs_at_a_time():
-    array = job(2, 1, tasks="2-999", throttle=2, reason="JobArrayTaskLimit", told=Told(run_s=3600))
+    array = job(2, 1, tasks="2-999", throttle=2, reason="JobArrayTaskLimit", hints=JobHints(run_s=3600))
     ran = [replace(running(2, "n1", gpus=1, hours=1), id=f"2_{task}") for task in (0, 1)]
     other = job(3, 4, priority=1)
     outlook = cluster(*ran, array, other)
-    assert [hours(outlook, asking.pending(outlook.snapshot, f"2_{task}")) for task in (2, 3, 4, 501)] == [1, 1, 2, 250]
+    assert [hours(outlook, questions.pending(outlook.snapshot, f"2_{task}")) for task in (2, 3, 4, 501)] == [
+        1,
+        1,
+        2,
+        250,
+    ]
     assert hours(outlook, other) == 0  # it goes beside them
 
 
@@ -156,7 +168,7 @@ def test_a_throttle_bounds_what_runs_at_a_time():
 )
 def test_on_how_many_nodes_a_job_runs(about, span):
     asked = replace(job(2), **about)
-    request = Requests(NODES).of(asked)
+    request = Requests(NODES, SLURM).of(asked)
     assert request.span == span
     assert bool(request.unmodelled) == (span == UNKNOWN)
 
@@ -215,7 +227,7 @@ def reserved(begin: float, end: float, *nodes: str, **about) -> Reservation:
 def test_a_reservation_to_come_keeps_long_jobs_away():
     one = NODES[:1]
     kept = (reserved(2, 5, "n1"),)
-    short, long = job(2, told=Told(run_s=60)), job(3, limit=3 * HOUR, told=Told(run_s=60))
+    short, long = job(2, hints=JobHints(run_s=60)), job(3, limit=3 * HOUR, hints=JobHints(run_s=60))
     outlook = cluster(short, long, nodes=one, reservations=kept)
     assert hours(outlook, short) == 0
     assert hours(outlook, long) == 5
@@ -224,7 +236,7 @@ def test_a_reservation_to_come_keeps_long_jobs_away():
     daily = (reserved(2, 5, "n1", flags=("DAILY",)),)
     often = cluster(nodes=one, reservations=daily)
     assert hours(often, job(4, limit=21 * HOUR)) == 5
-    many = job(5, tasks="0-99", told=Told(run_s=3600))
+    many = job(5, tasks="0-99", hints=JobHints(run_s=3600))
     said = hours(cluster(many, nodes=one, reservations=daily), replace(many, id="5_22"))
     assert 25 <= said <= 29  # 2 and then 21 a day one by one; bundles waste some hours, and are never too long
     assert "comes again before it could end" in often.of(job(4, limit=22 * HOUR))[0].because[0]
@@ -252,7 +264,7 @@ def test_gpus_that_no_job_has_are_hidden_only_where_slurm_hides_jobs():
     """Slurm is asked for jobs first and for nodes then: one may have started in between."""
     node = replace(NODES[0], used=(0, 1))
     for private, words in (((), "took or left while Slurm was polled (2)"), (("jobs",), "does not show you (2)")):
-        outlook = Outlook(Snapshot(NOW, (job(1),), (node,), hidden=private), samples=2)
+        outlook = Outlook(Snapshot(NOW, (job(1),), (node,), hidden=private, dialect=SLURM), samples=2)
         assert any(words in text for text in outlook.assumptions(outlook.replica(job(1)))), private
 
 
@@ -299,7 +311,7 @@ def test_what_is_not_modelled_is_said(about, why_not, tmp_path):
             cluster(runs, job(2, **about), behind, **about_site).of(behind)[0].because[0].startswith("job 2 is before")
         )
     elsewhere = replace(behind, excluded="n[1-4]", partition="other")
-    assert Line(outlook.snapshot, Site()).before(elsewhere) == []
+    assert Line(outlook.snapshot, Rules()).before(elsewhere) == []
     said = CliRunner().invoke(app, ["slurm", "when", "2", "--snapshot", str(tmp_path / "now.json")]).output
     assert "Can't tell when it starts, because" in said
 
@@ -319,10 +331,10 @@ def test_hidden_jobs_have_unknown_places():
 
 def test_a_site_is_told_what_is_not_modelled():
     outlook = cluster(job(2, features="a*2"), licences=(Licence("x", 1, 1),), preemption=Preemption("qos"))
-    said = " ".join(unmodelled(outlook.snapshot, Site()))
+    said = " ".join(unmodelled(outlook.snapshot, Rules()))
     for words in ("PreemptType=preempt/qos", "licences", "1 waiting jobs: job 2: its constraint"):
         assert words in said
-    assert unmodelled(cluster(job(2)).snapshot, Site()) == []
+    assert unmodelled(cluster(job(2)).snapshot, Rules()) == []
 
 
 # ------------------------------------------------------------------------------------------- reading

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from acting import acting, fill, nices, shunter, untouched
 
-from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import DONE, Journal
-from shunter.slurm.journal_copy import copy_of
+from shunter.live.daemons import wait
+from shunter.live.journal import DONE, Journal
+from shunter.live.journal_copy import copy_of
+from shunter.live.rivals import Rivals
+from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
 from shunter.slurm.marks import marks_in
-from shunter.slurm.rivals import Rivals
 from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -33,7 +33,7 @@ def queue(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
 def journals(lab: Lab) -> set[str]:
     """Whose marks waiting jobs have."""
     jobs = Watcher(Client(lab.conf)).snapshot().jobs
-    return {mark.journal for job in jobs if job.state == "PENDING" for mark in marks_in(job.admin_comment).values()}
+    return {mark.journal for job in jobs if job.state == "PENDING" for mark in marks_in(job.annotation).values()}
 
 
 def made(*paths: Path) -> list[str]:
@@ -115,7 +115,7 @@ class Operator(Client):
 
     def run(self, program: str, *arguments: str) -> str:
         if any(each.startswith("admincomment=") for each in arguments):
-            raise DeclinedError("Access/permission denied")
+            raise declined("Access/permission denied")
         return super().run(program, *arguments)
 
 

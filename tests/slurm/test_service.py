@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import Journal
-from shunter.slurm.levers import Order
-from shunter.slurm.notify import alive, notify, patience
+from shunter.live.daemons import wait
+from shunter.live.journal import Journal
+from shunter.live.levers import Order
+from shunter.live.notify import alive, notify, patience
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "packaging" / "systemd").glob("*.service"))

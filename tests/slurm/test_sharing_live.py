@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from shunter.live.backend import LiveBackend, Rhythm
+from shunter.live.controller import Controller, Mode
+from shunter.live.journal import Journal
+from shunter.live.levers import levers_from
+from shunter.live.releasing import release
 from shunter.model import Plan, Start
-from shunter.slurm.backend import Rhythm, Round, SlurmBackend
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Controller, Mode
-from shunter.slurm.journal import Journal
 from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.levers import levers_from
-from shunter.slurm.releasing import release
+from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
@@ -29,14 +30,13 @@ def test_half_the_shards_are_enough(lab_folder: Path, tmp_path: Path) -> None:
         first = lab.submit("--gres=shard:2", "--time=5", script="sleep 60")
         lab.wait_job(first, "RUNNING")
         second, third = (lab.submit("--gres=shard:4", "--time=5", script="sleep 60") for _ in range(2))
-        watcher = Watcher(Client(lab.conf))
-        controller = Controller(watcher, Journal(tmp_path / "journal.db"), mode=Mode.ACT, levers=levers)
-        backend = SlurmBackend(watcher, controller.close, rhythm=Rhythm(0.3, 0.3), levers=levers)
-        views = iter(backend)
-        view = next(views)
+        manager = SlurmManager(Client(lab.conf))
+        controller = Controller(manager, Journal(tmp_path / "journal.db"), mode=Mode.ACT, levers=levers)
+        backend = LiveBackend(manager, rhythm=Rhythm(0.3, 0.3), levers=levers)
+        view = backend.look()
         assert view.jobs.share.tolist() == [500, 1000, 1000]
         assert not backend.apply(Plan((Start(int(view.pending[0]), (0,), shared=True),)))
-        next(views)
+        controller.act_on(backend.wanted())
         lab.wait_job(second, "RUNNING", timeout=10)
         assert lab.job(second)["TresPerNode"] == "gres:shard:2"
         assert lab.job(third)["TresPerNode"] == "gres:shard:4"
@@ -49,17 +49,14 @@ def test_a_shard_goes_back(lab_folder: Path, tmp_path: Path) -> None:
     with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
         lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"), "RUNNING")
         job = lab.submit("--gres=shard:4", "--time=5", script="sleep 60")
-        watcher, book = Watcher(Client(lab.conf)), Journal(tmp_path / "journal.db")
-        controller = Controller(watcher, book, mode=Mode.ACT, levers=levers)
-        rounds: list[Round] = []
-        backend = SlurmBackend(watcher, rounds.append, rhythm=Rhythm(0.3, 0.3), levers=levers)
-        views = iter(backend)
-        view = next(views)
+        manager, book = SlurmManager(Client(lab.conf)), Journal(tmp_path / "journal.db")
+        controller = Controller(manager, book, mode=Mode.ACT, levers=levers)
+        backend = LiveBackend(manager, rhythm=Rhythm(0.3, 0.3), levers=levers)
+        view = backend.look()
         assert not backend.apply(Plan((Start(int(view.pending[0]), (0,), shared=True),)))
-        next(views)
-        controller.close(rounds[0])
+        controller.act_on(backend.wanted())
         assert lab.job(job)["TresPerNode"] == "gres:shard:2"
-        assert release(watcher.client, book, watcher.snapshot()) == (1, [])
+        assert release(manager, book, manager.snapshot()) == (1, [])
         assert lab.job(job)["TresPerNode"] == "gres:shard:4"
 
 
@@ -74,7 +71,7 @@ def test_a_training_says_how_far_it_is(lab: Lab) -> None:
     lab.wait_job(job, "RUNNING")
 
     def told():
-        return next(each.told for each in Watcher(Client(lab.conf)).snapshot().jobs if each.id == str(job))
+        return next(each.hints for each in Watcher(Client(lab.conf)).snapshot().jobs if each.id == str(job))
 
     end = time.monotonic() + 20
     while not told().done and time.monotonic() < end:

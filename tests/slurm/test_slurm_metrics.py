@@ -22,16 +22,17 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
-from shunter.errors import SlurmError
-from shunter.slurm import exposition
-from shunter.slurm.backend import Round
-from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.controller import Outcome
-from shunter.slurm.daemons import wait
-from shunter.slurm.exposition import CONTENT_TYPE, Family, Histogram, Server, escaped, rendered
-from shunter.slurm.levers import Order
-from shunter.slurm.metrics import MOST_PARTITIONS, OTHER, WAIT_BOUNDS, Metrics
-from shunter.slurm.snapshot import Job, Snapshot
+from shunter.errors import LiveError
+from shunter.live import exposition
+from shunter.live.backend import Round
+from shunter.live.controller import RoundResult
+from shunter.live.daemons import wait
+from shunter.live.exposition import CONTENT_TYPE, Family, Histogram, Server, escaped, rendered
+from shunter.live.levers import Order
+from shunter.live.manager import UnreachableError
+from shunter.live.metrics import MOST_PARTITIONS, OTHER, WAIT_BOUNDS, Metrics
+from shunter.live.snapshot import Job, Snapshot
+from shunter.slurm.client import Client
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
@@ -71,7 +72,7 @@ def job(number, state="PENDING", partition="main", **more):
 
 def outcome(*jobs, orders=(), **more):
     current = Round(1, Snapshot(0, tuple(jobs), ()), None, tuple(jobs), took_s=0.2)
-    return Outcome(current, list(orders), **more)
+    return RoundResult(current, list(orders), **more)
 
 
 def numbers(metrics, name, **labels):
@@ -159,7 +160,7 @@ def test_decisions_refusals_and_the_rest():
     nice, pin, late = (Order(str(at), lever, "1", "0") for at, lever in enumerate(("nice", "pin", "nice")))
     failed = [(pin, "Invalid node name"), (late, "slurmctld is away")]
     metrics.seen(outcome(orders=[nice, pin, late], failed=failed, silence="slurmctld is away", postponed=4, ratio=1.25))
-    metrics.away(UnreachableError("away"))
+    metrics.silent(UnreachableError("away"))
     assert numbers(metrics, "shunter_decisions_total", lever="nice") == 2
     assert numbers(metrics, "shunter_decisions_total", lever="pin") == 1
     assert numbers(metrics, "shunter_refusals_total", kind="declined") == 1
@@ -221,7 +222,7 @@ def test_the_health_check_says_why_on_one_line():
         metrics._interval_s = 1e6
         metrics.seen(outcome(job(1)))
         assert health(page)[0] == 200
-        metrics.away(UnreachableError("slurmctld\ndoes not answer"))
+        metrics.silent(UnreachableError("slurmctld\ndoes not answer"))
         assert health(page)[0] == 200, "one poll without an answer is no reason for an alarm"
         metrics._interval_s = 0.0
         status, text = health(page)
@@ -277,7 +278,7 @@ def test_it_answers_metrics_and_health_and_nothing_else():
             urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=5)
         assert refused.value.code == 404
         refused.value.close()
-        with pytest.raises(SlurmError, match="choose another --metrics-port"), serving(Metrics(Client()), server.port):
+        with pytest.raises(LiveError, match="choose another --metrics-port"), serving(Metrics(Client()), server.port):
             pass
 
 
@@ -358,7 +359,7 @@ def test_live_the_lag_grows_while_slurmctld_is_away_and_only_the_loopback_listen
 def board():
     said = CliRunner().invoke(app, ["slurm", "dashboard"])
     assert said.exit_code == 0
-    assert said.stdout == files("shunter").joinpath("slurm", "dashboard.json").read_text("utf-8")
+    assert said.stdout == files("shunter").joinpath("live", "dashboard.json").read_text("utf-8")
     return json.loads(said.stdout)
 
 

@@ -15,19 +15,20 @@ import pytest
 from acting import acting, fill, shunter, untouched
 from pretend import Played, Pretend
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live import journal_file, stopping
+from shunter.live.backend import Rhythm
+from shunter.live.backing_out import back_out
+from shunter.live.controller import Mode
+from shunter.live.daemons import wait
+from shunter.live.journal import DONE, INTENT, Journal
+from shunter.live.levers import Order
+from shunter.live.locks import claimed, only_controller
+from shunter.live.running import Settings, run
 from shunter.registry import policy
-from shunter.slurm import journal_file, stopping
-from shunter.slurm.backend import Rhythm
-from shunter.slurm.backing_out import back_out
 from shunter.slurm.client import Client
-from shunter.slurm.controller import Mode
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import DONE, INTENT, Journal
 from shunter.slurm.lab import Lab
-from shunter.slurm.levers import Order
-from shunter.slurm.locks import claimed, only_controller
-from shunter.slurm.running import Settings, run
+from shunter.slurm.manager import SlurmManager
 
 pytestmark = pytest.mark.xdist_group("slurm")
 
@@ -64,8 +65,8 @@ def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab
     with acting(queue, journal) as controller:
         assert wait(lambda: len(controller.outcomes) >= 2, 180)
         queue.stop_controller()
-        with pytest.raises(SlurmError, match=r"Slurm does not answer: .*; the controller gives the jobs back when it"):
-            back_out(Client(queue.conf, timeout_s=1.0), journal, from_marks=False)
+        with pytest.raises(LiveError, match=r"Slurm does not answer: .*; the controller gives the jobs back when it"):
+            back_out(SlurmManager(Client(queue.conf, timeout_s=1.0)), journal, from_marks=False)
         queue.start_controller()
         assert wait(lambda: untouched(queue), 30)
         controller.wait_rounds()
@@ -128,7 +129,7 @@ def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
 
 def one_round(lab: Lab, journal: Path, **more) -> None:
     settings = Settings(Mode.ACT, Rhythm(0.1, 0.1), rounds=1, **more)
-    run(policy("sjf:estimate=limit"), Client(lab.conf), journal, settings)
+    run(policy("sjf:estimate=limit"), SlurmManager(Client(lab.conf)), journal, settings)
 
 
 def test_what_was_released_stays_so_after_a_restart(queue: Lab, tmp_path: Path) -> None:
@@ -150,7 +151,7 @@ def test_jobs_are_given_back_also_if_a_hung_controller_has_the_journal_locked(
     with only_controller(path), closing(Journal(path)) as book:
         book.settle(book.intend(1, [Order("1", "nice", "-40", "3")])[0], DONE)
         book._file.execute("begin immediate")
-        found = back_out(client, path, from_marks=False)
+        found = back_out(SlurmManager(client), path, from_marks=False)
         book._file.execute("rollback")
     assert client.jobs["1"].nice == 3
     assert found.undone == 1

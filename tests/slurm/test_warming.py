@@ -9,23 +9,25 @@ from pathlib import Path
 import pytest
 from pretend import Played, Pretend
 
+from shunter.live import running, warming
+from shunter.live.backend import LiveBackend, Rhythm
+from shunter.live.controller import Controller, Mode
+from shunter.live.guard import Tolerance
+from shunter.live.journal import Journal
 from shunter.registry import policy
-from shunter.slurm import running, warming
-from shunter.slurm.backend import Rhythm, SlurmBackend
-from shunter.slurm.controller import Controller, Mode
-from shunter.slurm.guard import Tolerance
-from shunter.slurm.journal import Journal
-from shunter.slurm.watcher import Watcher
+from shunter.slurm.manager import SlurmManager
 
 COUNTING = """
 import gc
 from numba.core.dispatcher import Dispatcher
 from shunter.registry import policy
-from shunter.slurm import warming
-from shunter.slurm.backend import Rhythm, SlurmBackend
-from shunter.slurm.forecast import Outlook
-from shunter.slurm.watcher import Watcher
-from shunter.slurm import running
+from shunter.live import warming
+from shunter.live.backend import Rhythm, LiveBackend
+from shunter.live.forecast import Outlook
+from pathlib import Path
+from shunter.live.controller import Watching
+from shunter.live.rounds import Rounds
+from shunter.slurm.manager import SlurmManager
 from pretend import Played, Pretend
 
 def compiled():
@@ -33,9 +35,10 @@ def compiled():
 
 def play(name):
     client = Pretend({str(number): Played(100 - number, gpus=1 + number % 3) for number in range(1, 30)})
-    backend = SlurmBackend(Watcher(client), lambda _: None, rhythm=Rhythm(0.0, 0.0), rounds=3)
-    running._go_on(policy(name), backend, lambda *_: None)
-    return Watcher(client).snapshot()
+    manager = SlurmManager(client)
+    backend = LiveBackend(manager, rhythm=Rhythm(0.0, 0.0))
+    Rounds(policy(name), backend, Watching(manager, Path("/nowhere"))).run(3)
+    return manager.snapshot()
 
 for name in ("multifactor:backfill=easy", "sjf", "tiresias"):
     warming.rounds(policy(name))
@@ -66,7 +69,7 @@ def test_a_controller_compiles_before_it_looks(tmp_path, monkeypatch):
             warming, name, lambda chosen, name=name, real=real: (asked.update({name: dict(client.calls)}), real(chosen))
         )
     settings = running.Settings(Mode.ACT, Rhythm(0.2, 0.2), rounds=1, guard=Tolerance())
-    running.run(policy("fifo"), client, tmp_path / "journal.db", settings)
+    running.run(policy("fifo"), SlurmManager(client), tmp_path / "journal.db", settings)
     assert client.calls["squeue"]
     assert all(not calls.keys() & {"squeue", "sinfo"} for calls in asked.values())
     assert set(asked) == {"rounds", "shadow"}
@@ -78,15 +81,11 @@ def test_a_controller_compiles_before_it_looks(tmp_path, monkeypatch):
 def test_nothing_is_done_on_a_look_that_is_too_old(tmp_path, age_s, interval_s, acts):
     client = Pretend({"1": Played(100), "2": Played(90)})
     book, seen = Journal(tmp_path / "journal.db"), []
-    controller = Controller(Watcher(client), book, mode=Mode.ACT, interval_s=interval_s, told=seen.append)
-
-    def late(current):
-        current.ranking = ["2", "1"]
-        controller.close(replace(current, looked=time.monotonic() - age_s))
-
-    backend = SlurmBackend(controller.watcher, late, rhythm=Rhythm(0.0, 0.0), rounds=1)
-    for _ in backend:
-        pass
+    controller = Controller(SlurmManager(client), book, mode=Mode.ACT, interval_s=interval_s)
+    backend = LiveBackend(controller.manager, rhythm=Rhythm(0.0, 0.0))
+    backend.look()
+    wanted = replace(backend.wanted(), ranking=["2", "1"], looked=time.monotonic() - age_s)
+    seen.append(controller.act_on(wanted))
     book.close()
     assert bool(client.updates) == acts
     assert (seen[0].stale_s > 0) != acts

@@ -11,15 +11,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from shunter.errors import SlurmError
-from shunter.slurm import watchdog
-from shunter.slurm.client import Client, UnreachableError
-from shunter.slurm.daemons import wait
-from shunter.slurm.journal import DONE, UNDONE, Journal
-from shunter.slurm.levers import Order
-from shunter.slurm.locks import held, lock_of
-from shunter.slurm.snapshot import Job, Snapshot
-from shunter.slurm.watchdog import Watchdog, ensure, watch
+from shunter.errors import LiveError
+from shunter.live import watchdog
+from shunter.live.daemons import wait
+from shunter.live.journal import DONE, UNDONE, Journal
+from shunter.live.levers import Order
+from shunter.live.locks import held, lock_of
+from shunter.live.manager import UnreachableError
+from shunter.live.snapshot import Job, Snapshot
+from shunter.live.watchdog import Watchdog, ensure, watch
+from shunter.slurm.client import Client
+from shunter.slurm.manager import SlurmManager
 
 INTERVAL_S = 4.0
 NOT_A_PROCESS = 2**22 + 1  # above what the kernel gives out
@@ -50,15 +52,11 @@ def set_up(tmp_path, monkeypatch):
     monkeypatch.setattr(watchdog, "UNDER_WAY_S", 0.0)
     book, client = Journal(tmp_path / "j.db"), Recording()
 
-    class Watcher:
-        def __init__(self, client, form=None):
-            self.client = client
+    def snapshot(self):
+        self.client.run("squeue")
+        return Snapshot(0, jobs, ())
 
-        def snapshot(self):
-            self.client.run("squeue")
-            return Snapshot(0, jobs, ())
-
-    monkeypatch.setattr(watchdog, "Watcher", Watcher)
+    monkeypatch.setattr(SlurmManager, "snapshot", snapshot)
     for act in book.intend(1, [PIN, NICE]):
         book.settle(act, DONE)
     yield book, client
@@ -66,7 +64,7 @@ def set_up(tmp_path, monkeypatch):
 
 
 def seen(book, client):
-    dog = Watchdog(book.path, client)
+    dog = Watchdog(book.path, SlurmManager(client))
     try:
         return dog.look()
     finally:
@@ -105,9 +103,7 @@ def test_another_process_with_its_number_is_not_the_controller(setup, monkeypatc
         monkeypatch.setattr(time, "time", lambda real=time.time: real() - 3600)
         book.live(child.pid, 86_400)  # said an hour before this child was there
         monkeypatch.undo()
-        monkeypatch.setattr(
-            watchdog, "Watcher", lambda _, form=None: type("W", (), {"snapshot": lambda _: Snapshot(0, (), ())})()
-        )
+        monkeypatch.setattr(SlurmManager, "snapshot", lambda _: Snapshot(0, (), ()))
         assert not seen(book, client)
     finally:
         child.kill()
@@ -146,7 +142,7 @@ def test_slurm_away_is_tried_again_until_it_answers(setup):
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 3
     told: list[str] = []
-    watch(book.path, client, told.append)
+    watch(book.path, SlurmManager(client), told.append)
     assert client.said == LIFTED
     assert [text for text in told if "trying again" in text] == ["slurmctld is away; trying again"] * 3
     assert not [act for act in book.acts(DONE) if act.order.lever == "pin"]
@@ -157,7 +153,7 @@ def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(setup, monkeypa
     book, client = setup
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 1_000_000
-    dog = Watchdog(book.path, client)
+    dog = Watchdog(book.path, SlurmManager(client))
     assert dog._goes_on()
     book.path.unlink()
     assert dog._goes_on()  # the marks on jobs say what it has to lift
@@ -170,7 +166,7 @@ def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(setup):
     book, client = setup
     book.live(NOT_A_PROCESS, 60)
     book._file.execute("begin immediate")
-    dog = Watchdog(book.path, client)
+    dog = Watchdog(book.path, SlurmManager(client))
     dog._book._file.execute("pragma busy_timeout = 50")
     assert dog._goes_on()
     assert client.said == LIFTED
@@ -183,9 +179,9 @@ def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(setup):
 def test_there_is_one_for_each_journal(setup):
     book, client = setup
     with held(book.path, "watchdog"):
-        with pytest.raises(SlurmError, match="watches it already"):
-            watch(book.path, client)
-        ensure(book.path, client)  # somebody does
+        with pytest.raises(LiveError, match="watches it already"):
+            watch(book.path, SlurmManager(client))
+        ensure(book.path, SlurmManager(client))  # somebody does
     assert lock_of(book.path, "watchdog").exists()
     with held(book.path, "watchdog") as again:
         assert again is not None
@@ -202,7 +198,7 @@ def test_a_detached_one_survives_and_ends_with_its_controller(tmp_path):
     book = Journal(tmp_path / "j.db")
     child = subprocess.Popen(["sleep", "60"])
     book.live(child.pid, 1.0)
-    ensure(book.path, Client())
+    ensure(book.path, SlurmManager(Client()))
     assert held(book.path, "watchdog") is None
     child.kill()
     child.wait()
@@ -218,7 +214,7 @@ def test_a_detached_one_survives_and_ends_with_its_controller(tmp_path):
 
 
 def test_a_place_where_it_cannot_write_is_said(tmp_path):
-    with pytest.raises(SlurmError, match="must write beside the journal"):
+    with pytest.raises(LiveError, match="must write beside the journal"):
         held(tmp_path / "nowhere" / "j.db", "watchdog")
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError
+from shunter.live.manager import DeclinedError, UnreachableError
+from shunter.live.snapshot import Job
 from shunter.slurm import watcher as watching
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
+from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
-from shunter.slurm.snapshot import Job
 from shunter.slurm.squeue import job_of, json_record
 from shunter.slurm.watcher import Form, Watcher
 
@@ -66,7 +67,7 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert not other.unread
     assert sum(job.count for job in in_json.jobs) > 40
     alive = [job for job in in_json.jobs if not job.over]  # other tests may have left ended ones
-    assert {(job.nice, job.admin_comment) for job in alive if job.nice == 400} == {(400, f" {HOSTILE} ")}
+    assert {(job.nice, job.annotation) for job in alive if job.nice == 400} == {(400, f" {HOSTILE} ")}
     assert any(len(job.tasks) > 64 for job in in_json.jobs)  # an array's tasks in full
     assert any(job.handle != job.id and "_" not in job.id for job in in_json.jobs)  # a part of a heterogeneous job
     assert {"PENDING", "RUNNING", "SUSPENDED"} <= {job.state for job in in_json.jobs}
@@ -167,7 +168,7 @@ def test_a_waiting_array_is_one_record_with_all_its_tasks():
     assert array("0-9999%50").count == 10_000
     assert array("0-9998:2").count == 5000
     assert (array("7").id, array("7").handle, array("7").count) == ("10_7", "10_7", 1)
-    with pytest.raises(SlurmError, match="tasks of an array should look like"):
+    with pytest.raises(LiveError, match="tasks of an array should look like"):
         array("1,3,5,...")  # cut off: the number of tasks is not known
 
 
@@ -182,7 +183,7 @@ def test_the_last_task_of_an_array_is_named_alone():
 NODES = {"nodes": [{"name": "n1", "state": ["IDLE"], "gres": "gpu:4", "cpus": 8, "partitions": ["main"]}]}
 
 
-class Told(Client):
+class Answers(Client):
     """A Slurm whose JSON is given, or fails; its text is empty."""
 
     def __init__(self, release: tuple[int, int], said: object) -> None:
@@ -199,7 +200,7 @@ class Told(Client):
 
 
 def test_which_questions_are_asked():
-    old, middle, later = (Told(release, {"jobs": [OLD]}) for release in ((20, 11), (22, 5), (23, 11)))
+    old, middle, later = (Answers(release, {"jobs": [OLD]}) for release in ((20, 11), (22, 5), (23, 11)))
     assert [Watcher(each).form for each in (old, middle, later)] == [Form.TEXT, Form.JSON, Form.JSON]
     for each in (old, middle, later):
         Watcher(each).snapshot()
@@ -217,19 +218,19 @@ ODD = [
 
 @pytest.mark.parametrize("problem", [DeclinedError("no plug-in"), {"jobs": "none"}, {"errors": []}, ["?"], *ODD])
 def test_where_json_can_not_be_had_text_is_asked_for_from_then_on(problem):
-    client = Told((22, 5), problem)
+    client = Answers((22, 5), problem)
     watcher = Watcher(client)
     assert watcher.snapshot().jobs == ()
     assert watcher.form is Form.TEXT
     asked = len(client.asked)
     watcher.snapshot()
     assert len(client.asked) == asked + 2  # JSON is not tried again
-    with pytest.raises((SlurmError, ValueError)):
-        Watcher(Told((22, 5), problem), Form.JSON).snapshot()
+    with pytest.raises((LiveError, ValueError)):
+        Watcher(Answers((22, 5), problem), Form.JSON).snapshot()
 
 
 def test_a_slurm_that_does_not_answer_is_not_asked_twice():
-    watcher = Watcher(Told((22, 5), UnreachableError("away")))
+    watcher = Watcher(Answers((22, 5), UnreachableError("away")))
     with pytest.raises(UnreachableError):
         watcher.snapshot()
     assert len(watcher.client.asked) == 1
@@ -238,9 +239,9 @@ def test_a_slurm_that_does_not_answer_is_not_asked_twice():
 
 def test_long_answers_are_asked_for_in_text_the_next_time(monkeypatch):
     monkeypatch.setattr(watching, "LONG_S", -1.0)
-    watcher = Watcher(Told((22, 5), {"jobs": [OLD]}))
+    watcher = Watcher(Answers((22, 5), {"jobs": [OLD]}))
     assert [job.id for job in watcher.snapshot().jobs] == ["10_3"]
     assert watcher.form is Form.TEXT
-    fixed = Watcher(Told((22, 5), {"jobs": [OLD]}), Form.JSON)
+    fixed = Watcher(Answers((22, 5), {"jobs": [OLD]}), Form.JSON)
     fixed.snapshot()
     assert fixed.form is Form.JSON

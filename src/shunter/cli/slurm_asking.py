@@ -10,7 +10,7 @@ import typer
 from shunter.cli.console import ForceOption, JsonOption, SeedOption, check_free, print_json, progress, say, show
 
 if TYPE_CHECKING:
-    from shunter.slurm.forecast import Forecast, Outlook
+    from shunter.live.forecast import Forecast, Outlook
 
 WHEN_EXAMPLES = """Examples:
 
@@ -62,25 +62,26 @@ SamplesOption: TypeAlias = Annotated[
 
 def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = None, json: JsonOption = False) -> None:
     """Explain why a job waits: which jobs are before it, which hold what it needs, and what would let it start now."""
-    from shunter.slurm import asking, asking_view
-    from shunter.slurm.why import why as explained
+    from shunter.live import answers
+    from shunter.live.why import why as explained
+    from shunter.slurm import questions
 
-    outlook = asking.Sources(snapshot, site).outlook()
-    found = explained(outlook, asking.pending(outlook.snapshot, job))
+    outlook = questions.Sources(snapshot, site).outlook()
+    found = explained(outlook, questions.pending(outlook.snapshot, job))
     if json:
-        print_json(asking_view.why_record(found))
+        print_json(answers.why_record(found))
     else:
-        show(asking_view.why_view(found))
+        show(answers.why_view(found))
 
 
 def _answer(outlook: Outlook, found: Forecast, json: bool) -> None:
     """Forecast when a job may start."""
-    from shunter.slurm import asking_view
+    from shunter.live import answers
 
     if json:
-        print_json(asking_view.when_record(outlook, found))
+        print_json(answers.when_record(outlook, found))
     else:
-        show(asking_view.when_view(outlook, found))
+        show(answers.when_view(outlook, found))
 
 
 def when(
@@ -93,11 +94,11 @@ def when(
     json: JsonOption = False,
 ) -> None:
     """Forecast when a waiting job may start: simulates the cluster many times from now on, with random run times."""
-    from shunter.slurm import asking
+    from shunter.slurm import questions
 
     with progress("learning from past waits") as told:
-        outlook = asking.Sources(snapshot, site, history).outlook(samples, seed, told)
-    (found,) = outlook.of(asking.pending(outlook.snapshot, job))
+        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, told)
+    (found,) = outlook.of(questions.pending(outlook.snapshot, job))
     _answer(outlook, found, json)
 
 
@@ -119,11 +120,11 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     json: JsonOption = False,
 ) -> None:
     """Forecast when a job would start if you submitted it now."""
-    from shunter.slurm import asking
+    from shunter.slurm import questions
 
     with progress("learning from past waits") as told:
-        outlook = asking.Sources(snapshot, site, history).outlook(samples, seed, told)
-    wish = asking.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
+        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, told)
+    wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
     _answer(outlook, wish.forecast(outlook), json)
 
 

@@ -14,7 +14,7 @@ from shunter.cli.console import JsonOption, note, print_json, show
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from shunter.slurm.audit import Entry
+    from shunter.live.audit import Entry
 
 EXAMPLES = """Examples:
 
@@ -35,8 +35,8 @@ def audit(
     """Show which jobs a controller changed or left alone, when, and why. Only reads the journal."""
     from contextlib import closing
 
-    from shunter.slurm import audit as told
-    from shunter.slurm.journal import Journal
+    from shunter.live import audit as told
+    from shunter.live.journal import Journal
 
     check_journal(journal)
     begin = told.since_when(since, time.time()) if since else 0.0
@@ -62,7 +62,7 @@ def _table(entries: list[Entry]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from shunter.slurm.audit import moment
+    from shunter.live.audit import moment
 
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
     for heading, width in (("time", 19), ("job", 10), ("what", 9), ("before -> now", 17), ("state", 9), ("why", 29)):
@@ -77,7 +77,7 @@ def dashboard() -> None:
     """Print a dashboard for Grafana, to be imported there: shunter slurm dashboard > shunter.json."""
     from importlib.resources import files
 
-    sys.stdout.write(files("shunter").joinpath("slurm", "dashboard.json").read_text("utf-8"))
+    sys.stdout.write(files("shunter").joinpath("live", "dashboard.json").read_text("utf-8"))
 
 
 def watchdog(journal: JournalOption = JOURNAL) -> None:
@@ -86,19 +86,19 @@ def watchdog(journal: JournalOption = JOURNAL) -> None:
     [bold]run[/bold] starts one by itself where it is needed. This one ends with its controller; a service that outlives
     controllers runs [bold]python -m shunter.slurm.watchdog --stay JOURNAL[/bold].
     """
-    from shunter.slurm.client import Client
-    from shunter.slurm.watchdog import watch
+    from shunter.live.watchdog import watch
+    from shunter.slurm.watchdog import manager
 
     check_journal(journal)
-    watch(journal, Client(), lambda text: note(text, "watchdog", "yellow"))
+    watch(journal, manager(), lambda text: note(text, "watchdog", "yellow"))
 
 
 def check_journal(journal: Path) -> None:
     """Refuse to make a new journal where one should be."""
-    from shunter.errors import SlurmError
+    from shunter.errors import LiveError
 
     if not journal.is_file():
-        raise SlurmError(
+        raise LiveError(
             f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal);"
             " if it is lost, 'shunter slurm release --from-marks' gives the jobs back"
         )

@@ -36,8 +36,8 @@ def doctor(
     The exit code is 1 if a check fails. With [bold]--mode act[/bold] all that acting requires is checked.
     """
     from shunter.cli.slurm_run import mode_named
+    from shunter.live.controller import Mode
     from shunter.slurm.client import Client
-    from shunter.slurm.controller import Mode
     from shunter.slurm.doctor import Verdict, examine
 
     found = examine(Client(), journal, mode_named(mode) is Mode.ACT, metrics_port)

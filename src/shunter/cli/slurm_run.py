@@ -18,14 +18,15 @@ from shunter.cli.console import JsonOption, note, print_json, say
 from shunter.cli.slurm_audit import JOURNAL, JournalOption, check_journal
 
 if TYPE_CHECKING:
-    from shunter.errors import SlurmError
-    from shunter.slurm.client import Client
-    from shunter.slurm.controller import Mode, Outcome
-    from shunter.slurm.metrics import Metrics
+    from shunter.errors import LiveError
+    from shunter.live.controller import Mode, RoundResult
+    from shunter.live.levers import Order
+    from shunter.live.manager import ResourceManager
+    from shunter.live.metrics import Metrics
 
 T = TypeVar("T")
 PATIENT_INTERVALS, PATIENCE_S = 3, 240.0  # without a round, after which systemd may take us for hung
-MOST_TOLD = 10  # of what can't be read, in one round
+MOST_SHOWN = 10  # of what can't be read, in one round
 EXAMPLES = """Examples:
 
 shunter slurm run --policy qssf                     # watch: says what it would do, changes nothing
@@ -69,13 +70,14 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     when it stops, Slurm goes on by its own rules. See docs/operating.md.
     """
     from shunter import traces
+    from shunter.live import notify, running
+    from shunter.live.backend import Rhythm, Scope
+    from shunter.live.controller import Bounds
+    from shunter.live.guard import Tolerance
+    from shunter.live.levers import levers_from
     from shunter.registry import policy as policy_named
-    from shunter.slurm import notify, running
-    from shunter.slurm.backend import Rhythm, Scope
     from shunter.slurm.client import Client
-    from shunter.slurm.controller import Bounds
-    from shunter.slurm.guard import Tolerance
-    from shunter.slurm.levers import levers_from
+    from shunter.slurm.manager import SlurmManager
 
     settings = running.Settings(
         mode_named(mode),
@@ -89,34 +91,43 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     )
     stop = _stopped_by_signals()
     past = traces.read(history) if history is not None else None
-    client, tell = Client(), [_tell_json if json else _teller(mode)]
+    manager = SlurmManager(Client())
+    reports = [_json_report(manager) if json else _report(mode, manager)]
     with ExitStack() as stack:
-        aways = [_tell_away, lambda problem: notify.alive(str(problem))]
-        tell.append(lambda outcome: notify.alive(_summary(outcome, mode)))
+        silences = [_report_silence, lambda problem: notify.alive(str(problem))]
+        reports.append(lambda result: notify.alive(_summary(result, mode)))
         notify.patience(PATIENT_INTERVALS * interval + PATIENCE_S)
         if metrics_port is not None:
-            numbers = _served(stack, client, (metrics_host, metrics_port), interval)
-            tell.append(numbers.seen)
-            aways.append(numbers.away)
+            numbers = _served(stack, manager, (metrics_host, metrics_port), interval)
+            reports.append(numbers.seen)
+            silences.append(numbers.silent)
         if audit_log is not None:
-            tell.append(_audited(stack, audit_log, journal))
-        told, away = _each(tell), _each(aways)
-        running.run(policy_named(policy), client, journal, settings, stop=stop, history=past, told=told, away=away)
+            reports.append(_audited(stack, audit_log, journal))
+            running.run(
+                policy_named(policy),
+                manager,
+                journal,
+                settings,
+                stop=stop,
+                history=past,
+                on_round=_each(reports),
+                on_silence=_each(silences),
+            )
 
 
 def mode_named(text: str) -> Mode:
     """The mode of this name."""
-    from shunter.errors import SlurmError, did_you_mean
-    from shunter.slurm.controller import Mode
+    from shunter.errors import LiveError, did_you_mean
+    from shunter.live.controller import Mode
 
     if text not in tuple(Mode):
-        raise SlurmError(f"there is no mode '{text}'; {did_you_mean(text, Mode)}")
+        raise LiveError(f"there is no mode '{text}'; {did_you_mean(text, Mode)}")
     return Mode(text)
 
 
 def _stopped_by_signals() -> threading.Event:
     """Set by Ctrl-C, and by the service manager."""
-    from shunter.slurm import notify
+    from shunter.live import notify
 
     stop = threading.Event()
 
@@ -129,16 +140,16 @@ def _stopped_by_signals() -> threading.Event:
     return stop
 
 
-def _served(stack: ExitStack, client: Client, address: tuple[str, int], interval: float) -> Metrics:
+def _served(stack: ExitStack, manager: ResourceManager, address: tuple[str, int], interval: float) -> Metrics:
     """Numbers for Prometheus and a health check, served as long as the stack stands."""
-    from shunter.errors import SlurmError
-    from shunter.slurm.exposition import Server
-    from shunter.slurm.metrics import Metrics
+    from shunter.errors import LiveError
+    from shunter.live.exposition import Server
+    from shunter.live.metrics import Metrics
 
-    numbers = Metrics(client, interval)
+    numbers = Metrics(manager, interval)
     try:
         server = Server(*address, numbers.pages)
-    except SlurmError as problem:  # any account can take a port: that must not stop the controller
+    except LiveError as problem:  # any account can take a port: that must not stop the controller
         note(f"{problem}. The controller runs without them", "warning", "bold yellow")
         return numbers
     stack.callback(server.close)
@@ -146,9 +157,9 @@ def _served(stack: ExitStack, client: Client, address: tuple[str, int], interval
     return numbers
 
 
-def _audited(stack: ExitStack, file: Path, journal: Path) -> Callable[[Outcome], None]:
+def _audited(stack: ExitStack, file: Path, journal: Path) -> Callable[[RoundResult], None]:
     """Every change in a file, kept open as long as the stack stands."""
-    from shunter.slurm.audit import AuditLog
+    from shunter.live.audit import AuditLog
 
     log = AuditLog(file, journal)
     stack.callback(log.close)
@@ -158,82 +169,88 @@ def _audited(stack: ExitStack, file: Path, journal: Path) -> Callable[[Outcome],
 def _each(listeners: Sequence[Callable[[T], None]]) -> Callable[[T], None]:
     """Calls all of them, one after the other."""
 
-    def tell(what: T) -> None:
+    def call(what: T) -> None:
         for listener in listeners:
             listener(what)
 
-    return tell
+    return call
 
 
-def _summary(outcome: Outcome, mode: str) -> str:
+def _summary(result: RoundResult, mode: str) -> str:
     """A round in one line."""
-    current = outcome.round
+    current = result.round
     said = f"{current.waiting} wait, {len(current.view.running)} run; "
-    said += f"{outcome.done} changed" if mode == "act" else f"{len(outcome.orders)} would change"
-    later = f", {outcome.postponed} put off" if outcome.postponed else ""
+    said += f"{result.done} changed" if mode == "act" else f"{len(result.orders)} would change"
+    later = f", {result.postponed} put off" if result.postponed else ""
     return f"{said}{later} ({current.took_s:.2f} s)"
 
 
-def _teller(mode: str) -> Callable[[Outcome], None]:
+def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None]:
     """Reports the result of a round: in words, or in mode dry-run as the commands that would be run."""
     paused = ""
 
-    def tell(outcome: Outcome) -> None:
+    def report(result: RoundResult) -> None:
         nonlocal paused
-        current = outcome.round
-        note(_summary(outcome, mode), f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
+        current = result.round
+        note(_summary(result, mode), f"{time.strftime('%H:%M:%S')} round {current.number}", "dim")
         jobs = {job.handle: job for job in current.jobs}
-        for order in outcome.orders:
+        for order in result.orders:
             user = jobs[order.handle].user if order.handle in jobs else "?"
             if mode == "dry-run":
-                for command in order.commands():
+                for command in manager.commands(order):
                     say(shlex.join(command))
             elif mode == "watch":
                 say(f"  job {order.handle} ({user}): {order.lever} {order.before or '-'} -> {order.value}; {order.why}")
-        for why in dict.fromkeys(why for _, why in outcome.failed):
-            orders = [order for order, each in outcome.failed if each == why]
+        for why in dict.fromkeys(why for _, why in result.failed):
+            orders = [order for order, each in result.failed if each == why]
             what = f"job {orders[0].handle}, {orders[0].lever}" if len(orders) == 1 else f"{len(orders)} changes"
             note(f"{what}: {why}", "refused", "yellow")
-        for handle, why in outcome.respected.items():
+        for handle, why in result.respected.items():
             note(f"job {handle}: {why}; it is left alone from now on", "respected", "yellow")
-        for name, why in list(outcome.unread.items())[:MOST_TOLD]:
+        for name, why in list(result.unread.items())[:MOST_SHOWN]:
             note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
-        if outcome.stale_s:
-            note(
-                f"the look was {outcome.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late"
-            )
-        if outcome.silence and not outcome.failed:
-            note(f"{outcome.silence}; the next round looks again", "unsure", "yellow")
-        if outcome.paused and outcome.paused != paused:  # once
-            note(f"{outcome.paused}. It only watches now", "HANDED BACK", "bold red")
-        paused = outcome.paused
+        if result.stale_s:
+            note(f"the look was {result.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late")
+        if result.silence and not result.failed:
+            note(f"{result.silence}; the next round looks again", "unsure", "yellow")
+        if result.paused and result.paused != paused:  # once
+            note(f"{result.paused}. It only watches now", "HANDED BACK", "bold red")
+        paused = result.paused
 
-    return tell
+    return report
 
 
-def _tell_json(outcome: Outcome) -> None:
-    current = outcome.round
-    print_json(
-        {
-            "round": current.number,
-            "now": current.snapshot.now,
-            "pending": current.waiting,
-            "running": len(current.view.running),
-            "orders": [vars(order) | {"commands": order.commands()} for order in outcome.orders],
-            "postponed": outcome.postponed,
-            "done": outcome.done,
-            "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in outcome.failed],
-            "respected": outcome.respected,
-            "unread": outcome.unread,
-            "paused": outcome.paused,
-            "silence": outcome.silence,
-            "stale_s": outcome.stale_s,
-            "guard_ratio": outcome.ratio,
-        }
-    )
+def _json_report(manager: ResourceManager) -> Callable[[RoundResult], None]:
+    """Reports the result of a round as JSON."""
+    return lambda result: print_json(_record(result, manager))
 
 
-def _tell_away(problem: SlurmError) -> None:
+def _record(result: RoundResult, manager: ResourceManager) -> dict[str, object]:
+    current = result.round
+    return {
+        "round": current.number,
+        "now": current.snapshot.now,
+        "pending": current.waiting,
+        "running": len(current.view.running),
+        "orders": [_order(order, manager) for order in result.orders],
+        "postponed": result.postponed,
+        "done": result.done,
+        "failed": [{"job": order.handle, "lever": order.lever, "why": why} for order, why in result.failed],
+        "respected": result.respected,
+        "unread": result.unread,
+        "paused": result.paused,
+        "silence": result.silence,
+        "stale_s": result.stale_s,
+        "guard_ratio": result.ratio,
+    }
+
+
+def _order(order: Order, manager: ResourceManager) -> dict[str, object]:
+    values = {"comment" if name == "annotation" else name: value for name, value in vars(order).items()}
+    return values | {"commands": manager.commands(order)}
+
+
+def _report_silence(problem: LiveError) -> None:
     note(f"{problem}; nothing is changed until the next round", "no round", "yellow")
 
 
@@ -253,12 +270,14 @@ def release(
     A controller that runs is stopped first: it only watches until [bold]shunter slurm resume[/bold]. The exit code is 1
     if anything could not be undone, and 2 if nothing could be tried.
     """
-    from shunter.slurm.backing_out import back_out
+    from shunter.live.backing_out import back_out
     from shunter.slurm.client import Client
+    from shunter.slurm.manager import SlurmManager
+    from shunter.slurm.watcher import Form
 
     if not from_marks:
         check_journal(journal)
-    found = back_out(Client(), journal, from_marks)
+    found = back_out(SlurmManager(Client(), Form.TEXT), journal, from_marks)
     if json:
         print_json({"undone": found.undone, "problems": found.problems, "controller": found.controller or None})
     else:
@@ -276,8 +295,8 @@ def resume(journal: JournalOption = JOURNAL) -> None:
     """Let a controller change jobs again after the guard or [bold]shunter slurm release[/bold] handed them back."""
     from contextlib import closing
 
-    from shunter.slurm.journal import Journal
-    from shunter.slurm.running import resume as take
+    from shunter.live.journal import Journal
+    from shunter.live.running import resume as take
 
     check_journal(journal)
     with closing(Journal(journal)) as book:

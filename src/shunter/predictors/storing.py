@@ -26,7 +26,7 @@ from shunter.predictors.fitted import Fitted
 from shunter.predictors.throughput import Forecaster
 from shunter.predictors.trees import Trees
 from shunter.safe_files import check_size, most_parsed, opened, whole
-from shunter.world import F64
+from shunter.world import F64, I64
 
 FORMAT = 2
 KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
@@ -109,8 +109,8 @@ def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Foreca
         if hints[name] is Trees:
             parts = {part: _array(f"{name}.{part}", kind, arrays) for part, kind in Trees.fields.items()}
             values[name] = Trees(**parts)
-        elif hints[name] == F64:
-            values[name] = _array(name, "F", arrays)
+        elif hints[name] in (F64, I64):
+            values[name] = _array(name, "F" if hints[name] == F64 else "I", arrays)
         else:
             values[name] = _value(name, hints[name], header)
     made: Fitted | Forecaster = cls(**values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -18,11 +19,14 @@ from functools import cached_property
 from pathlib import Path
 
 from shunter.errors import SlurmError
+from shunter.live.manager import DeclinedError, ForbiddenError, GoneError, UnreachableError
 
 TIMEOUT_S = 20.0  # commands hang for minutes when slurmctld is dead
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_CONF_SERVER")
 PARTLY = re.compile(r": No error\b")  # of an array's tasks some have ended, and the others were changed
 LONGEST_ERROR = 300  # characters of Slurm's own words in a message
+GONE = re.compile(r"invalid job id|already (?:finished|compl)", re.IGNORECASE)
+FORBIDDEN = re.compile(r"permission denied|not permitted|invalid user id", re.IGNORECASE)
 AWAY = re.compile(
     r"unable to contact slurm controller|connection (refused|timed out)|socket timed out|zero bytes were transmitted"
     r"|communication|slurm_load_\w+ error: unable|slurmdbd|protocol authentication|munge",
@@ -36,12 +40,10 @@ REMEDIES = {  # Slurm's words: what to do
 }
 
 
-class UnreachableError(SlurmError):
-    """Slurm did not answer: its daemon is away, or a command hung."""
-
-
-class DeclinedError(SlurmError):
-    """Slurm answered, and would not."""
+def declined(words: str) -> DeclinedError:
+    """What Slurm answers when it would not, by its words: the job is gone, this account may not, or another reason."""
+    kind = GoneError if GONE.search(words) else ForbiddenError if FORBIDDEN.search(words) else DeclinedError
+    return kind(words)
 
 
 class Client:
@@ -93,9 +95,10 @@ class Client:
         said = " ".join(done.stderr.decode(errors="replace").split())
         if done.returncode and not PARTLY.search(said):
             said = said[:LONGEST_ERROR] or f"exit code {done.returncode}"
-            kind = UnreachableError if AWAY.search(said) else DeclinedError
+            away = AWAY.search(said)
             remedies = (f"; {what}" for words, what in REMEDIES.items() if re.search(words, said, re.IGNORECASE))
-            raise kind(f"{program} {arguments[0] if arguments else ''}: {said}{next(remedies, '')}")
+            words = f"{program} {arguments[0] if arguments else ''}: {said}{next(remedies, '')}"
+            raise UnreachableError(words) if away else declined(words)
         return done.stdout.decode(errors="replace")
 
     @contextmanager
@@ -115,3 +118,11 @@ class Client:
         if found is None:
             raise SlurmError(f"squeue --version should say a number such as 22.05.8, got '{said.strip()}'")
         return int(found[1]), int(found[2])
+
+
+def user_name() -> str:
+    """The name of the user who runs this, whatever the environment says; "" where the system has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return ""

@@ -19,15 +19,15 @@ from pathlib import Path
 
 from shunter import __version__
 from shunter.compiled import place
-from shunter.errors import SlurmError
-from shunter.slurm.asking import live_site
-from shunter.slurm.client import Client
-from shunter.slurm.journal import Journal
-from shunter.slurm.journal_file import check_place
-from shunter.slurm.line import unmodelled
-from shunter.slurm.locks import lock_of
+from shunter.errors import LiveError
+from shunter.live.journal import Journal
+from shunter.live.journal_file import check_place
+from shunter.live.line import unmodelled
+from shunter.live.locks import lock_of
+from shunter.live.snapshot import Snapshot
+from shunter.slurm.client import Client, user_name
+from shunter.slurm.questions import live_site
 from shunter.slurm.shows import settings
-from shunter.slurm.snapshot import Snapshot, user_name
 from shunter.slurm.watcher import Watcher
 
 TESTED = (22, 5)  # the release of Slurm that the tests run
@@ -86,7 +86,7 @@ class Patient:
             return ""
         try:
             said = self.client.run("sacctmgr", "-n", "-P", "show", "user", self.user, "format=adminlevel")
-        except SlurmError:
+        except LiveError:
             return ""
         return said.strip().lower()
 
@@ -110,12 +110,12 @@ def examine(client: Client, journal: Path, acts: bool, metrics_port: int = 0) ->
     found = [*_commands(patient), *_caches(), *_files(patient), *_processes(patient), *_metrics(patient)]
     try:
         patient.config = settings(client.run("scontrol", "show", "config"))
-    except SlurmError as problem:
+    except LiveError as problem:
         return [*found, Finding("slurm", Verdict.FAIL, str(problem), "start slurmctld and munge, or set SLURM_CONF")]
     for check in (_versions, _rights, _marks, _privacy, _accounting, _clock, _queue, _scheduler, _model):
         try:
             found += check(patient)
-        except SlurmError as problem:
+        except LiveError as problem:
             name = check.__name__.strip("_")
             found.append(Finding(name, Verdict.FAIL, str(problem), "run this again; see slurmctld's log"))
     return found
@@ -156,7 +156,7 @@ def _files(of: Patient) -> Iterator[Finding]:
         place = place if place.exists() else folder
         check_place(of.journal)
         found = place.stat()
-    except SlurmError as problem:
+    except LiveError as problem:
         yield _failed("journal", of.wanting, problem)
         return
     except OSError as error:
@@ -172,7 +172,7 @@ def _files(of: Patient) -> Iterator[Finding]:
         yield Finding("journal", Verdict.OK, text)
 
 
-def _failed(check: str, verdict: Verdict, problem: SlurmError) -> Finding:
+def _failed(check: str, verdict: Verdict, problem: LiveError) -> Finding:
     """An error as a finding: what is wrong stands before the first semicolon, the remedy behind it."""
     text, _, remedy = str(problem).partition("; ")
     return Finding(check, verdict, text, remedy)
@@ -206,7 +206,7 @@ def _processes(of: Patient) -> Iterator[Finding]:
         book = Journal.reading(of.journal)
         why = book.handed_back()
         book.close()
-    except SlurmError as problem:
+    except LiveError as problem:
         yield _failed("handed back", Verdict.FAIL, problem)
         return
     if why:
@@ -399,7 +399,7 @@ def _model(of: Patient) -> Iterator[Finding]:
     """What the site uses and our model of it does not know: forecasts are less certain there."""
     site = live_site(of.client)
     remarks = [remark.removeprefix("not modelled: ") for remark in site.remarks]
-    remarks += unmodelled(Watcher(of.client, surroundings=True).snapshot(), site)
+    remarks += unmodelled(Watcher(of.client, surroundings=True).snapshot(), site.rules)
     for remark in remarks:
         yield Finding("not modelled", Verdict.WARN, remark, "forecasts and the guard are less certain")
     if not remarks:

@@ -12,12 +12,13 @@ import numpy as np
 
 from shunter import clusters, traces
 from shunter.cluster import Cluster
-from shunter.errors import SlurmError
+from shunter.errors import LiveError, SlurmError
+from shunter.live.machines import Machines, machines_of
+from shunter.live.nodes import Partition, partitions_of
 from shunter.model import Trace
 from shunter.safe_files import text_of, whole
 from shunter.slurm import shows, topology
-from shunter.slurm.machines import Machines, machines_of
-from shunter.slurm.nodes import Partition, nodes, partitions, partitions_of
+from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
 from shunter.traces.readers import sacct
 from shunter.traces.source import Source
@@ -70,7 +71,7 @@ def _parsed(path: Path, parse: Callable[[str], T]) -> T:
     text = text_of(path, SlurmError, errors="replace")
     try:
         return parse(text)
-    except SlurmError as error:
+    except LiveError as error:
         raise SlurmError(f"{path}: {error}") from None
 
 

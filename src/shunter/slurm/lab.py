@@ -12,18 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from shunter.errors import SlurmError
-from shunter.slurm.daemons import (
-    PLACES,
-    environments,
-    free_ports,
-    last_lines,
-    pid_in,
-    program,
-    start,
-    stop,
-    wait,
-)
+from shunter.errors import LiveError, SlurmError
+from shunter.live.daemons import PLACES, environments, free_ports, last_lines, pid_in, program, start, stop, wait
 from shunter.slurm.lab_files import PARTITIONS, Nodes, Ports, write
 from shunter.slurm.presence import LISTED, signs_in
 
@@ -127,7 +117,7 @@ class Lab:
         try:
             if pid_in(self._pid("slurmctld")) in self.processes():
                 self.cancel_all(timeout=20)
-        except SlurmError:
+        except LiveError:
             pass  # a controller that hangs: what it runs is ended with the rest
         finally:
             self._end_all()
@@ -250,7 +240,7 @@ class Lab:
         def answers() -> bool:
             try:
                 return "is UP" in self.run("scontrol", "ping", timeout=5)
-            except SlurmError:
+            except LiveError:
                 return False
 
         if not wait(answers, 20):
@@ -308,7 +298,7 @@ class Lab:
     def _succeeds(self, *command: str) -> bool:
         try:
             self.run(*command)
-        except SlurmError:
+        except LiveError:
             return False
         return True
 

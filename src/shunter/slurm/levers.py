@@ -1,10 +1,4 @@
-"""What can be changed about a job in Slurm from outside, how, and how it is undone.
-
-nice      the default: Slurm goes on making priorities, ours is added.  Strands no job.
-priority  sets it outright: Slurm no longer ages the job, and clears its nice.
-pin       the nodes that a waiting job must have.  Could strand it, so the watchdog lifts it.
-requeue   stops a running job that has agreed to it, and queues it again.  Can't be undone.
-shard     lets a waiting job that asked for all shards of a GPU (gres/shard) share it: half of them are enough.
+"""How Slurm's commands change a job, show that it is changed, and give it back what it had.
 
 A lever and its mark (see ``marks``) are set by one command, so Slurm never has one without the other.
 """
@@ -12,61 +6,42 @@ A lever and its mark (see ``marks``) are set by one command, so Slurm never has 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 
-from shunter.errors import SlurmError, did_you_mean
+from shunter.live.levers import Order
+from shunter.live.manager import Command
+from shunter.live.marks import Mark
+from shunter.live.snapshot import Job
 from shunter.slurm.client import Client
 from shunter.slurm.hostlist import expand
-from shunter.slurm.marks import Mark, marked, marks_in, unmarked
-from shunter.slurm.snapshot import Job
+from shunter.slurm.marks import marked, unmarked
 
-LEVERS = ("nice", "priority", "pin", "requeue", "shard")
-STRANDING = ("pin", "shard")  # a job could wait for ever with it; Slurm changes these of waiting jobs only
 ATTRIBUTES = {"nice": "nice", "priority": "priority", "pin": "ReqNodeList", "shard": "TresPerNode"}
 MOST_NICE = 2_147_483_645
-Command = tuple[str, ...]
+MOST_PRIORITY = 2**32 - 100  # Slurm's largest numbers mean something else
+SHARDS = re.compile(r"(gres[:/]shard[:=])(\d+)")
+LONGEST_NAME = 100_000  # characters; the kernel takes 131,071 in one argument
 
 
-@dataclass(frozen=True)
-class Order:
-    """One change to one job."""
+def commands(order: Order) -> tuple[Command, ...]:
+    """The exact commands that carry out an order."""
+    target = order.target or order.handle
+    if order.lever == "requeue":
+        return (("scontrol", "requeue", target),)
+    if order.lever == "priority" and order.gives_back:
+        nice = {"nice": order.before.partition(":")[2]}
+        return ("scontrol", "release", target), update(target, nice, order.annotation, annotated(order))
+    return (update(target, {order.lever: order.value}, order.annotation, annotated(order)),)
 
-    handle: str  # the job as the journal names it
-    lever: str
-    value: str
-    before: (
-        str  # the job's own value, before our first change; of a priority with its nice: 59:0; of a requeue: Restarts
-    )
-    why: str = ""
-    target: str = ""  # the record that scontrol changes; "": the handle
-    comment: str = ""  # the AdminComment that it had
-    journal: str = ""  # whose mark is set with it; "": none
-    raises: bool | None = None  # whether it puts the job before others; None: it is not about the order of the queue
 
-    def commands(self) -> tuple[Command, ...]:
-        """The exact commands that do it."""
-        target = self.target or self.handle
-        if self.lever == "requeue":
-            return (("scontrol", "requeue", target),)
-        if self.lever == "priority" and self.gives_back:
-            nice = {"nice": self.before.partition(":")[2]}
-            return ("scontrol", "release", target), update(target, nice, self.comment, self.marked())
-        return (update(target, {self.lever: self.value}, self.comment, self.marked()),)
-
-    @property
-    def gives_back(self) -> bool:
-        """Whether it gives a job its own value back."""
-        return self.value == self.before and self.lever != "requeue"
-
-    def marked(self) -> str:
-        """The AdminComment that goes with it: a mark comes, or goes; a priority ends what we did to the nice."""
-        if not self.journal:
-            return self.comment
-        if self.gives_back:
-            return unmarked(self.comment, (self.lever,))
-        comment = unmarked(self.comment, ("nice",)) if self.lever == "priority" else self.comment
-        return marked(comment, Mark(self.journal, self.lever, self.before, self.value))
+def annotated(order: Order) -> str:
+    """The AdminComment that goes with an order: a mark comes, or goes; a priority ends what we did to the nice."""
+    if not order.journal:
+        return order.annotation
+    if order.gives_back:
+        return unmarked(order.annotation, (order.lever,))
+    comment = unmarked(order.annotation, ("nice",)) if order.lever == "priority" else order.annotation
+    return marked(comment, Mark(order.journal, order.lever, order.before, order.value))
 
 
 def update(target: str, values: Mapping[str, str], comment: str = "", then: str = "") -> Command:
@@ -93,8 +68,8 @@ def undoing(
         values["nice"] = before["priority"].partition(":")[2]
         if not job.held:
             commands.append(("scontrol", "release", target))
-    then = unmarked(job.admin_comment, {*before, *without})
-    return (*commands, update(target, values, job.admin_comment, then))
+    then = unmarked(job.annotation, {*before, *without})
+    return (*commands, update(target, values, job.annotation, then))
 
 
 def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Command, ...]:
@@ -103,19 +78,9 @@ def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Comm
     Setting a priority had cleared the job's nice, which comes back; where an administrator has set another priority
     outright, Slurm ignores that.
     """
-    lost = {lever: mark.before.partition(":")[2] for lever, mark in marks_in(job.admin_comment).items()}
+    lost = {lever: mark.before.partition(":")[2] for lever, mark in job.marked.items()}
     values = {"nice": lost["priority"]} if "priority" in levers and "priority" in lost else {}
-    return (update(target or job.target, values, job.admin_comment, unmarked(job.admin_comment, levers)),)
-
-
-def chained(orders: Iterable[Order]) -> list[Order]:
-    """Orders as they follow each other: a job may get several, and each adds its mark to those before."""
-    comments: dict[str, str] = {}
-    found: list[Order] = []
-    for order in orders:
-        found.append(replace(order, comment=comments.get(order.handle, order.comment)))
-        comments[order.handle] = found[-1].marked()
-    return found
+    return (update(target or job.target, values, job.annotation, unmarked(job.annotation, levers)),)
 
 
 def shows(lever: str, value: str, job: Job) -> bool:
@@ -126,13 +91,6 @@ def shows(lever: str, value: str, job: Job) -> bool:
     return found.get(lever) == value
 
 
-def was_done(order: Order, job: Job) -> bool:
-    """Whether an order shows in the job."""
-    if order.gives_back and order.lever == "priority":  # Slurm computes it all the time; its nice comes back last
-        return "priority" not in marks_in(job.admin_comment) and str(job.nice) == order.before.partition(":")[2]
-    return job.restarts > int(order.before) if order.lever == "requeue" else shows(order.lever, order.value, job)
-
-
 def held_now(client: Client, target: str) -> bool:
     """Whether somebody holds a record by now: releasing it would undo that."""
     job = re.sub(r"_\[(\d+).*", r"_\1", target)  # any one task of those that are one record
@@ -140,17 +98,22 @@ def held_now(client: Client, target: str) -> bool:
     return "0" in found.split()
 
 
-def pull(client: Client, commands: tuple[Command, ...]) -> None:
-    """Run commands one after the other."""
-    for program, *arguments in commands:
-        client.run(program, *arguments)
+def targets(jobs: Sequence[Job]) -> list[str]:
+    """What scontrol changes all of these by: one name, or several where one would be too long for a command."""
+    if len(jobs) == 1 and len(jobs[0].target) <= LONGEST_NAME:
+        return [jobs[0].target]
+    found: list[list[str]] = [[]]
+    length = 0
+    for piece in (piece for job in jobs for piece in (job.tasks or job.id.partition("_")[2]).split(",")):
+        if length + len(piece) > LONGEST_NAME:
+            found.append([])
+            length = 0
+        found[-1].append(piece)
+        length += len(piece) + 1
+    return [f"{jobs[0].whole}_[{','.join(pieces)}]" for pieces in found]
 
 
-def levers_from(text: str) -> frozenset[str]:
-    """``nice,pin`` as levers; an order needs nice or priority."""
-    found = frozenset(filter(None, (name.strip() for name in text.split(","))))
-    for name in found - set(LEVERS):
-        raise SlurmError(f"there is no lever '{name}'; {did_you_mean(name, LEVERS)}")
-    if {"nice", "priority"} <= found:
-        raise SlurmError("levers nice and priority exclude each other: setting a priority clears nice; choose one")
-    return found
+def half_share(job: Job) -> str:
+    """Half the shards that a job asks for; "": it asks for none or one, and Slurm makes none of whole GPUs."""
+    asked = SHARDS.fullmatch(job.per_node)
+    return f"{asked[1]}{int(asked[2]) // 2}" if asked is not None and int(asked[2]) >= 2 else ""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from shunter.live.marks import Mark
 
 VALUES = {  # by lever: what a job can have had before, and what it can have from us
     "nice": (r"-?\d{1,10}", r"-?\d{1,10}"),
@@ -25,18 +26,9 @@ LEVERS = "|".join(f"{lever}={before}>{value}" for lever, (before, value) in VALU
 MARK = re.compile(rf"(?:(?<=,)|\A)shunter:([0-9a-f]{{8}}):({LEVERS})(?:,|\Z)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """One lever on one job: the journal that changed it, the value before its first change, and the present one."""
-
-    journal: str  # its identity, 8 hex digits
-    lever: str
-    before: str
-    value: str  # nodes of a pin are separated by commas, as in Slurm
-
-    def __str__(self) -> str:
-        """The mark as it stands in the AdminComment."""
-        return f"shunter:{self.journal}:{self.lever}={self.before}>{self.value.replace(',', '+')}"
+def text_of(mark: Mark) -> str:
+    """The mark as it stands in the AdminComment."""
+    return f"shunter:{mark.journal}:{mark.lever}={mark.before}>{mark.value.replace(',', '+')}"
 
 
 def marks_in(comment: str) -> dict[str, Mark]:
@@ -57,7 +49,8 @@ def unmarked(comment: str, levers: Collection[str] = tuple(VALUES)) -> str:
 
 def marked(comment: str, mark: Mark) -> str:
     """An AdminComment with this mark, in place of one of the same lever."""
-    if not MARK.fullmatch(str(mark)):
-        raise ValueError(f"'{mark}' can't be read back as a mark")
+    text = text_of(mark)
+    if not MARK.fullmatch(text):
+        raise ValueError(f"'{text}' can't be read back as a mark")
     rest = unmarked(comment, (mark.lever,))
-    return f"{rest},{mark}" if rest else str(mark)
+    return f"{rest},{text}" if rest else text

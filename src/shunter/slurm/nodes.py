@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from shunter.errors import SlurmError
+from shunter.errors import LiveError, SlurmError
+from shunter.live.nodes import Node, Partition
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
 from shunter.slurm.tres import Gres, gres, resources
@@ -16,60 +17,7 @@ from shunter.traces.slurm_json import plain
 SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, with its header
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")
 CPUS_STATE = "CPUS(A/I/O/T)"  # allocated, idle, other, total
-UP = frozenset({"idle", "mixed", "allocated", "completing", "planned", "cloud", "dynamic_norm"})
-KEPT = frozenset({"reserved", "maint", "maintenance"})  # by a reservation
-MARKS = "-+^@$"  # behind a state: to be rebooted, planned and the like; others mean that the node does not answer
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Node:
-    """One machine; what is in use is known where Slurm was asked for it."""
-
-    name: str
-    state: str = ""  # words in small letters, joined by +
-    partitions: tuple[str, ...] = ()
-    gpus: int = 0
-    gpu_type: str = ""  # that of most of them
-    shards: int = 0
-    used: tuple[int, ...] = ()  # which GPUs are in use
-    cpus: int = 0
-    cpus_used: int = 0
-    mem_mib: int = 0
-    mem_used: int = 0
-    other_gpus: int = 0  # how many of its GPUs are of other types
-    features: tuple[str, ...] = ()  # the active ones
-
-    @property
-    def up(self) -> bool:
-        """Whether jobs can be started there."""
-        return all(word.rstrip(MARKS) in UP for word in self.state.split("+") if word)
-
-    @property
-    def reserved(self) -> bool:
-        """Whether it is up, and a reservation keeps it for some jobs now."""
-        words = [word.rstrip(MARKS) for word in self.state.split("+") if word]
-        return not self.up and all(word in UP or word in KEPT for word in words)
-
-    @property
-    def there(self) -> bool:
-        """Whether it is more than a plan."""
-        return "future" not in self.state
-
-    def in_use(self, uses: str) -> Node:
-        """The same, with the GPUs in use that Slurm names: ``gpu:a100:2(IDX:0-1)``."""
-        return replace(self, used=tuple(index for each in gres(uses) if each.name == "gpu" for index in each.index))
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A queue, and the nodes that it may use."""
-
-    name: str
-    nodes: tuple[str, ...]
-    tier: int = 1
-    factor: int = 1
-    billing: str = ""  # TRESBillingWeights
 
 
 # ------------------------------------------------------------------------------------------- nodes
@@ -145,13 +93,13 @@ def _of_row(row: Mapping[str, str]) -> Node:
         mem_used=held,
         features=_features(row.get("ACTIVE_FEATURES", "")),
     )
-    return _with_gpus(node, row["GRES"]).in_use(row.get("GRES_USED", ""))
+    return in_use(_with_gpus(node, row["GRES"]), row.get("GRES_USED", ""))
 
 
 def of_json(node: Mapping[str, Any]) -> Node:
     """As scontrol and sinfo of 21.08 to 25.11 write it; states and partitions may be words or lists."""
     words = [*_words(node.get("state")), *_words(node.get("state_flags"))]
-    told = Node(
+    plainly = Node(
         str(node.get("name") or node.get("hostname")),
         "+".join(map(str, words)).lower(),
         tuple(_words(node.get("partitions"))),
@@ -161,9 +109,8 @@ def of_json(node: Mapping[str, Any]) -> Node:
         mem_used=_count(node, "alloc_memory"),
         features=tuple(map(str, _words(node.get("active_features")))),
     )
-    return _with_gpus(told, str(node.get("gres") or ""), str(node.get("tres") or "")).in_use(
-        str(node.get("gres_used") or "")
-    )
+    made = _with_gpus(plainly, str(node.get("gres") or ""), str(node.get("tres") or ""))
+    return in_use(made, str(node.get("gres_used") or ""))
 
 
 def _count(node: Mapping[str, Any], key: str) -> int:
@@ -186,7 +133,7 @@ def each_read(
     for each in told:
         try:
             found.append(read(each))
-        except (SlurmError, ValueError, TypeError) as problem:
+        except (LiveError, ValueError, TypeError) as problem:
             if unread is None:
                 raise SlurmError(f"node {name(each)}: {problem}") from None
             unread[f"node {name(each)}"] = str(problem)
@@ -220,13 +167,9 @@ def _partition_of_json(part: Mapping[str, Any]) -> Partition:
     return Partition(str(part["name"]), tuple(expand(listed)), tier, factor, billing)
 
 
-def partitions_of(nodes: Iterable[Node]) -> list[Partition]:
-    """The partitions that nodes say they are in, where nothing else is known of these."""
-    found: dict[str, list[str]] = {}
-    for node in nodes:
-        for name in node.partitions:
-            found.setdefault(name, []).append(node.name)
-    return [Partition(name, tuple(members)) for name, members in found.items()]
+def in_use(node: Node, uses: str) -> Node:
+    """The same node, with the GPUs in use that Slurm names: ``gpu:a100:2(IDX:0-1)``."""
+    return replace(node, used=tuple(index for each in gres(uses) if each.name == "gpu" for index in each.index))
 
 
 # ------------------------------------------------------------------------------------------- words and numbers

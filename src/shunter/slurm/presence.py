@@ -13,11 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from shunter.errors import SlurmError
-from shunter.slurm.client import Client, DeclinedError
-from shunter.slurm.journal import Journal
+from shunter.errors import LiveError
+from shunter.live.journal import Journal
+from shunter.live.manager import DeclinedError
+from shunter.slurm.client import Client, user_name
 from shunter.slurm.shows import records, time_ms
-from shunter.slurm.snapshot import user_name
 from shunter.slurm.surroundings import is_sign
 
 DUPLICATE = re.compile("duplicate", re.IGNORECASE)
@@ -48,7 +48,7 @@ class Presence:
     def rival(self) -> str:
         """Why this controller gives way; "": it need not. Others can see it before it looks.
 
-        Raises ``SlurmError`` if Slurm does not answer: then nobody can tell.
+        Raises ``LiveError`` if Slurm does not answer: then nobody can tell.
         """
         self._show()
         signs = signs_in(self.client.run(*LISTED))
@@ -88,7 +88,7 @@ class Presence:
     def remove(self) -> None:
         """Take it away: this controller no longer acts."""
         if self.shown:
-            with suppress(SlurmError):  # it ends by itself
+            with suppress(LiveError):  # it ends by itself
                 self.client.run("scontrol", "delete", f"reservationname=shunter_{self.book.id}")
             self.shown, self._renewed = False, float("-inf")
 

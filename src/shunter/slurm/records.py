@@ -6,7 +6,8 @@ import secrets
 from pathlib import Path
 
 from shunter.errors import SlurmError
-from shunter.slurm.client import Client, DeclinedError
+from shunter.live.manager import DeclinedError
+from shunter.slurm.client import Client
 from shunter.slurm.importing import Sources
 from shunter.traces.readers.sacct import FORMAT
 

@@ -1,91 +1,29 @@
-"""What a request means: on which nodes a job may run, on how many of them, and what of it is not modelled."""
+"""What a request means that is written as Slurm writes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from shunter import world as w
-from shunter.cluster import ANY_TYPE
+from shunter.live.nodes import Node
+from shunter.live.requests import UNKNOWN, Request, admits, request_on
+from shunter.live.snapshot import Job
 from shunter.slurm.constraints import parse, same_everywhere
 from shunter.slurm.hostlist import expand
-from shunter.slurm.nodes import Node
-from shunter.slurm.snapshot import Job
 from shunter.slurm.tres import gres
 
-UNKNOWN = -2  # a span that is not modelled
-KEY = (
-    *("partition", "gpu_type", "features", "excluded", "wanted_nodes", "exclusive", "contiguous", "min_nodes"),
-    *("max_nodes", "per_node", "per_job", "per_task", "processes", "gpus", "shards", "cpus", "mem_mib"),
-    "all_memory",
-)  # jobs that are alike in these have the same request
 
-
-class Request(NamedTuple):
-    """A job's request, as far as it is modelled."""
-
-    nodes: tuple[Node, ...]  # where it may run, also those that are away
-    names: frozenset[str]  # of these
-    gpus: int  # that it takes in all; of whole nodes all
-    span: int  # as in ``world.SPAN``
-    whole: bool  # it takes whole nodes
-    mem_mib: int  # that it takes in all
-    unmodelled: tuple[str, ...]  # what of it is not modelled
-    away: bool = False  # it fits on these nodes, but not on those that are up
-
-    @property
-    def each(self) -> int:
-        """GPUs on each node."""
-        return self.gpus // max(self.span, 1) if self.span != w.ANY_NODES else 1
-
-    def fits_on(self, nodes: Iterable[Node]) -> bool:
-        """Whether there is room for it on these nodes if they are empty."""
-        sizes = [node.gpus for node in nodes if node.name in self.names]
-        if self.span == w.ANY_NODES:
-            return sum(sizes) >= self.gpus
-        return sum(size >= self.each for size in sizes) >= max(self.span, 1) or (
-            self.span == 0 and self.gpus > max(sizes, default=0) and sum(sizes) >= self.gpus
-        )
-
-
-class Requests:
-    """The requests of jobs on some nodes; those of jobs that ask alike are worked out once."""
-
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._nodes = tuple(nodes)
-        self._known: dict[tuple[object, ...], Request] = {}
-
-    def of(self, job: Job) -> Request:
-        """What a job asks for."""
-        key = tuple(getattr(job, name) for name in KEY)
-        if key not in self._known:
-            self._known[key] = self._read(job)
-        return self._known[key]
-
-    def compete(self, job: Job, other: Job) -> bool:
-        """Whether two jobs may run on the same node."""
-        return not self.of(job).names.isdisjoint(self.of(other).names)
-
-    def _read(self, job: Job) -> Request:
-        open_to_it = [node for node in self._nodes if _open(node, job)]
-        span = _span(job, max((node.gpus for node in open_to_it), default=0))
-        whole = job.exclusive == "node"
-        nodes = [node for node in open_to_it if _holds(node, job, span)] or open_to_it
-        gpus = job.gpus
-        if whole and nodes and span != w.ANY_NODES:
-            gpus = nodes[0].gpus * max(span, 1)
-        names = frozenset(node.name for node in nodes)
-        mem_mib = nodes[0].mem_mib * max(span, 1) if job.all_memory and nodes else job.mem_mib
-        found = Request(tuple(nodes), names, gpus, span, whole, mem_mib, tuple(_unmodelled(job, span, nodes)))
-        up = [node for node in nodes if node.up or node.reserved]
-        return found._replace(away=found.fits_on(nodes) and not found.fits_on(up))
+def read(job: Job, nodes: Sequence[Node]) -> Request:
+    """What a job asks for, of these nodes."""
+    open_to_it = [node for node in nodes if _open(node, job)]
+    span = _span(job, max((node.gpus for node in open_to_it), default=0))
+    found = request_on(job, open_to_it, span)
+    return found._replace(unmodelled=tuple(_unmodelled(job, span, found.nodes)))
 
 
 def _open(node: Node, job: Job) -> bool:
     """Whether a node is one that a job may have: of its partitions, GPU type and constraint, and not excluded."""
-    if set(job.partition.split(",")).isdisjoint(node.partitions):
-        return False
-    if job.gpu_type and node.gpu_type not in ("", ANY_TYPE, job.gpu_type):
+    if not admits(node, job):
         return False
     fulfilled = parse(job.features) if job.features else None
     if fulfilled is not None and not fulfilled(node.features):
@@ -94,18 +32,6 @@ def _open(node: Node, job: Job) -> bool:
         return False
     wanted = expand(job.wanted_nodes) if job.wanted_nodes else []
     return len(wanted) < job.min_nodes or not wanted or node.name in wanted
-
-
-def _holds(node: Node, job: Job, span: int) -> bool:
-    """Whether an empty node has room for the job's part on one node."""
-    nodes = max(span, 1)
-    if span in (w.ANY_NODES, UNKNOWN):
-        return node.gpus > 0
-    return (
-        node.gpus * nodes >= job.gpus
-        and (not node.cpus or node.cpus * nodes >= job.cpus)
-        and (not node.mem_mib or job.all_memory or node.mem_mib * nodes >= job.mem_mib)
-    )
 
 
 def _gpus(text: str) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from shunter.errors import SlurmError
+from shunter.live.rules import Rules
 from shunter.safe_files import text_of
 from shunter.slurm.shows import seconds
 from shunter.texts import toml_text
@@ -108,6 +109,12 @@ class Site(Form):
     priority: PriorityForm = PriorityForm()
     scheduler: SchedulerForm = SchedulerForm()
     partitions: list[PartitionForm] = Field(default_factory=list)
+
+    @property
+    def rules(self) -> Rules:
+        """What a forecast goes by."""
+        tiers = {partition.name: partition.tier for partition in self.partitions}
+        return Rules(self.backfills, tiers, {partition.name: partition.max_time for partition in self.partitions})
 
     @property
     def policy(self) -> str:

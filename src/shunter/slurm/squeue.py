@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from shunter.errors import SlurmError
-from shunter.slurm import arrays
-from shunter.slurm.comments import told_in
+from shunter.live import job_arrays
+from shunter.live.snapshot import Job
+from shunter.slurm.comments import hints_in
 from shunter.slurm.hostlist import expand
+from shunter.slurm.marks import marks_in
 from shunter.slurm.shows import length_ms, time_ms
-from shunter.slurm.snapshot import Job
 from shunter.slurm.tres import asked_for, resources
 from shunter.traces.slurm_json import plain
 
@@ -219,8 +220,8 @@ def job_of(values: Sequence[str]) -> Job:
     array = ARRAY.fullmatch(said["JobArrayID"])
     if array is None:
         return job
-    waiting = arrays.numbers(array[2])
-    if arrays.count(waiting) == 1:
+    waiting = job_arrays.numbers(array[2])
+    if job_arrays.count(waiting) == 1:
         alone = f"{array[1]}_{waiting[0][0]}"
         return replace(job, id=alone, handle=alone)
     return replace(job, id=array[1], handle=array[1], tasks=array[2], throttle=int(array[3] or 0))
@@ -273,8 +274,9 @@ def _job(said: Mapping[str, str]) -> Job:
         max_nodes=int(said[MOST_NODES] or -1),
         contiguous=said["Contiguous"] == "1",
         dependency=_said(said["Dependency"]),
-        told=told_in(said["Comment"]),
-        admin_comment=_said(said["admin_comment"]),
+        hints=hints_in(said["Comment"]),
+        annotation=_said(said["admin_comment"]),
+        marks=tuple(marks_in(_said(said["admin_comment"])).values()),
         number=said["JobID"],
     )
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from shunter.live.nodes import Rack
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
 
 FIELD = re.compile(r"( *)((?:- +)*)([A-Za-z_]+):(?: +(.*?))?$")
-
-
-@dataclass(frozen=True)
-class Rack:
-    """Nodes under one leaf switch, or of one block."""
-
-    name: str
-    nodes: tuple[str, ...]
 
 
 def racks(text: str) -> list[Rack]:

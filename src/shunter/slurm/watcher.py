@@ -9,23 +9,17 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TypeVar
 
-from shunter.errors import SlurmError
-from shunter.slurm.client import Client, DeclinedError, UnreachableError
-from shunter.slurm.nodes import Node, each_read, json_list, of_json, of_sinfo
+from shunter.errors import LiveError, SlurmError
+from shunter.live.manager import DeclinedError, UnreachableError
+from shunter.live.nodes import Node, Rack
+from shunter.live.snapshot import Job, Snapshot
+from shunter.slurm.client import Client, user_name
+from shunter.slurm.dialect import SLURM
+from shunter.slurm.nodes import each_read, json_list, of_json, of_sinfo
 from shunter.slurm.shows import records, settings, time_ms
-from shunter.slurm.snapshot import Job, Snapshot, user_name
-from shunter.slurm.squeue import (
-    FIELD,
-    JOB_FIELDS,
-    RECORD,
-    job_of,
-    json_record,
-    new_mark,
-    text_format,
-    text_records,
-)
+from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD, job_of, json_record, new_mark, text_format, text_records
 from shunter.slurm.surroundings import counts_memory, defaults, hidden, licences, preemption, reservations
-from shunter.slurm.topology import Rack, racks
+from shunter.slurm.topology import racks
 
 NODE_FIELDS = {  # sinfo's: as a header calls it
     "NodeList": "NODELIST",
@@ -78,7 +72,7 @@ class Watcher:
         self._known = self._asked(lambda: self._json_jobs(now), self._text_jobs)
         if time.perf_counter() - begun > LONG_S:
             self._leave_json()
-        found = Snapshot(now, tuple(self._known.values()), tuple(self.nodes()), tuple(self._unread))
+        found = Snapshot(now, tuple(self._known.values()), tuple(self.nodes()), tuple(self._unread), dialect=SLURM)
         return self._surrounded(found) if self.surroundings else found
 
     def _surrounded(self, found: Snapshot) -> Snapshot:
@@ -107,7 +101,7 @@ class Watcher:
         """Whether this user is an operator or administrator of Slurm."""
         try:
             said = self.client.run("sacctmgr", "-n", "-P", "show", "user", user_name(), "format=adminlevel")
-        except SlurmError:
+        except LiveError:
             return False  # without slurmdbd there are none
         return said.strip().lower() in ("operator", "administrator")
 
@@ -122,7 +116,7 @@ class Watcher:
             except UnreachableError:  # it may have been too much: the next time less is asked for
                 self._leave_json()
                 raise
-            except (SlurmError, TypeError, ValueError):  # no plug-in for it, or one record that can't be read
+            except (LiveError, TypeError, ValueError):  # no plug-in for it, or one record that can't be read
                 if self._fixed:
                     raise
                 self._leave_json()
@@ -144,7 +138,7 @@ class Watcher:
             record = [*each, excluded.get(each[0].strip(), ""), "", ""]
             try:
                 found[_but_priority(record)] = self._read(record)
-            except (SlurmError, ValueError) as problem:
+            except (LiveError, ValueError) as problem:
                 self.unread[f"job {record[0].strip()[:40]}"] = str(problem)
                 self._unread += [each.strip().partition("_")[0] for each in record[:3]]
         return found

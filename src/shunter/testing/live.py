@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from shunter import world as w
+from shunter.live.nodes import Node
+from shunter.live.snapshot import Job, Snapshot
 from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
-from shunter.slurm.nodes import Node
-from shunter.slurm.snapshot import Job, Snapshot
 
 PARTITION = "main"
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from shunter.errors import SlurmError
+from shunter.live.daemons import last_lines, wait
 from shunter.reproduce.slurm.design import ACCOUNTS, GPUS, NODES, PERIOD_MIN, SETTINGS, USERS, Job
 from shunter.reproduce.slurm.outcome import Outcome
-from shunter.slurm.daemons import last_lines, wait
 from shunter.slurm.lab import Lab
 
 POLL_S = 0.25

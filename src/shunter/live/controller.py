@@ -1,0 +1,369 @@
+"""The controller: asks a policy what it wants of a live cluster, and moves Slurm towards it, safely and little.
+
+Three modes.  *watch* says what it would do, *dry-run* prints the exact commands, *act* runs them.  Whatever it does is
+in the journal first.  It never cancels a job, and if it stops, Slurm goes on by its own rules.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from shunter.live.backend import Levers, Round
+from shunter.live.journal import ABANDONED, DONE, FAILED, INTENT, UNDONE, UNMARKED, Journal
+from shunter.live.levers import Order, chained
+from shunter.live.manager import DeclinedError, ForbiddenError, GoneError, ResourceManager, UnreachableError
+from shunter.live.ordering import affordable, merged, moves
+from shunter.live.reconciling import Force, Reconciler
+from shunter.live.replica import number_of
+from shunter.live.snapshot import Job, Snapshot
+
+KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
+DAY_S = 86_400.0
+LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change Slurm declined
+GIVEN_BACK = ("pin", "shard", "priority")  # as soon as the lever is switched off
+OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
+FRESH_S = 10.0  # and however short the interval is, a look is good for so long
+NO_MARKS = "this account may not write the AdminComment of jobs: what they had before is in the journal alone"
+ROUND_SHARE = 0.8  # of an interval that may go by in acting
+
+
+class Mode(StrEnum):
+    """What becomes of what a policy wants."""
+
+    WATCH = "watch"
+    DRY_RUN = "dry-run"
+    ACT = "act"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How much may be changed."""
+
+    changes: int = 100  # in one round
+    depth: int = 1000  # who is further back than this, and should be, is not moved
+    lift: int = 10_000  # so far above the highest natural priority a job may be put
+
+
+@dataclass
+class RoundResult:
+    """What came of a round."""
+
+    round: Round
+    orders: list[Order]
+    postponed: int = 0  # orders that the bounds put off
+    done: int = 0
+    failed: list[tuple[Order, str]] = field(default_factory=list)
+    respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
+    silence: str = ""  # why changes were abandoned: Slurm did not answer, or could not say who else acts
+    stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
+    paused: str = ""  # why nothing is changed at present
+    unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
+    ratio: float | None = None  # realised mean wait over the shadow's, where the guard has compared them
+
+
+class Controller:
+    """Turns rounds into orders, and orders into changes."""
+
+    def __init__(
+        self,
+        manager: ResourceManager,
+        journal: Journal,
+        *,
+        mode: Mode = Mode.WATCH,
+        levers: Levers = frozenset({"nice"}),
+        bounds: Bounds | None = None,
+        interval_s: float = 60.0,
+    ) -> None:
+        self.manager, self.journal, self.mode, self.levers = manager, journal, mode, levers
+        self.bounds, self.interval_s = bounds or Bounds(), interval_s
+        self.paused = ""  # why it only watches for now; "": it doesn't
+        self.unsure = ""  # why nothing at all is changed in this round; "": it may be
+        self._refused: dict[str, tuple[int, float]] = {}  # jobs that Slurm would not change: how often, until when
+        self.marks = True  # whether this account may write the AdminComment of jobs
+        self._reconciler = Reconciler(manager, journal)
+        self._unread: set[str] = set()
+        self._tidy_at = -float("inf")
+
+    def note(self, kind: str, text: str) -> None:
+        """Note an event in the journal; one that only watches writes nothing."""
+        if self.mode is Mode.ACT:
+            self.journal.tell(kind, text)
+
+    # -- a round
+
+    def act_on(self, wanted: Round) -> RoundResult:
+        """Reconcile the journal with what the jobs show, find the orders, and carry them out in mode act."""
+        acts = self.mode is Mode.ACT
+        if acts:
+            self.journal.live(os.getpid(), self.interval_s)
+            self._tidy(wanted.snapshot)
+        respected = self.respect(wanted.snapshot)
+        begun = time.perf_counter()
+        orders, postponed = self.orders(wanted)
+        wanted.took_s += time.perf_counter() - begun
+        result = RoundResult(
+            wanted,
+            orders if acts else chained(orders, self.manager.annotated),
+            postponed,
+            respected=respected,
+            paused=self.paused,
+            unread=self._unreadable(),
+        )
+        if acts:
+            result.stale_s, result.silence = self._stale_s(wanted), self.unsure
+            if not result.stale_s and not result.silence:
+                self._carry_out(orders, result)
+            self.journal.live(os.getpid(), self.interval_s)
+        return result
+
+    def _stale_s(self, current: Round) -> float:
+        """How old a look is that is too old to act on; 0: it is not."""
+        age_s = time.monotonic() - current.looked
+        return age_s if age_s > max(OLDEST_LOOK * self.interval_s, FRESH_S) else 0.0
+
+    def orders(self, current: Round) -> tuple[list[Order], int]:
+        """The changes of this round that lead to what the policy wants, and how many more it would take."""
+        force, alone = self.journal.in_force(), self.journal.left_alone()
+        jobs = {job.id: job for job in current.jobs if job.state == "PENDING"}
+        unknown = {act.order.handle for act in self.journal.acts(INTENT)}  # whether they are changed will be seen
+        unknown |= self._reconciler.corrected
+        free = {name: job for name, job in jobs.items() if job.handle not in alone and job.handle not in unknown}
+        ours = {name: job for name, job in free.items() if not self._rests(job.handle)}
+        found = [order for order in self._lifted(current, force) if order.handle not in unknown]
+        if self.paused:
+            return self._cut(found)
+        found += [order for order in self._requeues(current) if order.handle not in unknown]
+        if "pin" in self.levers:
+            found += self._pins(current, ours, force)
+        if "shard" in self.levers:
+            shared = [ours[name] for name in current.starts if name in current.shared and name in ours]
+            fewer = [job for job in shared if (job.handle, "shard") not in force]  # once, not again and again
+            found += [order for job in fewer if (order := self._shard(job, force))]
+        if self.levers & {"nice", "priority"}:
+            back = {
+                order.handle for order in found if order.lever == "priority"
+            }  # as long as it has one, nice is ignored
+            ranking = [ours[name] for name in current.ranking if name in ours and ours[name].handle not in back]
+            urgent, later = self._cut(found)
+            ranked, more = self._ranked(current.snapshot, ranking, force, self.bounds.changes - len(urgent))
+            return [*urgent, *ranked], later + more
+        return self._cut(found)
+
+    def _cut(self, orders: list[Order]) -> tuple[list[Order], int]:
+        urgent = orders[: self.bounds.changes]
+        return urgent, len(orders) - len(urgent)
+
+    def _order(self, job: Job, lever: str, value: str, why: str, force: Force) -> Order:
+        """A change to exactly this record, which goes with a mark that says what the job had before our first one."""
+        own = own_value(job, lever, force)
+        journal = self.journal.id if self.marks else ""
+        return Order(job.handle, lever, value, own, why, job.target, job.annotation, journal)
+
+    def _requeues(self, current: Round) -> list[Order]:
+        """Jobs to be stopped."""
+        why = "the policy gives its GPUs to others"
+        stopped = [job for job in current.jobs if job.id in current.preempts]
+        return [Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped]
+
+    def _shard(self, job: Job, force: Force) -> Order | None:
+        """Half the shards, where it asked for shards."""
+        half = self.manager.half_share(job)
+        return self._order(job, "shard", half, "the policy lets it share a GPU", force) if half else None
+
+    def _pins(self, current: Round, jobs: Mapping[str, Job], force: Force) -> list[Order]:
+        """The nodes that the policy chose for those that should start now."""
+        found = []
+        parts = Counter(job.handle for job in current.snapshot.jobs)  # of arrays and heterogeneous jobs there are many
+        for name, nodes in current.starts.items():
+            job, wanted = jobs.get(name), ",".join(nodes)
+            if job is None or job.handle != job.id or parts[job.handle] > 1:
+                continue
+            held = force.get((job.handle, "pin"))
+            if held is None or held.order.value != wanted:
+                if job.wanted_nodes and held is None:
+                    continue  # its user has chosen already
+                found.append(self._order(job, "pin", wanted, "the policy chose these nodes", force))
+        return found
+
+    def _lifted(self, current: Round, force: Force) -> list[Order]:
+        """What goes back in this round: pins that did not make a job start, and what is switched off.
+
+        Whatever waits is looked at, also what a node's failure or a requeue has put back into the queue, and what the
+        policy does not see.
+        """
+        waiting = {job.handle: job for job in current.snapshot.jobs if job.state == "PENDING" and not job.held}
+        on = frozenset[str]() if self.paused else self.levers
+        return [
+            self._order(waiting[handle], lever, act.order.before, "it is given back", force)
+            for (handle, lever), act in force.items()
+            if handle in waiting
+            and ((lever == "pin" and waiting[handle].id not in current.starts) or lever in {*GIVEN_BACK} - on)
+        ]
+
+    # -- the order of the queue
+
+    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Force, most: int) -> tuple[list[Order], int]:
+        """At most so many moves that lead to this order, and how many wait; none costs an excluded job a place."""
+        lever = "nice" if "nice" in self.levers else "priority"
+        ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
+        others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
+        priority = {handle: job.priority for handle, job in (others | ours).items()}
+        lifted = {handle: priority[handle] - self._natural(job, lever, force) for handle, job in ours.items()}
+        by_nature = sorted(priority, key=lambda handle: (lifted.get(handle, 0) - priority[handle], number_of(handle)))
+        order = merged(by_nature, list(dict.fromkeys(job.handle for job in ranking)))
+        natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
+        low = max(min(natural) - len(ours), 1)  # room to tell equals apart
+        high = min(max(natural) + self.bounds.lift, self.manager.most_priority)
+        ties = sorted(priority, key=number_of)  # Slurm goes by job ids then
+        wanted = moves(order, priority, set(others), low, high, ties)
+        now_at = {handle: at for at, handle in enumerate(sorted(ties, key=lambda handle: -priority[handle]))}
+        goes_to = {handle: at for at, handle in enumerate(order)}
+        urgency = {handle: min(now_at[handle], goes_to[handle]) for handle in wanted}
+        chosen = sorted((handle for handle in wanted if urgency[handle] < self.bounds.depth), key=urgency.__getitem__)
+        now = affordable(chosen, wanted, order, priority, set(others), ties, most)
+        found = []
+        for handle in now:
+            place = f"place {goes_to[handle] + 1} of {len(order)}, it stands at {now_at[handle] + 1}"
+            value = self._value(ours[handle], lever, wanted[handle])
+            made = self._order(ours[handle], lever, value, f"the policy puts it at {place}", force)
+            found.append(replace(made, raises=wanted[handle] > priority[handle]))
+        return found, max(len(chosen) - len(now), 0)
+
+    def _natural(self, job: Job, lever: str, force: Force) -> int:
+        """The priority that a job would have if we had not touched it."""
+        own = own_value(job, lever, force)
+        return job.priority + job.nice - int(own) if lever == "nice" else int(own.partition(":")[0])
+
+    def _value(self, job: Job, lever: str, priority: int) -> str:
+        """What a lever must be set to for a job to have this priority."""
+        if lever == "priority":
+            return str(priority)
+        most = self.manager.most_nice
+        return str(max(min(job.nice + job.priority - priority, most), -most))
+
+    # -- doing it
+
+    def _carry_out(self, orders: Sequence[Order], result: RoundResult) -> None:
+        """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
+        ended, annotations = "", dict[str, str]()  # a job may get several orders, and each adds a mark
+        unpaid = ""  # a job that did not make room: nobody may be put before excluded ones in its stead
+        with self.manager.within(max(self.interval_s * ROUND_SHARE, 1.0)):
+            for act in self.journal.intend(result.round.number, orders):
+                self.journal.confirm()
+                ended = ended or self.journal.handed_back()
+                if ended:
+                    self.journal.settle(act, ABANDONED, ended)
+                    result.failed.append((act.order, ended))
+                    continue
+                if unpaid and act.order.raises:
+                    self.journal.settle(act, ABANDONED, f"job {unpaid} has not made room")
+                    result.postponed += 1
+                    continue
+                try:
+                    order = replace(act.order, annotation=annotations.get(act.order.handle, act.order.annotation))
+                    order = self._pull(order)
+                except UnreachableError as error:
+                    ended = result.silence = str(error)
+                    self.journal.settle(act, INTENT, ended)  # it may have been done all the same: `recover` looks
+                    result.failed.append((act.order, ended))
+                except DeclinedError as error:
+                    self.journal.settle(act, FAILED, str(error))
+                    result.failed.append((act.order, str(error)))
+                    self._rest(act.order.handle)
+                    if act.order.raises is False and not isinstance(
+                        error, GoneError
+                    ):  # a job that is gone has made room
+                        unpaid = unpaid or act.order.handle
+                    if isinstance(error, ForbiddenError):
+                        ended = self.paused = result.paused = f"this account may not change the jobs of others: {error}"
+                else:
+                    annotations[order.handle] = self.manager.annotated(order)
+                    self.journal.settle(act, DONE, "" if order.journal else UNMARKED)
+                    if order.gives_back:
+                        self.journal.settle(act, UNDONE, order.why)
+                    result.done += 1
+
+    def _pull(self, order: Order) -> Order:
+        """Do one; without a mark where only administrators may write one. Returns it as it was done."""
+        if order.lever == "pin" and order.value and not self.manager.waits(order.handle):
+            raise DeclinedError("it has started meanwhile")  # Slurm would not refuse: it would take nodes from it
+        if order.lever == "priority" and order.gives_back and self.manager.held(order.target):
+            raise DeclinedError("it has been held meanwhile")
+        order = order if self.marks else replace(order, journal="")
+        try:
+            self.manager.carry_out(order)
+        except ForbiddenError as error:
+            if not order.journal:
+                raise
+            order = replace(order, journal="")
+            self.manager.carry_out(order)
+            self.marks = False
+            self.journal.tell("marks", f"{NO_MARKS}: {error}")
+        return order
+
+    def _rest(self, handle: str) -> None:
+        """Slurm would not change a job: it is tried again, but ever more rarely, and keeps nobody from being moved."""
+        times = self._refused.get(handle, (0, 0.0))[0] + 1
+        self._refused[handle] = times, time.monotonic() + self.interval_s * 2 ** min(times, LONGEST_REST)
+
+    def _rests(self, handle: str) -> bool:
+        return handle in self._refused and time.monotonic() < self._refused[handle][1]
+
+    def _tidy(self, snapshot: Snapshot) -> None:
+        """Once a day the journal forgets what is long over."""
+        here = {name for job in snapshot.jobs if not job.over for name in (job.handle, job.whole)}
+        self._refused = {handle: rest for handle, rest in self._refused.items() if handle in here}
+        if time.monotonic() >= self._tidy_at + DAY_S:
+            self.journal.forget(KEPT_DAYS, here)
+            self._tidy_at = time.monotonic()
+
+    def _unreadable(self) -> dict[str, str]:
+        """What the last look could not read, and did not tell of before."""
+        found = {name: why for name, why in self.manager.unread.items() if name not in self._unread}
+        self._unread = set(self.manager.unread)
+        if found and self.mode is Mode.ACT:
+            some = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:10])
+            self.journal.tell("unread", f"{len(found)} left to Slurm: {some}")
+        return found
+
+    def respect(self, snapshot: Snapshot) -> dict[str, str]:
+        """Jobs that others have changed since: these are left alone."""
+        return self._reconciler.reconcile(snapshot, set(self._refused)) if self.mode is Mode.ACT else {}
+
+
+def own_value(job: Job, lever: str, force: Force) -> str:
+    """What a job had before our first change: its mark says so, else the journal, else it has it now."""
+    if (mark := job.marked.get(lever)) is not None:
+        return mark.before
+    if (act := force.get((job.handle, lever))) is not None:
+        return act.order.before
+    if lever == "priority":  # with the job's own nice, which Slurm clears
+        nice = int(own_value(job, "nice", force))
+        return f"{max(job.priority + job.nice - nice, 1)}:{nice}"
+    return {"nice": str(job.nice), "shard": job.per_node}.get(lever, "")
+
+
+class Watching(Controller):
+    """Changes nothing, and sees in every round what another controller has written down by then."""
+
+    def __init__(self, manager: ResourceManager, path: Path, **how: Any) -> None:
+        super().__init__(manager, Journal.in_memory(), **how)
+        self.path = path
+
+    def act_on(self, wanted: Round) -> RoundResult:
+        """What would be done."""
+        with closing(to_read(self.path)) as self.journal:
+            return super().act_on(wanted)
+
+
+def to_read(path: Path) -> Journal:
+    """The journal at this path, to be read; an empty one where there is none."""
+    return Journal.reading(path) if path.is_file() else Journal.in_memory()

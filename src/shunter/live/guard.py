@@ -1,0 +1,294 @@
+"""The guard: what jobs wait under the controller, against a simulation of what they would wait without it.
+
+The shadow begins where the cluster stood when the window began, gets the jobs that have come since, with the run times
+that they had, and is scheduled by the base policy.  When the real waits are worse for long enough, the jobs are handed
+back to Slurm, and the controller only watches until somebody says otherwise.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+
+import numpy as np
+
+from shunter import world as w
+from shunter.errors import LiveError, ShunterError, did_you_mean
+from shunter.live.controller import Controller, RoundResult
+from shunter.live.journal import GUARD
+from shunter.live.machines import machines_of
+from shunter.live.manager import ResourceManager, UnreachableError
+from shunter.live.releasing import release
+from shunter.live.replica import Names, Replica
+from shunter.live.requests import Requests
+from shunter.live.snapshot import Job, Snapshot
+from shunter.params import build, named, param
+from shunter.protocols import Policy
+from shunter.registry import policy, text
+
+LONGEST_MS = 86_400_000  # of a window
+MOST_ARRIVALS = 2000  # in a window
+GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another cluster, and a new window begins
+LEAST_JOBS = 20  # without which nothing is said
+LEAST_ENDED = 5  # without which limits are taken as run times
+FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
+COST = 20  # a check that takes so long is not made again for so many times as long
+INTERVALS = 5  # from one check to the next
+OFF = "off"
+
+
+class Duty(StrEnum):
+    """What the guard does about longer waits."""
+
+    ON = "on"  # hands the jobs back
+    WATCH = "watch"  # only notes that it would
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """When realised waits are worse than the shadow's, for how long they may be, and what happens then."""
+
+    margin: float = param(0.2, "the share of the shadow's mean wait by which the real one may be longer", low=0)
+    slack: float = param(60.0, "and the seconds: Slurm looks at its queue now and then, a simulation at once", low=0)
+    patience: int = param(6, "checks in a row that must be worse", low=1)
+    base: str = param("", "the policy of the shadow; none: the nearest to Slurm's configuration", policy=True)
+    duty: Duty = Duty.ON
+    every_s: float | None = None  # between two checks; None: so many of the controller's intervals
+
+    @classmethod
+    def of(cls, text: str) -> Tolerance | None:
+        """What ``on``, ``watch`` or ``off`` says, with settings behind it, as in ``on:margin=0.3,base=fifo``."""
+        duty, values = named(text, "guard", LiveError)
+        if duty not in (*Duty, OFF):
+            raise LiveError(f"--guard must be on, watch or off, got '{duty}'; {did_you_mean(duty, (*Duty, OFF))}")
+        found = build(cls, duty, values, "guard", LiveError)
+        base = found.base.replace(";", ",")
+        if base:
+            policy(base)  # a mistake in it is told at once
+        return None if duty == OFF else replace(found, duty=Duty(duty), base=base)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The waits of the same jobs in both worlds, each counted up to now."""
+
+    jobs: int
+    realised_s: float
+    shadow_s: float
+    realised_p90_s: float
+    shadow_p90_s: float
+
+    def worse(self, tolerance: Tolerance) -> bool:
+        """Whether the real ones are longer than may be."""
+        return self.realised_s > self.shadow_s * (1 + tolerance.margin) + tolerance.slack
+
+    def ratio(self, slack_s: float) -> float:
+        """Real over simulated, both with the slack, so that seconds don't look like factors."""
+        return (self.realised_s + slack_s) / (self.shadow_s + slack_s)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.jobs} jobs waited {self.realised_s:.0f} s on average (P90 {self.realised_p90_s:.0f} s),"
+            f" {self.shadow_s:.0f} s (P90 {self.shadow_p90_s:.0f} s) in the shadow"
+        )
+
+
+class Window:
+    """The jobs with GPUs since a moment: who ran then, who waited, and who has come."""
+
+    def __init__(self, begin: Snapshot) -> None:
+        self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
+        self.last = begin.now
+        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
+        self.jobs: dict[str, Job] = {}  # who waited or came, as last seen
+        self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
+        self.starts: dict[str, int] = {}  # the first of each
+        self.note(begin)
+
+    def note(self, snapshot: Snapshot) -> None:
+        """See who has come, started, ended, or left without having run."""
+        present = {job.id: job for job in snapshot.unfolded().jobs if _has_gpus(job)}
+        for name, job in present.items():
+            if self.jobs.get(name) is job or name in self.warm:
+                continue  # as it was: a snapshot keeps what has not changed
+            if name in self.jobs or job.waits or (job.nodes and job.start >= self.begin.now):
+                self._see(job, snapshot.now)
+        for name, job in self.warm.items():
+            if not job.over:
+                self.warm[name] = _later(job, present.get(name), snapshot.now)
+        for name, job in list(self.jobs.items()):
+            if name not in present and job.runs:
+                self.jobs[name] = job.ended_at(snapshot.now)
+            elif (job.over and not job.nodes) or (name not in present and job.state == "PENDING"):
+                del self.jobs[name], self.arrivals[name]  # cancelled while it waited: in neither world
+        self.last = snapshot.now
+
+    def _see(self, job: Job, now: int) -> None:
+        wanted = self.jobs[job.id].wanted_nodes if job.id in self.jobs else job.wanted_nodes
+        if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
+            job = replace(job, wanted_nodes=wanted)
+        self.jobs[job.id] = job
+        self.arrivals.setdefault(job.id, min(max(job.eligible, job.submit, self.last), now))
+        if job.nodes and job.start >= 0:
+            self.starts.setdefault(job.id, max(job.start, self.arrivals[job.id]))
+
+    def full(self, snapshot: Snapshot) -> bool:
+        """Whether a new one should begin: it is old, long, or the cluster is another."""
+        came = sum(arrival > self.begin.now for arrival in self.arrivals.values())
+        before, after = _gpus_up(self.begin), _gpus_up(snapshot)
+        return (
+            snapshot.now - self.begin.now > LONGEST_MS
+            or came > MOST_ARRIVALS
+            or abs(after - before) > GPUS_CHANGED * before
+            or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
+        )
+
+    def verdict(self, base: Policy) -> Verdict | None:
+        """Compare the waits up to now; None: of too few jobs."""
+        shadow = self.shadow(base)
+        now, names = self.last, [name for name in self.jobs if name in shadow or name in self.starts]
+        requests = self.begin.requests
+        names = [
+            name
+            for name in names
+            if (name in self.starts or self.jobs[name].waits) and _modelled(self.jobs[name], requests)
+        ]
+        if len(names) < LEAST_JOBS:
+            return None
+        arrived = np.array([self.arrivals[name] for name in names])
+        waits = [np.array([min(of.get(name, now), now) for name in names]) - arrived for of in (self.starts, shadow)]
+        (real, real_p90), (other, other_p90) = ((each.mean() / 1000, np.quantile(each, 0.9) / 1000) for each in waits)
+        return Verdict(len(names), float(real), float(other), float(real_p90), float(other_p90))
+
+    # -- the shadow
+
+    def shadow(self, base: Policy) -> dict[str, int]:
+        """When each job that waited or came would have started by now under the base policy."""
+        machines = machines_of(self.begin.nodes)
+        waited = {job.id for job in self.begin.jobs if job.waits}
+        jobs = [job for job in self.jobs.values() if machines.vc_of(job) is not None]
+        replica = Replica(
+            self.begin, machines, Names(),
+            [_as_it_came(job, job.submit) for job in jobs if job.id in waited],
+            coming=[
+                _as_it_came(job, max(self.arrivals[job.id], self.begin.now + 1)) for job in jobs if job.id not in waited
+            ],
+            durations=self.durations(),
+        )  # fmt: skip
+        replica.simulator.reconsider()
+        replica.simulator.run(base, until=self.last)
+        started = replica.simulator.world.jobs[w.STARTED]
+        return {
+            name: int(started[row]) for name, row in replica.rows.items() if name in self.jobs and started[row] >= 0
+        }
+
+    def durations(self) -> dict[str, int]:
+        """How long each job runs: as it did where it has ended, else as it is expected to, and no less than so far."""
+        share = self._share_of_limit()
+        found = {job.id: _ran(job) or max(_expected(job, share), job.ran + 1) for job in self.jobs.values()}
+        begun = {job.id: job for job in self.begin.jobs}
+        for name, job in self.warm.items():
+            done, left = begun[name].done_ms, max(job.end, self.begin.now + 1) - self.begin.now
+            expected = max(_expected(job, share), done + self.last - self.begin.now + 1)
+            found[name] = done + left if job.over else expected
+        return found
+
+    def _share_of_limit(self) -> float:
+        """What jobs use of their limits, typically."""
+        seen = (*self.jobs.values(), *self.warm.values())
+        shares = [_ran(job) / job.limit for job in seen if _ran(job) and job.limit]
+        return median(shares) if len(shares) >= LEAST_ENDED else 1.0
+
+
+def _modelled(job: Job, requests: Requests) -> bool:
+    """Whether the shadow knows all that a job waits for; else its user could make the real waits look worse."""
+    return not (requests.of(job).unmodelled or job.licenses or job.reservation)
+
+
+def _has_gpus(job: Job) -> bool:
+    return job.gpus + job.shards > 0
+
+
+def _later(ran: Job, now: Job | None, at: int) -> Job:
+    """What has become of a job that ran; one that was queued again, or is not told of any more, has ended."""
+    return now if now is not None and (now.runs or (now.over and now.nodes)) else ran.ended_at(at)
+
+
+def _as_it_came(job: Job, at: int) -> Job:
+    """A job without what has become of it, that came then: when it could have run, not when it was submitted."""
+    return replace(job, state="PENDING", submit=at, eligible=at, start=-1, end=-1, nodes=(), ran=0)
+
+
+def _ran(job: Job) -> int:
+    """How long an ended job ran; 0: it has not ended."""
+    return max(job.end - job.start, 1) if job.over and job.nodes else 0
+
+
+def _expected(job: Job, share: float) -> int:
+    return round(job.limit * share) or FIRST_GUESS_MS  # not what its comment says: users write those
+
+
+def _gpus_up(snapshot: Snapshot) -> int:
+    return sum(node.gpus for node in snapshot.nodes if node.up)
+
+
+def shadow_policy(tolerance: Tolerance, manager: ResourceManager) -> Policy:
+    """The policy of the shadow: the one that was set, or the nearest to what Slurm does by itself."""
+    return policy(tolerance.base or manager.own_policy())
+
+
+class Guard:
+    """Looks on, round by round, and hands the jobs back when they wait longer than they would have."""
+
+    def __init__(self, controller: Controller, tolerance: Tolerance) -> None:
+        self.controller, self.tolerance = controller, tolerance
+        self.base = shadow_policy(tolerance, controller.manager)
+        self.window: Window | None = None
+        self.verdict: Verdict | None = None
+        self.worse = 0  # checks in a row
+        self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
+
+    def seen(self, result: RoundResult) -> None:
+        """A round is over: note it, and compare now and then."""
+        snapshot = result.round.snapshot
+        if self.controller.paused:
+            self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
+            return
+        if self.window is None or self.window.full(snapshot):
+            self.window = Window(snapshot)
+        self.window.note(snapshot)
+        if time.monotonic() >= self._due:
+            self._check(self.window)
+            if self.worse >= self.tolerance.patience:
+                self._hand_back(snapshot)
+        result.paused = self.controller.paused
+        result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
+
+    def _check(self, window: Window) -> None:
+        begun = time.monotonic()
+        try:
+            found = window.verdict(self.base)
+        except ShunterError as problem:  # of the shadow: the controller goes on, but not without anybody's knowing
+            found = None
+            self.controller.journal.tell("guard can't", str(problem))
+        now = time.monotonic()
+        every_s = self.tolerance.every_s
+        rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
+        self._due = now + max(rest_s, COST * (now - begun) if self._due >= 0 else 0.0)
+        if found is not None:
+            self.verdict = found
+            self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
+
+    def _hand_back(self, snapshot: Snapshot) -> None:
+        told = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
+        self.worse = 0
+        if self.tolerance.duty is Duty.WATCH:
+            self.controller.journal.tell("guard would", told)
+            return
+        self.controller.paused = f"the guard has handed the jobs back: {told}"
+        self.controller.journal.tell(GUARD, self.controller.paused)
+        with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
+            release(self.controller.manager, self.controller.journal, snapshot)

@@ -1,0 +1,37 @@
+"""What a job says of itself beyond its request: the model that it trains, how far it is, whether it may be stopped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LONGEST_S = 1e9  # a job that says it takes longer says nothing: times of all jobs must add up to a number of 64 bits
+
+
+@dataclass(frozen=True)
+class JobHints:
+    """What the comment of a job says; nothing that can't be read counts."""
+
+    model: str = ""
+    iterations: float = 0.0  # in all
+    done: float = 0.0
+    iteration_s: float = 0.0  # on the GPUs that were asked for
+    run_s: float = 0.0  # how long it should run, said outright
+    requeue: str = ""  # yes: it may be stopped and started again; what it did not save is lost
+    sla: str = ""  # yes: leave it to Slurm alone
+
+    @property
+    def run_time_ms(self) -> int:
+        """How long all of it takes, as declared; 0: not declared."""
+        return _ms(self.run_s or self.iterations * self.iteration_s)
+
+    @property
+    def done_ms(self) -> int:
+        """How much of that is done."""
+        return _ms(self.done * self.iteration_s)
+
+
+def _ms(seconds: float) -> int:
+    return round(1000 * seconds) if seconds <= LONGEST_S else 0
+
+
+NO_HINTS = JobHints()

@@ -1,0 +1,236 @@
+"""A live cluster at one instant, as data: its jobs and its nodes.
+
+States, reasons and flags are written in Slurm's words, which a reader of another resource manager translates to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shunter.errors import LiveError
+from shunter.live import job_arrays
+from shunter.live.hints import JobHints
+from shunter.live.marks import Mark
+from shunter.live.nodes import Node
+from shunter.live.surroundings import Defaults, Licence, Preemption, Reservation
+from shunter.safe_files import text_of, whole
+
+if TYPE_CHECKING:
+    from shunter.live.requests import Dialect, Requests
+
+FORMER = {"told": "hints", "admin_comment": "annotation"}
+RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
+OVER = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+    | {"REVOKED", "LAUNCH_FAILED", "RECONFIG_FAIL"}
+)  # in a state that is in neither, of a release to come, a job is left alone
+TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)?", re.DOTALL)
+# why a job waits for nothing but its turn; the last two are said where nodes are down, and go on being said long after
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as the resource manager describes it, in our units."""
+
+    id: str  # as people write it: 12, also for all that waits of an array, 12_3 for a task with a record of its own
+    handle: str  # names it in the journal: as the id, but all parts of a heterogeneous job have one
+    state: str
+    reason: str = ""
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    name: str = ""
+    priority: int = 0
+    nice: int = 0
+    submit: int = 0  # ms since 1970
+    eligible: int = 0
+    start: int = -1  # of the present run; of a waiting job when Slurm expects to start it; -1: not said
+    end: int = -1  # when it ended, or when its limit ends it; -1: not said
+    limit: int = 0  # ms; 0: none
+    ran: int = 0  # ms of the present run
+    nodes: tuple[str, ...] = ()
+    cpus: int = 0
+    mem_mib: int = 0
+    all_memory: bool = False  # all that its nodes have, whatever ``mem_mib`` says
+    mem_unclear: bool = False  # squeue's text does not say whether its memory is for each CPU
+    gpus: int = 0
+    shards: int = 0
+    per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
+    per_job: str = ""  # and in all
+    per_task: str = ""  # and for each of its processes
+    processes: int = 1
+    gpu_type: str = ""
+    restarts: int = 0
+    requeues: bool = False  # Slurm may put it back into the queue
+    wanted_nodes: str = ""
+    reservation: str = ""
+    features: str = ""  # the constraint (-C), as Slurm writes it
+    licenses: str = ""  # as Slurm writes them: matlab:2,comsol:1
+    excluded: str = ""  # nodes that it must not have, while it waits
+    exclusive: str = (
+        ""  # whom it shares its nodes with: "" everybody, "node" nobody, else only jobs of the same user...
+    )
+    min_nodes: int = 1
+    max_nodes: int = -1  # 0: as many as it takes; -1: not known, squeue's text does not say
+    contiguous: bool = False
+    dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
+    hints: JobHints = field(default_factory=JobHints)  # what it says of itself
+    annotation: str = ""  # text that only administrators write; the resource manager may keep marks in it
+    marks: tuple[Mark, ...] = ()  # at most one of each lever
+    number: str = ""  # Slurm's own, which for a task of an array is another than its id
+    tasks: str = ""  # of what waits of an array, and of a task that was taken out of that: all its tasks, as 1-4,7
+    throttle: int = 0  # of the same: how many tasks of the array may run at a time; 0: all
+
+    @property
+    def runs(self) -> bool:
+        """Whether it holds resources."""
+        return self.state in RUNS
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for nothing but its turn."""
+        return self.state == "PENDING" and self.eligible >= 0 and TURN.fullmatch(self.reason) is not None
+
+    @property
+    def held(self) -> bool:
+        """Whether its user or an administrator holds it."""
+        return self.state == "PENDING" and self.priority == 0
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self.state in OVER
+
+    @property
+    def whole(self) -> str:
+        """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
+        return self.id.partition("_")[0] if "_" in self.id else self.handle
+
+    @property
+    def target(self) -> str:
+        """What scontrol changes: exactly this record. ``12`` alone would mean every task of an array, whatever its own.
+
+        A task that its user has changed has a record of its own, and so has one that runs or ran.
+        """
+        return f"{self.handle}_[{self.tasks}]" if self.tasks else self.handle
+
+    @property
+    def marked(self) -> dict[str, Mark]:
+        """Its marks by lever."""
+        return {mark.lever: mark for mark in self.marks}
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it stands for all that waits of an array."""
+        return bool(self.tasks) and "_" not in self.id
+
+    @property
+    def count(self) -> int:
+        """How many jobs it stands for: of an array all tasks that wait."""
+        return job_arrays.count(job_arrays.numbers(self.tasks)) if self.is_array else 1
+
+    def task(self, number: int) -> Job:
+        """One task of an array as a job."""
+        return replace(self, id=f"{self.id}_{number}")
+
+    def first_tasks(self, most: int) -> tuple[Job, ...]:
+        """The first tasks of an array as jobs; a job that is none by itself."""
+        if not self.is_array:
+            return (self,)
+        return tuple(self.task(number) for number in job_arrays.part(job_arrays.numbers(self.tasks), 0, most))
+
+    def with_priority(self, priority: int) -> Job:
+        """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
+        twin = object.__new__(Job)
+        twin.__dict__.update(self.__dict__, priority=priority)
+        return twin
+
+    def ended_at(self, time: int) -> Job:
+        """The same, ended then: Slurm no longer tells of it."""
+        return replace(self, state="COMPLETED", end=max(time, self.start))
+
+    @property
+    def done_ms(self) -> int:
+        """How much of its work is done, as far as anybody knows."""
+        return self.hints.done_ms or self.ran
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Jobs and nodes at one instant."""
+
+    now: int  # ms since 1970
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
+    reservations: tuple[Reservation, ...] = ()
+    licences: tuple[Licence, ...] = ()
+    preemption: Preemption = field(default_factory=Preemption)
+    defaults: tuple[Defaults, ...] = ()  # by partition; (): not known
+    hidden: tuple[str, ...] = ()  # what the resource manager shows this user only in part: jobs, nodes, ...
+    dialect: Dialect | None = field(default=None, compare=False, repr=False)  # how it writes requests; None: plainly
+
+    @cached_property
+    def words(self) -> Dialect:
+        """What its requests and reasons are read by."""
+        from shunter.live.requests import PlainDialect
+
+        return self.dialect or PlainDialect()
+
+    @cached_property
+    def requests(self) -> Requests:
+        """What its jobs ask for."""
+        from shunter.live.requests import Requests
+
+        return Requests(self.nodes, self.words)
+
+    def unfolded(self, most: int = 100) -> Snapshot:
+        """The same, with the first tasks of every array as jobs."""
+        return replace(self, jobs=tuple(task for job in self.jobs for task in job.first_tasks(most)))
+
+    def save(self, path: Path) -> None:
+        """Keep it as JSON."""
+        with whole(path, LiveError) as part:
+            part.write_text(json.dumps(asdict(replace(self, dialect=None)), separators=(",", ":")))
+
+    @classmethod
+    def load(cls, path: Path, dialect: Dialect | None = None) -> Snapshot:
+        """One that was kept."""
+        try:
+            read = json.loads(text_of(path, LiveError))
+            jobs = tuple(_job(each) for each in read["jobs"])
+            nodes = tuple(_loaded(Node, each) for each in read["nodes"])
+            around: dict[str, Any] = {
+                "reservations": tuple(_loaded(Reservation, each) for each in read.get("reservations", ())),
+                "licences": tuple(_loaded(Licence, each) for each in read.get("licences", ())),
+                "preemption": _preemption(read.get("preemption", {})),
+                "defaults": tuple(_loaded(Defaults, each) for each in read.get("defaults", ())),
+                "hidden": tuple(read.get("hidden", ())),
+                "dialect": dialect,
+            }
+            return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise LiveError(f"{path}: must be a snapshot as 'shunter slurm snapshot' writes it: {error}") from None
+
+
+def _job(read: Mapping[str, Any]) -> Job:
+    """A job, also of a file in which some fields have their former names."""
+    values = {FORMER.get(name, name): value for name, value in read.items()}
+    marks = tuple(Mark(**each) for each in values.get("marks", ()))
+    found: Job = _loaded(Job, values | {"hints": JobHints(**values["hints"]), "marks": marks})
+    return found
+
+
+def _preemption(read: Mapping[str, Any]) -> Preemption:
+    return Preemption(read.get("kind", ""), {name: tuple(weaker) for name, weaker in read.get("qos", {}).items()})
+
+
+def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

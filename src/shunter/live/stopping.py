@@ -1,0 +1,62 @@
+"""Stopping a controller from outside, through its journal: from then on it changes nothing until it is resumed."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from shunter.live.daemons import wait
+from shunter.live.journal import INTENT, STOP, Journal
+from shunter.live.journal_file import JournalError
+from shunter.live.locks import claimed, holder_of, lock_of
+
+QUIET_S = 30.0  # a controller gives up a command to Slurm after 20 s
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What was found."""
+
+    pid: str = ""  # the controller's process; "": none runs
+    problem: str = ""  # why it may still change something, and what to do; "": it won't
+
+
+@contextmanager
+def stopped(book: Journal) -> Iterator[Stopped]:
+    """Tell a controller to stop, and wait until no change of its is under way; meanwhile none can be started.
+
+    A controller checks for this in the transaction in which it writes its intents, and before each change.
+    """
+    problem = ""
+    try:
+        book.tell(STOP, f"handed back to Slurm by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
+    except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
+        problem = str(error)
+    with ExitStack() as stack:
+        if (claim := claimed(book.path)) is not None:
+            stack.enter_context(claim)
+            yield Stopped()
+            return
+        pid = holder_of(book.path, "controller")
+        if problem:
+            problem = (
+                f"the controller, process {pid}, could not be told to stop: {problem}; stop it, and run this again"
+            )
+        elif not wait(lambda: not under_way(book), QUIET_S):
+            problem = (
+                f"the controller, process {pid}, hangs within a change; end it (kill -9 {pid}), and run this again"
+            )
+        yield Stopped(pid, problem)
+
+
+def under_way(book: Journal) -> bool:
+    """Whether the controller that runs is about to change a job: intents of those before it are nobody's."""
+    since = lock_of(book.path, "controller").stat().st_mtime
+    return any(act.at >= since and not act.note for act in book.acts(INTENT))
+
+
+def _who() -> str:
+    return f"{getpass.getuser()} on {socket.gethostname()}"

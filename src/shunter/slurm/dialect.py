@@ -1,0 +1,46 @@
+"""How Slurm writes what jobs ask for and why they wait: what a snapshot of Slurm is read by.
+
+Each method imports what it needs when it is called: the watchdog takes snapshots too, and must load next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shunter.live.nodes import Node
+    from shunter.live.requests import Request
+    from shunter.live.snapshot import Job
+    from shunter.live.waiting import Meaning
+
+
+class SlurmDialect:
+    """Slurm's syntax of requests, and its reasons."""
+
+    def request(self, job: Job, nodes: Sequence[Node]) -> Request:
+        """What a job asks for, of these nodes."""
+        from shunter.slurm.requests import read
+
+        return read(job, nodes)
+
+    def meaning(self, job: Job) -> Meaning:
+        """What the reason of a waiting job means."""
+        from shunter.slurm.reasons import meaning
+
+        return meaning(job)
+
+    def parents(self, job: Job) -> list[str]:
+        """The jobs that must end before this one."""
+        from shunter.slurm.reasons import parents
+
+        return parents(job)
+
+    def licences(self, job: Job) -> Mapping[str, int]:
+        """The licences that a job asks for, by name."""
+        from shunter.slurm.surroundings import asked_licences
+
+        return asked_licences(job.licenses)
+
+
+SLURM = SlurmDialect()

@@ -1,0 +1,85 @@
+"""A resource manager in memory: live/ needs no more of a cluster than the seam declares."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shunter.live.backend import Rhythm
+from shunter.live.controller import Mode, RoundResult
+from shunter.live.guard import Tolerance
+from shunter.live.journal import Journal
+from shunter.live.levers import levers_from
+from shunter.live.running import Settings, run
+from shunter.registry import policy
+from shunter.testing.manager_conformance import ManagerConformance
+from shunter.testing.memory_manager import MemoryManager
+
+
+def busy() -> MemoryManager:
+    """All eight GPUs are in use; three jobs wait, the longest first."""
+    manager = MemoryManager()
+    for _ in range(2):
+        manager.submit(4, 600)
+    manager.schedule()
+    for minutes in (60, 30, 10):
+        manager.submit(4, minutes)
+    return manager
+
+
+class TestMemory(ManagerConformance):
+    @pytest.fixture
+    def manager(self) -> MemoryManager:
+        return busy()
+
+
+@pytest.mark.parametrize("levers", ["nice", "priority"])
+def test_jobs_start_in_the_order_of_the_policy(tmp_path: Path, levers: str) -> None:
+    manager, results = busy(), list[RoundResult]()
+
+    def seen(result: RoundResult) -> None:
+        results.append(result)
+        if len(results) == 2:
+            manager.end("1")
+            manager.schedule()
+
+    settings = Settings(
+        Mode.ACT, Rhythm(0.0, 0.0), levers=levers_from(levers), rounds=4, guard=Tolerance.of("on:base=fifo")
+    )
+    run(policy("sjf:estimate=limit"), manager, tmp_path / "journal.db", settings, on_round=seen)
+    assert [job.id for job in manager.jobs.values() if job.runs] == ["2", "5"]
+    assert manager.order() == ["4", "3"]
+    assert [result.round.number for result in results] == [1, 2, 3, 4]
+    with_events = Journal(tmp_path / "journal.db")
+    assert [kind for _, kind, _ in with_events.events()] == ["begin", "end"]
+    with_events.close()
+
+
+def test_one_that_watches_changes_nothing(tmp_path: Path) -> None:
+    manager, results = busy(), list[RoundResult]()
+    settings = Settings(Mode.WATCH, Rhythm(0.0, 0.0), rounds=2)
+    run(policy("sjf:estimate=limit"), manager, tmp_path / "journal.db", settings, on_round=results.append)
+    assert len(results[0].orders) == 2  # two of three must move
+    assert manager.calls["change"] == 0
+
+
+def test_live_loads_nothing_of_slurm() -> None:
+    """Not even on demand, in a round and in a forecast."""
+    code = (
+        "import sys, pathlib, tempfile; sys.path.insert(0, 'tests/live')\n"
+        "from test_memory_manager import busy, test_one_that_watches_changes_nothing as watches\n"
+        "from shunter.live.forecast import Outlook\n"
+        "from shunter.live.why import why\n"
+        "watches(pathlib.Path(tempfile.mkdtemp()))\n"
+        "outlook = Outlook(busy().snapshot(), samples=2)\n"
+        "job = outlook.snapshot.jobs[-1]\n"
+        "outlook.of(job); why(outlook, job)\n"
+        "print([name for name in sys.modules if name.startswith('shunter.slurm')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "[]", done.stderr[-2000:]
