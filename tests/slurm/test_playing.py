@@ -35,7 +35,7 @@ def test_how_long_a_gpu_stands_free_between_two_jobs(lab):
 def test_a_run_begins_with_a_period(lab_with_database, monkeypatch):
     monkeypatch.setattr(live, "PERIOD_MIN", 0)
     monkeypatch.setattr(live, "SLACK_S", 0.3)  # its own is 5 minutes
-    with pytest.raises(LiveError, match="must compute priorities anew"):
+    with pytest.raises(LiveError, match="must compute priorities again"):
         level(lab_with_database)
 
 

@@ -357,8 +357,8 @@ def test_accounting_gives_the_run_times(lab_with_database, monkeypatch):
     for number in ended:
         lab.wait_job(number, "COMPLETED", timeout=60)
     outlook = questions.Sources().outlook()
-    assert outlook.site.backfills
-    assert {each.name: each.tier for each in outlook.site.partitions}["urgent"] > 1
+    assert outlook.rules.backfills
+    assert outlook.rules.tiers["urgent"] > 1
     assert "accounting" in outlook.run_times.source
     sample = outlook.run_times.groups["name", "root", "short"]
     assert len(sample.times) == 6

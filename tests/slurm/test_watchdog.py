@@ -74,21 +74,21 @@ def seen(book, client):
 LIFTED = [("squeue",), ("scontrol", "update", "jobid=7", "ReqNodeList=")]
 
 
-def test_a_controller_that_lives_is_left_alone(setup):
-    book, client = setup
+def test_a_controller_that_lives_is_left_alone(set_up):
+    book, client = set_up
     book.live(os.getpid(), 60)
     assert seen(book, client)
     assert client.said == []
 
 
-def test_before_there_was_a_controller_there_is_nothing_to_do(setup):
-    book, client = setup
+def test_before_there_was_a_controller_there_is_nothing_to_do(set_up):
+    book, client = set_up
     assert seen(book, client)
     assert client.said == []
 
 
-def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(setup):
-    book, client = setup
+def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(set_up):
+    book, client = set_up
     book.live(NOT_A_PROCESS, 60)
     assert not seen(book, client)
     assert client.said == LIFTED
@@ -96,8 +96,8 @@ def test_a_controller_that_is_gone_leaves_no_pin_and_keeps_its_order(setup):
     assert "is gone: 1 of pin, shard lifted" in book.last_event("watchdog")[2]
 
 
-def test_another_process_with_its_number_is_not_the_controller(setup, monkeypatch):
-    book, client = setup
+def test_another_process_with_its_number_is_not_the_controller(set_up, monkeypatch):
+    book, client = set_up
     child = subprocess.Popen(["sleep", "60"])
     try:
         monkeypatch.setattr(time, "time", lambda real=time.time: real() - 3600)
@@ -110,8 +110,8 @@ def test_another_process_with_its_number_is_not_the_controller(setup, monkeypatc
         child.wait()
 
 
-def test_a_silent_one_loses_its_pins_and_is_still_watched(setup):
-    book, client = setup
+def test_a_silent_one_loses_its_pins_and_is_still_watched(set_up):
+    book, client = set_up
     book.live(os.getpid(), 0.4)
     time.sleep(0.4)
     assert seen(book, client)  # a round may take a while
@@ -127,8 +127,8 @@ def test_a_silent_one_loses_its_pins_and_is_still_watched(setup):
     assert client.said == LIFTED * 2
 
 
-def test_one_that_stopped_in_order_leaves_no_pin(setup):
-    book, client = setup
+def test_one_that_stopped_in_order_leaves_no_pin(set_up):
+    book, client = set_up
     book.live(os.getpid(), 60)
     book.tell("end", "stopped")
     assert not seen(book, client)
@@ -137,8 +137,8 @@ def test_one_that_stopped_in_order_leaves_no_pin(setup):
     assert seen(book, client)
 
 
-def test_slurm_away_is_tried_again_until_it_answers(setup):
-    book, client = setup
+def test_slurm_away_is_tried_again_until_it_answers(set_up):
+    book, client = set_up
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 3
     told: list[str] = []
@@ -149,8 +149,8 @@ def test_slurm_away_is_tried_again_until_it_answers(setup):
     assert [act.state for act in book.acts() if act.order.lever == "pin"] == [UNDONE]
 
 
-def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(setup, monkeypatch):
-    book, client = setup
+def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(set_up, monkeypatch):
+    book, client = set_up
     book.live(NOT_A_PROCESS, 0.2)
     client.away = 1_000_000
     dog = Watchdog(book.path, SlurmManager(client))
@@ -162,8 +162,8 @@ def test_it_does_not_try_for_ever_for_a_journal_that_was_removed(setup, monkeypa
     dog._book.close()
 
 
-def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(setup):
-    book, client = setup
+def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(set_up):
+    book, client = set_up
     book.live(NOT_A_PROCESS, 60)
     book._file.execute("begin immediate")
     dog = Watchdog(book.path, SlurmManager(client))
@@ -176,8 +176,8 @@ def test_a_journal_that_a_hung_controller_has_locked_keeps_no_job_pinned(setup):
     dog._book.close()
 
 
-def test_there_is_one_for_each_journal(setup):
-    book, client = setup
+def test_there_is_one_for_each_journal(set_up):
+    book, client = set_up
     with held(book.path, "watchdog"):
         with pytest.raises(LiveError, match="watches it already"):
             watch(book.path, SlurmManager(client))

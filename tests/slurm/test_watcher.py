@@ -130,7 +130,7 @@ def test_all_releases_write_the_same_job():
     assert found == read(new(OLD))
     assert (found.id, found.handle, found.nice, found.priority) == ("10_3", "10_3", -5, 4_294_901_700)
     assert (found.gpus, found.gpu_type, found.cpus, found.mem_mib, found.limit) == (2, "a100", 4, 16384, 5_400_000)
-    assert (found.start, found.end, found.ran, found.wanted_nodes, found.told.model) == (-1, -1, 0, "n[1-2]", "bert")
+    assert (found.start, found.end, found.ran, found.wanted_nodes, found.hints.model) == (-1, -1, 0, "n[1-2]", "bert")
     assert found.waits
     assert (found.features, found.licenses, found.excluded) == ("a100|h100", "matlab:2", "n[8-9]")
     assert (found.exclusive, found.min_nodes, found.contiguous) == ("node", 1, False)

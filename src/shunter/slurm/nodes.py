@@ -12,7 +12,7 @@ from shunter.live.nodes import Node, Partition
 from shunter.slurm.hostlist import expand
 from shunter.slurm.shows import records
 from shunter.slurm.tres import Gres, gres, resources
-from shunter.traces.slurm_json import plain
+from shunter.slurm_json import plain
 
 SINFO = "%N|%P|%c|%m|%G|%T"  # the format in which a file of sinfo's is read, with its header
 SINFO_HEADER = ("NODELIST", "PARTITION", "CPUS", "MEMORY", "GRES", "STATE")

@@ -20,7 +20,7 @@ from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marks_in
 from shunter.slurm.shows import length_ms, time_ms
 from shunter.slurm.tres import asked_for, resources
-from shunter.traces.slurm_json import plain
+from shunter.slurm_json import plain
 
 JOB_FIELDS = [
     "JobID",

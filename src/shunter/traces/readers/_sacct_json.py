@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shunter.errors import TraceError
-from shunter.traces.slurm_json import plain
+from shunter.slurm_json import plain
 from shunter.traces.source import Source
 
 FIELDS = (
