@@ -134,7 +134,7 @@ def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path
 
     class Slow(Client):
         def run(self, program: str, *arguments: str) -> str:
-            if program == "scontrol" and arguments[0] == "update":
+            if program == "scontrol" and arguments[0] == "update" and arguments[1].startswith("jobid="):
                 late.append(arguments)
                 raise UnreachableError("no answer")
             return super().run(program, *arguments)
