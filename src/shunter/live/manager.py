@@ -1,7 +1,7 @@
 """The seam: all that a controller, its guard and its watchdog need of a resource manager.
 
 ``slurm/manager.py`` is the adapter to Slurm, ``testing/memory_manager.py`` one that keeps its jobs in memory.  Another
-resource manager is one more folder with a class of these methods; ``testing.ManagerConformance`` tests it.
+resource manager is one more folder with a class of these methods; ``testing.manager_conformance`` tests it.
 """
 
 from __future__ import annotations
