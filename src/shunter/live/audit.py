@@ -1,4 +1,4 @@
-"""Who was moved, when, and why: the journal told as a list, and a file of JSON lines that only grows."""
+"""Who was moved, when, and why: the journal as a list, and a file of JSON lines that only grows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class AuditLog:
         except OSError as error:
             raise LiveError(f"{path}: the audit log can't be written: {error.strerror}; choose another place") from None
         self._journal = journal
-        self._told = time.time()  # events until then
+        self._until = time.time()  # events until then
 
     def close(self) -> None:
         """Add the last events."""
@@ -111,8 +111,8 @@ class AuditLog:
         if not self._journal.is_file():
             return  # who only watches has none
         with closing(Journal.reading(self._journal)) as book:
-            for at, kind, text in book.events(after=self._told):
-                self._told = at  # also if the disk is full: the line is kept, and written later
+            for at, kind, text in book.events(after=self._until):
+                self._until = at  # also if the disk is full: the line is kept, and written later
                 self._write(Entry(at, "", kind, "", "", "", text))
 
     def _write(self, entry: Entry, **more: Any) -> None:

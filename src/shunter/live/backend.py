@@ -285,7 +285,7 @@ class LiveBackend:
         for before in self._replica.jobs:
             job = present.get(before.id)
             if before.over or (job is None and not before.runs):
-                continue  # told already, or cancelled while it waited
+                continue  # shown already, or cancelled while it waited
             if job is None:
                 found.append(before.ended_at(snapshot.now))
             elif job.over and job.start >= 0 and job.end >= job.start:

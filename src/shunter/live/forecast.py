@@ -62,17 +62,17 @@ class Forecast:
     starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
     assumptions: tuple[str, ...] = ()
     method: str = "simulation alone"  # what gave the numbers, in words
-    because: tuple[str, ...] = ()  # why nothing can be told; then there are no samples
+    because: tuple[str, ...] = ()  # why nothing is known; then there are no samples
 
     def at(self, level: float) -> int | None:
-        """By when it has started in so large a share of the samples; None: not in a year, or nothing can be told."""
+        """By when it has started in so large a share of the samples; None: not in a year, or nothing is known."""
         if self.because:
             return None
         start = self.starts[min(int(np.ceil(level * len(self.starts))), len(self.starts)) - 1]
         return None if start == w.NEVER else start
 
     def within(self, ms: int) -> float | None:
-        """The share of samples in which it starts within so long; None: nothing can be told."""
+        """The share of samples in which it starts within so long; None: nothing is known."""
         if self.because:
             return None
         return float(np.searchsorted(self.starts, self.now + ms, side="right")) / len(self.starts)
@@ -92,10 +92,10 @@ class Outlook:
     def of(self, *asked: Job) -> list[Forecast]:
         """Forecasts for waiting jobs, also ones that are not in the snapshot."""
         found = self.rolled(*asked)
-        told = [each for each in found if not each.because]
-        if self.waits is None or not told:
+        able = [each for each in found if not each.because]
+        if self.waits is None or not able:
             return found
-        better = {each.job.id: each for each in self.waits.corrected(self, told)}
+        better = {each.job.id: each for each in self.waits.corrected(self, able)}
         return [better.get(each.job.id, each) for each in found]
 
     def rolled(self, *asked: Job) -> list[Forecast]:

@@ -67,7 +67,7 @@ class Tolerance:
         found = build(cls, duty, values, "guard", LiveError)
         base = found.base.replace(";", ",")
         if base:
-            policy(base)  # a mistake in it is told at once
+            policy(base)  # a mistake in it is reported at once
         return None if duty == OFF else replace(found, duty=Duty(duty), base=base)
 
 
@@ -213,7 +213,7 @@ def _has_gpus(job: Job) -> bool:
 
 
 def _later(ran: Job, now: Job | None, at: int) -> Job:
-    """What has become of a job that ran; one that was queued again, or is not told of any more, has ended."""
+    """What has become of a job that ran; one that was queued again, or is no longer listed, has ended."""
     return now if now is not None and (now.runs or (now.over and now.nodes)) else ran.ended_at(at)
 
 
@@ -283,12 +283,12 @@ class Guard:
             self.worse = self.worse + 1 if found.worse(self.tolerance) else 0
 
     def _hand_back(self, snapshot: Snapshot) -> None:
-        told = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
+        words = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
         self.worse = 0
         if self.tolerance.duty is Duty.WATCH:
-            self.controller.journal.tell("guard would", told)
+            self.controller.journal.tell("guard would", words)
             return
-        self.controller.paused = f"the guard has handed the jobs back: {told}"
+        self.controller.paused = f"the guard has handed the jobs back: {words}"
         self.controller.journal.tell(GUARD, self.controller.paused)
         with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
             release(self.controller.manager, self.controller.journal, snapshot)

@@ -1,4 +1,4 @@
-"""The waiting line as Slurm has it now: who competes with a job, who is before it, and what can't be told of them.
+"""The waiting line as Slurm has it now: who competes with a job, who is before it, and what is not known of them.
 
 The order is that of the tiers of partitions, then priorities.  They age alike, so that it mostly stays; what fair share
 and jobs still to come will change in it, nobody knows.
@@ -76,7 +76,7 @@ class Line:
         wants = other.gpus + other.shards > 0 or other.exclusive
         return bool(wants) and other.reservation == job.reservation and self.requests.compete(job, other)
 
-    # -- what can't be told
+    # -- what is not known
 
     def obstacles(self, job: Job) -> list[str]:
         """Why no start can be forecast for a job, each as the second half of "can't tell, because ..."."""
@@ -90,7 +90,7 @@ class Line:
             yield "Slurm shows you only your own jobs (PrivateData=jobs), and those of others may be before it"
 
     def _own(self, job: Job, ahead: bool = False) -> Iterator[str]:
-        """What can't be told of a job itself; of one that is ahead of another only what matters to that one."""
+        """What is not known of a job itself; of one that is ahead of another only what matters to that one."""
         request = self.requests.of(job)
         yield from request.unmodelled
         if not job.gpus + job.shards:

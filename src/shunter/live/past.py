@@ -27,14 +27,14 @@ class Past:
 
     def note(self, snapshot: Snapshot, ended: Sequence[Job]) -> None:
         """Keep what has ended, each once; also what came and went between two looks."""
-        told = {job.id: job for job in snapshot.jobs if job.over and job.start >= 0 and job.gpus}
-        told |= {job.id: job for job in ended}
+        over = {job.id: job for job in snapshot.jobs if job.over and job.start >= 0 and job.gpus}
+        over |= {job.id: job for job in ended}
         code = self._names.code
-        for job in told.values():
+        for job in over.values():
             if job.id not in self._known:
                 codes = {column: code(column, getattr(job, of)) for column, of in NAMED.items()}
                 self._ended.append((job, codes))
-        self._known = set(told)
+        self._known = set(over)
         if self._names.count("job_name") > self._many:
             self._forget_names(snapshot)
 

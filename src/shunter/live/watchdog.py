@@ -49,7 +49,7 @@ class Watchdog:
         self._book = Journal(journal)
         self._rest_s, self._lost_at = LONGEST_LOOK_S, 0.0
         self._left = False  # something can't be lifted yet: Slurm changes it only of waiting jobs
-        self._told: tuple[str, ...] = ()
+        self._reported: tuple[str, ...] = ()
         self._until = -float("inf")  # when all that was under way has landed
 
     def watch(self) -> None:
@@ -122,12 +122,12 @@ class Watchdog:
     def lift(self, why: str) -> None:
         """Undo all that could strand a job."""
         undone, problems = release(self.manager, self._book, self.manager.snapshot(), STRANDING)
-        told = (f"{why}: {undone} of {', '.join(STRANDING)} lifted", *problems)
+        lines = (f"{why}: {undone} of {', '.join(STRANDING)} lifted", *problems)
         self._left = bool(problems)
-        if undone or told != self._told:  # a pinned job may run for days
-            self._told = told
-            self._book.tell("watchdog", "; ".join(told))
-            for text in told:
+        if undone or lines != self._reported:  # a pinned job may run for days
+            self._reported = lines
+            self._book.tell("watchdog", "; ".join(lines))
+            for text in lines:
                 self.say(text)
 
     def _look_s(self) -> float:

@@ -16,7 +16,7 @@ from shunter.live.waiting import Kind, Meaning
 SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go
 MINUTE_MS = 60_000
 YEAR_MS = 366 * 24 * 60 * MINUTE_MS
-HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing keeps one from being told
+HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing keeps one from being known
 
 
 @dataclass(frozen=True)
@@ -81,10 +81,10 @@ class Why:
     job: Job
     now: int  # ms since 1970
     meaning: Meaning
-    place: int | None  # in the line of those who compete with it, from 1; None: it can't be told
+    place: int | None  # in the line of those who compete with it, from 1; None: not known
     queue: int | None
     ahead_gpus: int | None  # asked for by the jobs before it
-    because: tuple[str, ...]  # why some of this can't be told
+    because: tuple[str, ...]  # why some of this is not known
     room: Room
     holders: tuple[Holder, ...]  # most GPUs first
     reservations: tuple[Reservation, ...]  # that keep nodes from it, now or before it could end

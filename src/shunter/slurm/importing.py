@@ -67,7 +67,7 @@ def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
 
 
 def _parsed(path: Path, parse: Callable[[str], T]) -> T:
-    """What a file tells; a mistake is told with the file's name."""
+    """What a file contains; a mistake is reported with the file's name."""
     text = text_of(path, SlurmError, errors="replace")
     try:
         return parse(text)

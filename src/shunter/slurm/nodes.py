@@ -117,8 +117,8 @@ def _count(node: Mapping[str, Any], key: str) -> int:
     return int(plain(node.get(key)) or 0)
 
 
-def _words(told: Any) -> list[str]:
-    return told if isinstance(told, list) else [word for word in str(told or "").split(",") if word]
+def _words(listed: Any) -> list[str]:
+    return listed if isinstance(listed, list) else [word for word in str(listed or "").split(",") if word]
 
 
 def _features(text: str) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ def _features(text: str) -> tuple[str, ...]:
 
 
 def each_read(
-    told: Iterable[T], read: Callable[[T], Node], name: Callable[[T], str], unread: dict[str, str] | None
+    listed: Iterable[T], read: Callable[[T], Node], name: Callable[[T], str], unread: dict[str, str] | None
 ) -> list[Node]:
     """Nodes one by one; those that can't be read are left out and noted in ``unread``, where there is one."""
     found = []
-    for each in told:
+    for each in listed:
         try:
             found.append(read(each))
         except (LiveError, ValueError, TypeError) as problem:

@@ -109,7 +109,7 @@ def _own(snapshot: Snapshot) -> str:
 
 @dataclass(frozen=True)
 class Wish:
-    """A job that is not submitted yet, as sbatch would be told."""
+    """A job that is not submitted yet, as its user would give it to sbatch."""
 
     gpus: int
     time: str
@@ -182,7 +182,7 @@ class Wish:
         return {"cpus": cpus, "mem_mib": mem_mib}, said
 
     def _unclear(self, snapshot: Snapshot, partition: str) -> str:
-        """Why no start can be told for it, as the second half of "can't tell, because ..."; "": it can."""
+        """Why no start can be forecast for it, as the second half of "can't tell, because ..."; "": it can."""
         if (self.cpus and self.mem) or _defaults(snapshot, partition):
             return ""
         return f"the default CPUs and memory of partition {partition} are not recorded here; set --cpus and --mem"
