@@ -32,7 +32,6 @@ MEASURES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"))
 WAITS = (("too few free", WAITED_FULL), ("not close", WAITED_CLOSER))
 AS_ABOVE = "Tiresias as above"
 PLAIN = "Dally with spread=pack"  # Dally in all but placement
-NEARLY_ALL = 0.95
 
 
 # ------------------------------------------------------------------------------------------- Dally against Tiresias
@@ -117,11 +116,10 @@ def waits(study: Study) -> list[str]:
         if not parts:
             continue
         names = ", ".join(s.label for s in variants)
-        sentence = (
+        said.append(
             f"{WORDS[workload]}, {study.design.shown} racks: {share(min(parts))} to {share(max(parts))} of all waiting"
-            f" under {names} is for want of free GPUs. Timers act on the rest alone"
+            f" under {names} is for want of free GPUs. Timers act on the rest alone."
         )
-        said.append(sentence + (", so that it hardly matters how long they are." if min(parts) > NEARLY_ALL else "."))
     return said
 
 
