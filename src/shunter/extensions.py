@@ -24,6 +24,8 @@ def entry(group: str, name: str) -> Any:
 def by_path(path: str, what: str, error: type[InputError]) -> Any:
     """What a dotted path such as ``mylab.rules.tight`` names; None if its module has no such name."""
     module_name, _, name = path.rpartition(".")
+    if not all(part.isidentifier() for part in path.split(".")):
+        raise error(f"{what} '{path}' is no dotted path; write it as package.module.name")
     if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs
         sys.path.append(str(Path.cwd()))
     try:

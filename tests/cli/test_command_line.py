@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from shunter import __version__
 from shunter.cli.main import app
-from shunter.cli.simulate import MODULE
+from shunter.cli.simulate import names_module
 
 SMALL = "synthetic:jobs=100,gpus=16,load=1.2"
 HEAVY = {"numpy", "numba", "polars", "pyarrow", "shunter.simulation", "shunter.sim"}
@@ -108,12 +108,16 @@ def test_simulate_keeps_a_run_and_runs_it_again():
         'policy = "ces:policy=planted.Mine"',
         'policy = "fifo:backfill=easy,placement=planted.place"',
         'policy = "sjf:estimate=planted.Model"',
+        'policy = "fifo:placement=123.place"',
+        'policy = "fifo:placement=evil-.place"',
+        'policy = "=e-.X"',
         'policy = "ces:policy=fifo:placement=planted.place"',
         'policy = "fifo"\n[trace]\nformat = "planted.a"',
     ],
 )
 def test_code_that_an_experiment_of_others_names_is_not_imported(setting, tmp_path):
-    (tmp_path / "planted.py").write_text("open('executed', 'w')\n")
+    for name in ("planted", "123", "evil-", "=e-"):
+        (tmp_path / f"{name}.py").write_text("open('executed', 'w')\n")
     (tmp_path / "theirs.toml").write_text(setting + "\n")
     (tmp_path / "jobs.csv").write_text("job_id,submit,duration,gpus\na,0,1,1\n")
     result = shunter("simulate", "theirs.toml", "--set", "trace.path=jobs.csv", "-c", "2x8")
@@ -123,7 +127,8 @@ def test_code_that_an_experiment_of_others_names_is_not_imported(setting, tmp_pa
 
 
 def test_numbers_of_an_experiment_of_others_are_no_modules():
-    assert not any(map(MODULE.search, ("fifo:bound=0.5", "gandiva:growth=.5,lease=1e3", "sjf:backfill=easy", "csv")))
+    texts = ("fifo:bound=0.5", "gandiva:growth=.5,lease=1e3", "themis:speeds=1/0.8/0.6", "sjf:backfill=easy", "csv")
+    assert not any(map(names_module, texts))
 
 
 def test_compare_prints_differences_with_their_intervals():
@@ -321,3 +326,12 @@ def test_numbers_are_never_cut(monkeypatch, columns):
     assert done.exit_code == 0
     assert "…" not in done.stdout
     assert "saf:backfill=easy" in done.stdout
+
+
+def test_a_controller_that_finds_no_slurm_says_so(monkeypatch, tmp_path):
+    """With and without an audit log: a command that runs nothing must not look like one that runs."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for more in ((), ("--audit-log", "audit.log")):
+        result = shunter("slurm", "run", "--policy", "fifo", "--rounds", "1", *more)
+        assert result.exit_code == 2, result.stderr
+        assert "must be on the PATH" in result.stderr

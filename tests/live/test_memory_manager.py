@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from shunter.live.controller import Mode, RoundResult
 from shunter.live.guard import Tolerance
 from shunter.live.journal import Journal
 from shunter.live.levers import levers_from
+from shunter.live.marks import Mark
+from shunter.live.reconciling import Reconciler
 from shunter.live.running import Settings, run
 from shunter.registry import policy
 from shunter.testing.manager_conformance import ManagerConformance
@@ -64,6 +68,17 @@ def test_one_that_watches_changes_nothing(tmp_path: Path) -> None:
     run(policy("sjf:estimate=limit"), manager, tmp_path / "journal.db", settings, on_round=results.append)
     assert len(results[0].orders) == 2  # two of three must move
     assert manager.calls["change"] == 0
+
+
+@pytest.mark.parametrize("may_change", [True, False])
+def test_marks_that_are_no_longer_true_go_only_when_jobs_may_be_changed(tmp_path: Path, may_change: bool) -> None:
+    manager = busy()
+    with closing(Journal(tmp_path / "journal.db")) as journal:
+        marked = (Mark(journal.id, "nice", "0", "-300"),)
+        manager.jobs["3"] = replace(manager.jobs["3"], marks=marked, nice=5)  # somebody has set another value
+        noticed = Reconciler(manager, journal).reconcile(manager.snapshot(), (), may_change)
+        assert (not manager.jobs["3"].marks) == may_change
+        assert ("3" in noticed) == may_change
 
 
 def test_live_loads_nothing_of_slurm() -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from shunter.experiment import Experiment
     from shunter.simulation import Result
 
-MODULE = re.compile(r"\A[^:,;=]*\.|[^\W\d]\w*\s*\.")  # a dotted path, as the whole or as a setting; 0.5 is none
+NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?")  # the only text with a dot that names no module
 EXAMPLES = """Examples:
 
 shunter simulate jobs.csv --cluster 64x8 --policy fifo
@@ -165,11 +165,17 @@ def _check_code(file: str, record: Experiment, chosen: set[str]) -> None:
     """A file may come from others: what it names is not imported unless the user names it too."""
     named = {"policy": record.policy, "trace.format": record.trace.format}
     for key, text in named.items():
-        if key not in chosen and MODULE.search(text):
+        if key not in chosen and names_module(text):
             raise RunError(
                 f"{file}: its {key} '{text}' is a module, which can do anything when it is run; if you trust it, name"
                 f" it yourself: --set '{key}={text}'"
             )
+
+
+def names_module(text: str) -> bool:
+    """Whether a part of it has a dot and is no number: such a part could be the dotted path of any file."""
+    parts = re.split(r"[:,;=/]", text)
+    return any("." in part and not NUMBER.fullmatch(part.strip()) for part in parts)
 
 
 def _text(value: object) -> str:

@@ -66,7 +66,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Run a policy on the live cluster that Slurm runs here.
 
-    It begins in mode [bold]watch[/bold] and changes nothing until told to [bold]act[/bold]. It never cancels a job;
+    It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
     when it stops, Slurm goes on by its own rules. See docs/operating.md.
     """
     from shunter import traces
@@ -103,16 +103,16 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
             silences.append(numbers.silent)
         if audit_log is not None:
             reports.append(_audited(stack, audit_log, journal))
-            running.run(
-                policy_named(policy),
-                manager,
-                journal,
-                settings,
-                stop=stop,
-                history=past,
-                on_round=_each(reports),
-                on_silence=_each(silences),
-            )
+        running.run(
+            policy_named(policy),
+            manager,
+            journal,
+            settings,
+            stop=stop,
+            history=past,
+            on_round=_each(reports),
+            on_silence=_each(silences),
+        )
 
 
 def mode_named(text: str) -> Mode:

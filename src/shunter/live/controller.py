@@ -105,7 +105,8 @@ class Controller:
         if acts:
             self.journal.live(os.getpid(), self.interval_s)
             self._tidy(wanted.snapshot)
-        respected = self.respect(wanted.snapshot)
+        stale_s = self._stale_s(wanted) if acts else 0.0
+        respected = self.respect(wanted.snapshot, may_change=not stale_s and not self.unsure)
         begun = time.perf_counter()
         orders, postponed = self.orders(wanted)
         wanted.took_s += time.perf_counter() - begun
@@ -118,7 +119,7 @@ class Controller:
             unread=self._unreadable(),
         )
         if acts:
-            result.stale_s, result.silence = self._stale_s(wanted), self.unsure
+            result.stale_s, result.silence = stale_s or self._stale_s(wanted), self.unsure
             if not result.stale_s and not result.silence:
                 self._carry_out(orders, result)
             self.journal.live(os.getpid(), self.interval_s)
@@ -334,9 +335,10 @@ class Controller:
             self.journal.tell("unread", f"{len(found)} left to Slurm: {some}")
         return found
 
-    def respect(self, snapshot: Snapshot) -> dict[str, str]:
-        """Jobs that others have changed since: these are left alone."""
-        return self._reconciler.reconcile(snapshot, set(self._refused)) if self.mode is Mode.ACT else {}
+    def respect(self, snapshot: Snapshot, may_change: bool = True) -> dict[str, str]:
+        """Jobs that others have changed since: these are left alone. Their marks go, if anything may be changed now."""
+        acts = self.mode is Mode.ACT
+        return self._reconciler.reconcile(snapshot, set(self._refused), may_change) if acts else {}
 
 
 def own_value(job: Job, lever: str, force: Force) -> str:

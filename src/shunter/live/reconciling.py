@@ -29,11 +29,16 @@ class Reconciler:
         self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
         self._outright: dict[str, int] = {}  # waiting jobs whose priority Slurm does not compute
         self._missed: dict[int, float] = {}  # acts that did not show, and since when
+        self._may_change = True
         self.corrected: set[str] = set()  # jobs that were changed since the look: what it shows of them is outdated
 
-    def reconcile(self, snapshot: Snapshot, refused: Collection[str]) -> dict[str, str]:
-        """Settle what is over, adopt what is ours, and find the jobs that others have changed: leave these alone."""
-        self.corrected = set()
+    def reconcile(self, snapshot: Snapshot, refused: Collection[str], may_change: bool = True) -> dict[str, str]:
+        """Settle what is over, adopt what is ours, and find the jobs that others have changed: leave these alone.
+
+        Without ``may_change`` (the look is old, or another controller may be at work) no job is changed: marks that
+        are no longer true go in a later round.
+        """
+        self.corrected, self._may_change = set(), may_change
         self._recover(snapshot)
         present = {job.handle: job for job in records(snapshot) if not job.over}
         self._outright = self._set_outright(present)
@@ -158,6 +163,8 @@ class Reconciler:
         nice = None if marked else _own_nice(job, lost)
         if not marked and nice is None:
             return True
+        if not self._may_change:
+            return False
         self.corrected.add(job.handle)
         try:
             if nice is not None:
