@@ -35,6 +35,7 @@ TRUTH = Scheduler("ours with true run times", "lucid:estimate=oracle", 8, DEARER
 PUBLISHED_TRUTH = Scheduler("published, true run times", f"lucid:{AS_PUBLISHED},estimate=oracle", 8)
 REFITTED = Scheduler("Lucid as published, fitted weekly", f"lucid:{AS_PUBLISHED}", 0)
 SEARCHED = (DEAR_TIRESIAS, NO_QUEUES, FIVE_QUEUES)  # on the same machines as ours, which are compared with each
+COMPARED = (*SEARCHED, LUCID, SKIPS, NO_ESTIMATE)  # with ours, repeat by repeat
 RIVALS = (FIFO, SJF, EASY, QSSF, TIRESIAS, *SEARCHED, LUCID, PUBLISHED_TRUTH, OURS)
 VARIANTS = (SKIPS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH)
 SCHEDULERS = (*RIVALS, *VARIANTS, THEIR_ESTIMATE)

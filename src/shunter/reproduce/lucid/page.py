@@ -8,7 +8,7 @@ from shunter.report.terminal.tables import duration, share
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import paper
-from shunter.reproduce.lucid.design import LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, OURS, SEARCHED, TRUTH
+from shunter.reproduce.lucid.design import COMPARED, LUCID, NO_ESTIMATE, NO_PACKING, NO_PROFILER, OURS, TRUTH
 from shunter.reproduce.study import Study
 from shunter.reproduce.writing import cell
 from shunter.safe_files import data_folder
@@ -62,14 +62,14 @@ def _data(board: Board, data: str) -> list[str]:
 
 
 def _against(board: Board, data: str) -> str:
-    """How many times as large the mean JCT is under each Tiresias on the same machines as under ours."""
+    """How many times as large the mean JCT is under each of those that ours is compared with as under ours."""
     shown = [(heading, name) for heading, name, _ in (*sheets.JCT[:1], *SIZES[::2]) if board.has(data, OURS, name)]
     rows: list[list[str | Cell]] = [
         [rival.label, *(cell(board.factor(data, OURS, name, base=rival), sheets.times) for _, name in shown)]
-        for rival in SEARCHED
+        for rival in COMPARED
     ]
-    caption = f"{board.sets[data].title}: Tiresias' mean JCT over that of ours, on the same machines"
-    return table(caption, ["Tiresias", *(heading for heading, _ in shown)], rows)
+    caption = f"{board.sets[data].title}: mean JCT over that of ours, repeat by repeat"
+    return table(caption, ["", *(heading for heading, _ in shown)], rows)
 
 
 def accuracies() -> dict[str, float]:
@@ -105,7 +105,7 @@ def _scores() -> list[Section]:
 OWN = sheets.Own(
     "Lucid",
     "its evaluation on Venus, run again, beside what is printed.",
-    (*SEARCHED, LUCID, OURS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH),
+    (*COMPARED, LUCID, OURS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH),
     _data,
     DEPARTURES,
     _scores,

@@ -9,7 +9,7 @@ from shunter.report.terminal.tables import ORACLE, share, table
 from shunter.reproduce import sheets, views
 from shunter.reproduce.board import Board
 from shunter.reproduce.lucid import page
-from shunter.reproduce.lucid.design import OURS, SEARCHED
+from shunter.reproduce.lucid.design import COMPARED, OURS
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler
 
@@ -52,7 +52,7 @@ def _data(board: Board, data: str) -> list[RenderableType]:
 
 def _against(board: Board, data: str) -> RenderableType:
     made = table(f"{board.sets[data].title}:\nmean JCT over that of ours", *(heading for heading, _ in AGAINST))
-    for rival in SEARCHED:
+    for rival in COMPARED:
         made.add_row(rival.label, *(_over_ours(board, data, rival, measure) for _, measure in AGAINST))
     return made
 
