@@ -106,7 +106,7 @@ def test_rules_for_jobs_without_a_past(trace):
 
 
 def test_estimates_at_the_start_need_recorded_waits(trace):
-    with pytest.raises(ModelError, match="has no recorded_wait, so nobody knows when jobs started; use submission"):
+    with pytest.raises(ModelError, match="has no recorded_wait, so it is unknown when jobs started; use submission"):
         e.task(trace, int(trace.submit[10]), when="start")
     with pytest.raises(ModelError, match="a job is estimated at its submission or start, got 'end'"):
         e.task(trace, int(trace.submit[10]), when="end")

@@ -214,9 +214,10 @@ def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) 
 
     class Cancelling(Client):
         def run(self, program: str, *arguments: str) -> str:
-            if program == "scontrol" and arguments[0] == "update" and not calls:
-                calls.append(arguments[1])
-                full.run("scancel", arguments[1].removeprefix("jobid="))
+            words = (program, *arguments)
+            if words[:2] == ("scontrol", "update") and words[2].startswith("jobid=") and not calls:
+                calls.append(words[2])
+                full.run("scancel", words[2].removeprefix("jobid="))
                 time.sleep(0.5)
             return super().run(program, *arguments)
 

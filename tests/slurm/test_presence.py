@@ -150,7 +150,8 @@ def acted(client: Client, journal: Path, rounds: int = 3) -> list[RoundResult]:
 
 
 def nices_of(lab: Lab) -> list[int]:
-    return [job.nice for job in Watcher(Client(lab.conf)).snapshot().jobs]
+    """Of those that wait; those of tests before are over, and still listed."""
+    return [job.nice for job in Watcher(Client(lab.conf)).snapshot().jobs if job.state == "PENDING"]
 
 
 def listed(lab: Lab) -> list[str]:

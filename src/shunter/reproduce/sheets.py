@@ -195,7 +195,7 @@ def study_page(study: Study, own: Own, command: str) -> str:
         *(Section(title, own.data(board, name)) for name, title in titles.items()),
         Section("What is printed", claims_section(study.findings(), titles)),
         *own.more(),
-        *optional("Fitting refitted", refitting_section(study)),
+        *optional("Fitting again", refitting_section(study)),
         Section("How it was run", [points(own.departures)]),
         Section("What was run", study_provenance(study, command)),
     ]
