@@ -99,7 +99,7 @@ def controllers(tmp_path: Path) -> Iterator[list[Controller]]:
         for each in made:
             each.orders = lambda _: ([Order("1", "nice", "-9", "0")], 0)  # type: ignore[method-assign]
             each._carry_out = lambda _orders, result: setattr(result, "done", 1)  # type: ignore[method-assign]
-            each.respect = lambda _: {}  # type: ignore[method-assign]
+            each.respect = lambda _, may_change=True: {}  # type: ignore[method-assign]
         yield made
 
 
