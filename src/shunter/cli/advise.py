@@ -156,7 +156,7 @@ def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) ->
     found = _site(cluster, given)
     if found is None and base is None:
         raise RunError(
-            "what is done now is not known: give --site site.toml ('shunter slurm import' writes it), or say it with"
+            "the present policy is unknown; give --site site.toml ('shunter slurm import' writes it), or say it with"
             " --base, such as --base fifo:backfill=easy"
         )
     text = base or (found.policy if found else "")

@@ -20,7 +20,7 @@ from shunter.world import F64, Job
 
 @dataclass(frozen=True)
 class EasyPlusPlus(Ordering):
-    """EASY++: the first come is first, the shortest passes it, by the mean run time of the user's last two jobs."""
+    """EASY++: first come, first served; the shortest job backfills, by the mean of the user's last two jobs."""
 
     estimate: str = param("last-two", ESTIMATES_DOC, choices=ESTIMATES, by_path=True)
     bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)

@@ -32,7 +32,7 @@ FIRST_LIMIT = 4  # in the key's parameters: after what is compared, the horizon,
 
 @dataclass(frozen=True)
 class Tiresias(Backfilled):
-    """Who got the least GPU time comes first, in a few queues; models with one dominant layer stay on few machines."""
+    """Jobs with the least GPU time come first, in a few queues; models with one dominant layer stay on few machines."""
 
     order: str = param(
         "service",

@@ -10,7 +10,7 @@ from shunter.world import F64, Job
 
 @dataclass(frozen=True)
 class Wfp3(Ordering):
-    """WFP3: waiting time over run time, cubed, times GPUs: first what has waited long for its length, and large."""
+    """WFP3: waiting time over run time, cubed, times GPUs: large jobs that have waited long for their length first."""
 
     uses_estimate = True
     varying = True

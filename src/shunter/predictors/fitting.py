@@ -144,7 +144,7 @@ def check_enough(jobs: int, model: str) -> None:
     if jobs < FEWEST:
         raise ModelError(
             f"model '{model}' must have at least {FEWEST} ended jobs to learn from, got {jobs}; give a longer history. "
-            "Until then the rolling mean of ended jobs is used where estimates are made on the way"
+            "Until then, simulations use the rolling mean of ended jobs"
         )
 
 
