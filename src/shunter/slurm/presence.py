@@ -44,6 +44,7 @@ class Presence:
     shown: bool = False
     _renewed: float = float("-inf")
     _forbidden: bool = False
+    _alone: bool = False  # it was first once: a sign of the same second that shows up after that is a later one
 
     def rival(self) -> str:
         """Why this controller gives way; "": it need not. Others can see it before it looks.
@@ -54,7 +55,8 @@ class Presence:
         signs = signs_in(self.client.run(*LISTED))
         own = next((sign for sign in signs if sign.journal == self.book.id), Sign(2**63, self.book.id, 0))
         first = min(signs, default=own)
-        if first >= own:
+        if first >= own or (self._alone and first.since == own.since):
+            self._alone = True
             return ""
         return (
             f"another controller (journal {first.journal}) acts on this cluster: see reservation"
@@ -90,7 +92,7 @@ class Presence:
         if self.shown:
             with suppress(LiveError):  # it ends by itself
                 self.client.run("scontrol", "delete", f"reservationname=shunter_{self.book.id}")
-            self.shown, self._renewed = False, float("-inf")
+            self.shown, self._renewed, self._alone = False, float("-inf"), False
 
 
 def signs_in(text: str) -> list[Sign]:
