@@ -12,8 +12,8 @@ from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
 from shunter.scheduling.leasing.memory import EVIDENCE, HISTORY_ROWS, OPENING, Offers
-from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, first_only
-from shunter.scheduling.queue.policy import Mask, Placing
+from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, Placing, first_only
+from shunter.scheduling.queue.policy import Mask
 from shunter.scheduling.queue.queue import Queue
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World

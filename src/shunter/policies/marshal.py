@@ -11,8 +11,8 @@ from shunter.compiled import kernel
 from shunter.model import Trace, View
 from shunter.params import param
 from shunter.scheduling.leasing.memory import LEASE, REACH, Offers
-from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing
-from shunter.scheduling.queue.policy import Mask, Placing
+from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing, Placing
+from shunter.scheduling.queue.policy import Mask
 from shunter.scheduling.queue.queue import STALE, Paper, Queue
 from shunter.scheduling.tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
 from shunter.world import F64, I64, Job, World

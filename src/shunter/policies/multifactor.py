@@ -11,6 +11,7 @@ from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
+from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.memory import spans
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.scheduling.queue.policy import BOUND_DOC
@@ -71,28 +72,30 @@ class Multifactor(Ordering):
         """Weights and scales, in the order in which ``key`` reads them."""
         return np.array([self.age, self.fairshare, self.size + self.gpu, self.partition, self.qos, self.max_age])
 
-    def half_life(self) -> float:
-        """Past usage matters if fair share does."""
-        return self.decay if self.fairshare > 0 else 0.0
+    def configured(self, queue: q.Queue, view: View, cluster: Cluster) -> q.Queue:
+        """What jobs are billed and how large they count; Slurm looks at age and usage once in PriorityCalcPeriod."""
+        queue = super().configured(queue, view, cluster)
+        has_users = (view.world.jobs[w.USER] >= 0).any()
+        queue.settings[q.FAIR] = round(self.decay * 1000) if self.fairshare and has_users else 0
+        queue.settings[[q.PERIOD, q.RANKS]] = round(self.period * 1000), self.fair_tree
+        if self.period:
+            queue.settings[[q.VARYING, q.AGEING, q.REACH]] = 0
+        standing = np.arange(queue.users.shape[1] if self.fair_tree else 0)
+        return queue.replace(part=self._sizes(queue, view, cluster), cost=self._costs(queue, view), standing=standing)
 
-    def counting(self) -> tuple[float, bool]:
-        """Slurm looks once in PriorityCalcPeriod."""
-        return self.period, self.fair_tree
-
-    def sizes(self, view: View, cluster: Cluster, sample: I64) -> F64:
-        """What ``size`` and ``gpu`` weigh, as one factor."""
-        gpus = super().sizes(view, cluster, sample)
-        size = (
-            gpus if self.size_by == "gpus" else (_cpus(view, cluster, sample, gpus) + _nodes(view, cluster, sample)) / 2
-        )
+    def _sizes(self, queue: q.Queue, view: View, cluster: Cluster) -> F64:
+        """What ``size`` and ``gpu`` weigh, as one factor, of each demand class."""
+        size = gpus = queue.part
+        if self.size_by == "cpus":
+            size = (_cpus(view, cluster, queue.sample, gpus) + _nodes(view, cluster, queue.sample)) / 2
         size = 1.0 - size if self.favor_small else size
         return (self.size * size + self.gpu * gpus) / (self.size + self.gpu) if self.gpu else size
 
-    def costs(self, view: View, sample: I64) -> F64:
-        """What they are billed."""
-        jobs = view.world.jobs[:, sample]
+    def _costs(self, queue: q.Queue, view: View) -> F64:
+        """What jobs of each demand class are billed."""
+        jobs = view.world.jobs[:, queue.sample]
         cores, gib = jobs[w.CPU] * jobs[w.GPUS] / 1000, jobs[w.MEM] * jobs[w.GPUS] / 1024
-        billed: F64 = self.bill_gpu * super().costs(view, sample) + self.bill_cpu * cores + self.bill_mem * gib
+        billed: F64 = self.bill_gpu * queue.cost + self.bill_cpu * cores + self.bill_mem * gib
         return billed
 
     def remarks(self, trace: Trace) -> list[str]:

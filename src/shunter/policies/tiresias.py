@@ -15,11 +15,11 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.protocols import Compiled
 from shunter.scheduling.estimates import bin_of
-from shunter.scheduling.leasing.policy import Backfilled, first_only, skew_of
+from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, skew_of
+from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, Placing, key_pointer
-from shunter.scheduling.queue.queue import BINS
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, key_pointer
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job
 
@@ -103,11 +103,6 @@ class Tiresias(Backfilled):
         useless = self.inside == "running" and (self.limits == "none" or self.order == "gittins")
         return super().remarks(trace) + ["inside does nothing without queues or with order=gittins"] * useless
 
-    @property
-    def learns(self) -> bool:  # type: ignore[override]
-        """Gittins' index needs to know what ended jobs took."""
-        return self.order == "gittins"
-
     @staticmethod
     def key(job: Job, p: F64) -> float:
         """First by queue; inside a queue by submission or index; without queues by what was attained."""
@@ -136,9 +131,16 @@ class Tiresias(Backfilled):
         """As configured."""
         return self.look_again
 
-    def promotion(self) -> tuple[float, float]:
-        """As configured."""
-        return self.promote, self.starve
+    def configured(self, queue: q.Queue, view: View, cluster: Cluster) -> q.Queue:
+        """Gittins' index needs to know what ended jobs took; a promotion, what a job ran before it."""
+        queue = super().configured(queue, view, cluster)
+        queue.settings[[q.PROMOTE_TIMES, q.PROMOTE_AFTER]] = round(self.promote * 1000), round(self.starve * 1000)
+        if self.promote or self.starve:
+            queue = queue.replace(forgiven=np.zeros((2, len(queue.key)), np.int64))
+        if self.order == "gittins":
+            queue.settings[q.LEARNS] = len(queue.params)
+            queue = queue.replace(params=np.concatenate((queue.params, np.zeros(q.HISTOGRAM))))
+        return queue
 
     def kinds(self, view: View) -> I64:
         """Whether a job is to be consolidated."""
@@ -166,17 +168,17 @@ class Tiresias(Backfilled):
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
-        return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous), tools)
+        return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous, self.kinds(view)), tools)
 
 
 @kernel
 def gittins(attained: float, horizon: float, ended: F64) -> float:
     """How likely a job is to end within the horizon over the GPU time that it would take, if it is like those ended."""
     ends, cost = 0.0, 0.0
-    for at in range(bin_of(attained), int(ended[4 * BINS])):
-        left = ended[2 * BINS + at] - attained  # of an empty bin not above 0
+    for at in range(bin_of(attained), int(ended[4 * q.BINS])):
+        left = ended[2 * q.BINS + at] - attained  # of an empty bin not above 0
         if left > horizon:  # so it is in all bins above
-            return float(ends / (cost + horizon * ended[3 * BINS + at]))
+            return float(ends / (cost + horizon * ended[3 * q.BINS + at]))
         if left > 0:
             ends += ended[at]
             cost += ended[at] * left

@@ -15,8 +15,8 @@ from shunter.policies.gandiva.decide import decide
 from shunter.policies.gandiva.turns import MOST_MODELS
 from shunter.protocols import Shares
 from shunter.scheduling.leasing.memory import LEASE, Offers
-from shunter.scheduling.leasing.policy import Leasing
-from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, Placing
+from shunter.scheduling.leasing.policy import Leasing, Placing
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask
 from shunter.scheduling.queue.queue import Queue
 from shunter.scheduling.tiers import AFFINE, LIST, SCATTER
 from shunter.world import F64, I64, Job, World

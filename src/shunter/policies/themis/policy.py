@@ -23,11 +23,11 @@ from shunter.policies.themis import auction as a
 from shunter.policies.themis import fairness as f
 from shunter.policies.themis.winners import Search
 from shunter.protocols import Compiled
-from shunter.scheduling.leasing.policy import RENEWALS, Leasing, first_only, skew_of, tools_for
+from shunter.scheduling.leasing.policy import RENEWALS, Leasing, Placing, first_only, skew_of, tools_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import ESTIMATES, Mask, Placing, key_pointer
+from shunter.scheduling.queue.policy import ESTIMATES, Mask, key_pointer
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Decision, World
 
@@ -137,7 +137,7 @@ class Themis(Leasing):
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """A queue without an order of its own, and auctions."""
         self.check_lease(view)
-        queue = queue_for(self, view, cluster, previous)
+        queue = queue_for(self, view, cluster, previous, self.kinds(view))
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from shunter import numba_config  # noqa: F401 before numba
 
@@ -33,14 +33,23 @@ from shunter.scheduling.leasing.decide import decide
 from shunter.scheduling.leasing.reserving import leaves_alone, may_stay
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for
-from shunter.scheduling.queue.memory import queue_for, scratch_for
+from shunter.scheduling.queue.memory import queue_for, scratch_for, spans
 from shunter.scheduling.queue.policy import BACKFILLS, Estimating, Mask, Queued, QueueMemory, key_pointer
+from shunter.scheduling.tiers import BEST, EVEN
 from shunter.scheduling.waiting_reasons import say, tell_class, tell_everything, tell_pool
 from shunter.world import F64, I64, Decision, World
 
 HOUR = 3600.0
 SHORTEST_LEASE = 1.0  # seconds
 RENEWALS = ("again", "keep", "better")
+
+
+class Placing(NamedTuple):
+    """How jobs are placed by tiers: the same for every demand class, or an array with a number for each."""
+
+    fit: Any = BEST
+    spread: Any = EVEN
+    takes: Any = True  # (tiers, classes) which tiers a class may be put on, of those that can hold it
 
 
 @dataclass(frozen=True)
@@ -57,13 +66,31 @@ class Leasing(Queued):
         choices=RENEWALS,
     )
 
-    by_tiers = True
-
     def __post_init__(self) -> None:
         if 0 < self.lease < SHORTEST_LEASE:
             raise PolicyError(
                 f"parameter 'lease' must be 0, for no lease, or at least {SHORTEST_LEASE:g} s, got {self.lease:g}"
             )
+
+    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
+        """How demand classes are placed: given a job of each, and which of them one domain of each tier could hold."""
+        return Placing()
+
+    def kinds(self, view: View) -> I64 | None:
+        """A number for each job where jobs of the same demand are not treated alike; None: they are."""
+        return None
+
+    def configured(self, queue: q.Queue, view: View, cluster: Cluster) -> q.Queue:
+        """Jobs are placed by tiers."""
+        queue, world = super().configured(queue, view, cluster), view.world
+        holds = spans(world, cluster, queue.sample) >= world.jobs[w.GPUS, queue.sample]
+        placing = self.placing(view, queue.sample, holds)
+
+        def each(value: Any) -> I64:
+            return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.int64), len(queue.sample)))
+
+        room = np.zeros(int(world.domains.max(initial=0)) + 1, np.int64)
+        return queue.replace(tiers=q.Tiers(holds & placing.takes, each(placing.fit), each(placing.spread), room))
 
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
         """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
@@ -109,7 +136,7 @@ class Leasing(Queued):
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form."""
         self.check_lease(view)
-        queue = queue_for(self, view, cluster, previous)
+        queue = queue_for(self, view, cluster, previous, self.kinds(view))
         queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, no job is stopped; who finds no room stops nobody
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
@@ -191,6 +218,11 @@ class Backfilled(Estimating, Leasing):
                 "renewal=better contradicts backfill=easy: the better place that a job leaves its GPUs for may be "
                 "reserved; use keep or again"
             )
+
+    def configured(self, queue: q.Queue, view: View, cluster: Cluster) -> q.Queue:
+        """Jobs that stand alike may go by how long they have waited."""
+        queue = super().configured(queue, view, cluster)
+        return queue.replace(tie=np.zeros(len(queue.key), np.int64)) if self.ties == "assignment" else queue
 
 
 def first_only(holds: Mask) -> Mask:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from shunter import placers
@@ -20,16 +18,16 @@ from shunter.scheduling.queue.policy import BACKFILLS, LEARNED, Queued, queue_of
 from shunter.world import I64, World
 
 
-def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
-    """The arrays of a queue for the jobs in this view, all of them still to come."""
+def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None) -> q.Queue:
+    """The arrays of a queue for the jobs in this view, all of them still to come; ``kinds`` as in ``queue_for``."""
     world = view.world
     n, m, g = world.jobs.shape[1], world.nodes.shape[1], world.gpus.shape[1]
-    class_of, first_member = demand_classes(world, policy.kinds(view))
+    class_of, first_member = demand_classes(world, kinds)
     classes = len(first_member)
     pools = pools_of(world, first_member)
     counts = np.bincount(class_of, minlength=classes)
     users = max(int(world.jobs[w.USER].max(initial=0)) + 1, 1)
-    _, ranks = policy.counting()
+    gpus = world.jobs[w.GPUS, first_member] * world.jobs[w.SHARE, first_member] / 1000
     estimate = np.zeros(n, np.int64)
     if view.truth is not None:
         estimate[:] = np.maximum(view.truth, 1) if policy.estimate == "oracle" else noisy(view)
@@ -37,17 +35,17 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         estimate[:] = 1
     return q.Queue(
         settings=settings_of(policy, world, cluster),
-        params=np.concatenate((policy.key_params(), np.zeros(q.HISTOGRAM * policy.learns))),
+        params=policy.key_params(),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
         key=np.zeros(n),
         exact=np.zeros(n),
-        tie=np.zeros(n if policy.ties == "assignment" else 0, np.int64),
+        tie=np.zeros(0, np.int64),
         estimate=estimate,
         bound=np.ones(n, np.int64),
         due=np.zeros(n, np.int64),
         class_of=class_of,
-        part=policy.sizes(view, cluster, first_member),
-        cost=policy.costs(view, first_member),
+        part=gpus / g,
+        cost=gpus,
         members=np.zeros(n, np.int64),
         at=np.full(n, -1, np.int64),
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
@@ -60,14 +58,14 @@ def build_queue(policy: Queued, view: View, cluster: Cluster) -> q.Queue:
         upset=np.zeros(int(pools.max(initial=0)) + 1, np.int64),
         users=np.zeros((q.USER_ROWS, users)),
         total=np.zeros(1),
-        standing=np.arange(users if ranks else 0),
+        standing=np.zeros(0, np.int64),
         sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
         bounds=bounds_for(policy.share_within),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
         given=reasons_for(world, first_member, int(pools.max(initial=0)) + 1),
-        tiers=tiers_for(policy, view, cluster, first_member),
-        forgiven=np.zeros((2, n if any(policy.promotion()) else 0), np.int64),
+        tiers=no_tiers(),
+        forgiven=np.zeros((2, 0), np.int64),
         learned=unlearned(),
         latest=np.zeros(g, np.int64),
         noted=np.full((3, m), -1, np.int64),
@@ -84,9 +82,14 @@ def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
     return np.asarray(np.ceil(cost * policy.min_run), np.int64)
 
 
-def queue_for(policy: Queued, view: View, cluster: Cluster, previous: Compiled | None) -> q.Queue:
-    """The queue of a policy, which goes on with what the one before it learned."""
-    queue = build_queue(policy, view, cluster)
+def queue_for(
+    policy: Queued, view: View, cluster: Cluster, previous: Compiled | None, kinds: I64 | None = None
+) -> q.Queue:
+    """The queue of a policy, which goes on with what the one before it learned.
+
+    ``kinds`` has a number for each job where jobs of the same demand are not treated alike.
+    """
+    queue = policy.configured(build_queue(policy, view, cluster, kinds), view, cluster)
     if previous is not None:
         take_over(queue, queue_of(previous))
     return queue
@@ -100,10 +103,8 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
     settings[q.SHORTEST] = policy.candidates == "shortest"
     settings[q.PREEMPTIVE] = policy.preemptive
-    period, ranks = policy.counting()
-    settings[q.PERIOD], settings[q.RANKS], settings[q.COUNTED_AT] = round(period * 1000), ranks, -w.NEVER
-    settings[q.VARYING] = policy.varying and not period
-    settings[q.AGEING] = policy.ageing and not period
+    settings[q.COUNTED_AT] = -w.NEVER
+    settings[q.VARYING], settings[q.AGEING] = policy.varying, policy.ageing
     settings[q.REACH] = 60_000 * settings[q.AGEING]
     settings[q.HORIZON] = -w.NEVER
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
@@ -117,11 +118,7 @@ def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
     if policy.preemptive and not settings[q.QUANTUM] and len(runs):
         settings[q.QUANTUM] = max(int(runs[runs > 0].min()), 1000)  # a job that was spared may be stopped by then
     settings[q.DEPTH] = policy.depth
-    times, after = policy.promotion()
-    settings[q.PROMOTE_TIMES], settings[q.PROMOTE_AFTER] = round(times * 1000), round(after * 1000)
-    settings[q.LEARNS] = len(policy.key_params()) if policy.learns else 0
     settings[[q.LOOKED_AT, q.ENDED_JOBS_SEEN]] = -1, 0
-    settings[q.FAIR] = round(policy.half_life() * 1000) if (world.jobs[w.USER] >= 0).any() else 0
     settings[q.SHARES] = (world.jobs[w.SHARE] < 1000).any()
     settings[[q.KEYED_AT, q.RANKED_AT, q.SEEN_RELEASES]] = -1
     settings[q.USAGE_AT] = world.clock[w.NOW]
@@ -188,20 +185,10 @@ def reasons_for(world: World, sample: I64, pools: int) -> q.GivenReasons:
     )
 
 
-def tiers_for(policy: Queued, view: View, cluster: Cluster, sample: I64) -> q.Tiers:
-    """How each demand class is placed, where that goes by tiers."""
-    world, classes = view.world, len(sample)
-    if not policy.by_tiers:
-        nothing = np.zeros(0, np.int64)
-        return q.Tiers(np.zeros((0, 0), np.int64), nothing, nothing, nothing)
-    holds = spans(world, cluster, sample) >= world.jobs[w.GPUS, sample]
-    placing = policy.placing(view, sample, holds)
-
-    def each(value: Any) -> I64:
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(value, np.int64), classes))
-
-    room = np.zeros(int(world.domains.max(initial=0)) + 1, np.int64)
-    return q.Tiers(holds & placing.takes, each(placing.fit), each(placing.spread), room)
+def no_tiers() -> q.Tiers:
+    """What is in the place of tiers where jobs are placed by a rule."""
+    nothing = np.zeros(0, np.int64)
+    return q.Tiers(np.zeros((0, 0), np.int64), nothing, nothing, nothing)
 
 
 def spans(world: World, cluster: Cluster, sample: I64) -> I64:

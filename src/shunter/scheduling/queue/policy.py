@@ -6,7 +6,7 @@ import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
-from shunter.scheduling.queue.queue import key_at
-from shunter.scheduling.tiers import BEST, EVEN
+from shunter.scheduling.queue.queue import Queue, key_at
 from shunter.world import F64, I64, Decision, Job, World
 
 EXACT = "the trace has iterations and no column 'declared': declared run times are taken as exact"
@@ -52,14 +51,6 @@ CANDIDATES_DOC = "which later job backfill=easy tries first: the next in the que
 NONE = np.zeros(0)
 CODE_NAMES = tuple(reasons.CODES)
 Mask: TypeAlias = NDArray[np.bool_]
-
-
-class Placing(NamedTuple):
-    """How jobs are placed by tiers: the same for every demand class, or an array with a number for each."""
-
-    fit: Any = BEST
-    spread: Any = EVEN
-    takes: Any = True  # (tiers, classes) which tiers a class may be put on, of those that can hold it
 
 
 @dataclass
@@ -92,16 +83,13 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     blocking: str = "skip"
     depth: int = 0
     refit: float = 7.0
-    ties: str = "submission"
     min_run: float = MIN_RUN  # see MIN_RUN_DOC
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
     ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
     preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
-    learns: ClassVar[bool] = False  # ``p`` ends with the histogram of the ended jobs' GPU time, see ``queue.BINS``
     declared_first: ClassVar[bool] = False  # estimate=auto begins with declared iterations
-    by_tiers: ClassVar[bool] = False  # jobs are placed by network tier, not by a placement rule
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
@@ -116,34 +104,9 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """Seconds after which a preemptive order looks again although nothing happened; 0: never."""
         return 0.0
 
-    def half_life(self) -> float:
-        """Seconds in which a user's past usage counts half; 0: ``key`` does not read ``job.usage``."""
-        return 0.0
-
-    def counting(self) -> tuple[float, bool]:
-        """Seconds after which age and usage are looked at again (0: always); whether only ranks of usage count then."""
-        return 0.0, False
-
-    def sizes(self, view: View, cluster: Cluster, sample: I64) -> F64:
-        """``job.size`` of these jobs, one of each demand class."""
-        gpus = view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000
-        return np.asarray(gpus / view.world.gpus.shape[1])
-
-    def costs(self, view: View, sample: I64) -> F64:
-        """What these jobs, one of each demand class, use at any time, as ``job.usage`` counts it."""
-        return np.asarray(view.world.jobs[w.GPUS, sample] * view.world.jobs[w.SHARE, sample] / 1000)
-
-    def promotion(self) -> tuple[float, float]:
-        """A job counts as new once it has waited this many times as long as it ran, or this many seconds; 0: never."""
-        return 0.0, 0.0
-
-    def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
-        """How demand classes are placed: given a job of each, and which of them one domain of each tier could hold."""
-        return Placing()
-
-    def kinds(self, view: View) -> I64 | None:
-        """A number for each job where jobs of the same demand are not treated alike; None: they are."""
-        return None
+    def configured(self, queue: Queue, view: View, cluster: Cluster) -> Queue:
+        """The queue with what only this policy needs; given one that serves any order, for the jobs of this view."""
+        return queue
 
     # -- what it needs
 
