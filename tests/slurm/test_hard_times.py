@@ -6,6 +6,7 @@ import sqlite3
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from pretend import Played, Pretend
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
 from shunter.live.controller import Bounds, Controller, Mode, RoundResult
-from shunter.live.journal import ABANDONED, DONE, Journal, JournalError
+from shunter.live.journal import ABANDONED, DONE, RESUME, STOP, Journal, JournalError
 from shunter.live.levers import Order
 from shunter.live.locks import only_controller
 from shunter.live.manager import DeclinedError, UnreachableError
@@ -128,6 +129,48 @@ def test_a_job_that_was_corrected_since_the_look_is_not_changed_by_what_the_look
     assert play.client.order() == ["2", "1"]
     assert play.release()[1] == []
     assert (jobs["1"].nice, jobs["2"].nice) == (0, 7)
+
+
+def test_a_correction_that_lands_late_is_not_taken_for_somebody_elses_change(rounds, monkeypatch) -> None:
+    """The controller gave it up; Slurm had the command all the same, and carries it out in a later round."""
+    jobs = {"1": Played(100), "2": Played(90)}
+    play = rounds(jobs)
+    jobs["2"].said["admin_comment"] = f"shunter:{play.book.id}:priority=125:7>678"
+    late = []
+
+    def silent(program: str, *arguments: str, **more: Any) -> str:
+        if arguments[0] != "update":
+            return Pretend.run(play.client, program, *arguments, **more)
+        late.append(arguments[1:])
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(play.client, "run", silent)
+    with pytest.raises(UnreachableError):
+        play(["2", "1"])
+    monkeypatch.undo()
+    for _ in range(2):  # the next controller
+        play(["2", "1"])
+    play.client._update(*late[0])
+    for _ in range(3):
+        assert not play(["2", "1"]).respected
+    assert play.client.order() == ["2", "1"]
+    assert play.release()[1] == []
+    assert (jobs["1"].nice, jobs["2"].nice) == (0, 7)
+
+
+def test_jobs_that_were_handed_back_without_a_note_were_changed_by_nobody_else(rounds) -> None:
+    """The process that handed them back was killed before it wrote down what it had undone."""
+    jobs = {"1": Played(1000, nice=300), "2": Played(990, nice=300)}
+    play = rounds(jobs)
+    play(["2", "1"])
+    play.book.tell(STOP, "an operator")
+    for job in jobs.values():
+        job.nice, job.said = 300, {}
+    play.book.tell(RESUME, "an operator")
+    assert not play(["2", "1"]).respected
+    assert play.client.order() == ["2", "1"]
+    jobs["2"].nice = 300  # and now somebody does
+    assert play(["2", "1"]).respected.keys() == {"2"}
 
 
 def test_a_priority_that_is_as_large_by_chance_is_not_taken_for_one_that_was_given_up(rounds) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, UNMARKED, Act, Journal
+from shunter.live.journal import ABANDONED, DONE, FAILED, GUARD, INTENT, LANDING_S, STOP, UNDONE, UNMARKED, Act, Journal
 from shunter.live.levers import STRANDING, VALUES, Order, was_done
 from shunter.live.manager import DeclinedError, ResourceManager, UnreachableError
 from shunter.live.marks import Mark
@@ -159,21 +159,32 @@ class Reconciler:
         return found
 
     def _correct(self, job: Job, marked: Collection[str], lost: Collection[Claim]) -> bool:
-        """Remove marks that are no longer true, or give back the nice that a lost priority cleared; False: declined."""
-        nice = None if marked else _own_nice(job, lost)
-        if not marked and nice is None:
+        """Remove marks that are no longer true, and give back the nice that a lost priority cleared; False: not yet.
+
+        The nice is an intent first: its command may land after this controller was killed and the next has set another.
+        """
+        back = _given_back(job, lost)
+        if not marked and back is None:
             return True
-        if not self._may_change:
+        if not self._may_change or (back is not None and self.journal.handed_back()):
             return False
         self.corrected.add(job.handle)
+        acts = self.journal.intend(0, [back]) if back is not None else []
         try:
-            if nice is not None:
-                self.manager.carry_out(nice)
-            else:
+            if marked:
                 self.manager.unmark(job, marked)
-        except DeclinedError:
+            elif back is not None:
+                own = back.before.partition(":")[2]
+                self.manager.carry_out(Order(job.handle, "nice", own, own, target=job.target))
+        except DeclinedError as error:
+            self._settled(acts, FAILED, str(error))
             return False
+        self._settled(acts, UNDONE, "its own nice is back")
         return True
+
+    def _settled(self, acts: Collection[Act], state: str, note: str) -> None:
+        for act in acts:
+            self.journal.settle(act, state, note)
 
     def _pardon(self, claim: Claim, job: Job, force: Force) -> str:
         """Why a value is no longer there although nobody set another one; "": somebody did."""
@@ -183,11 +194,17 @@ class Reconciler:
             return "a priority of ours has taken its place"
         if claim.lever in STRANDING and job.runs:
             return "it runs without it"
-        if claim.lever in STRANDING and self.manager.shows(claim.lever, claim.own, job):
-            return "it has its own value again: a watchdog may have lifted it"
+        given_back = claim.lever in STRANDING or self._handed_back_since(claim.act)  # by a watchdog, or by release
+        if given_back and self.manager.shows(claim.lever, claim.own, job):
+            return "it has its own value again: it may have been given back without a note"
         if claim.act is not None and not claim.marked and claim.act.at < self.manager.boot_time() + BOOT_S:
             return "Slurm was restarted and has forgotten it"
         return ""
+
+    def _handed_back_since(self, act: Act | None) -> bool:
+        """Whether the jobs were handed back after an act: who did it may have been killed before noting it."""
+        last = self.journal.last_event(GUARD, STOP)
+        return act is not None and last is not None and act.at < last[0]
 
     def _set_outright(self, present: Mapping[str, Job]) -> dict[str, int]:
         """Waiting jobs whose priority Slurm does not compute; none if it does not answer: then nothing is done."""
@@ -233,10 +250,12 @@ class Claim:
     marked: bool
 
 
-def _own_nice(job: Job, lost: Collection[Claim]) -> Order | None:
-    """The order that gives a job its own nice back, which a priority of ours, without a mark, had cleared."""
-    own = next((claim.own.partition(":")[2] for claim in lost if claim.lever == "priority"), "0")
-    return Order(job.handle, "nice", own, own, target=job.target) if job.nice == 0 and own != "0" else None
+def _given_back(job: Job, lost: Collection[Claim]) -> Order | None:
+    """What ends a priority of ours that is lost: the job's own nice, which it had cleared, comes back."""
+    claim = next((claim for claim in lost if claim.lever == "priority"), None)
+    if claim is None or not (claim.marked or (job.nice == 0 and claim.own.partition(":")[2] != "0")):
+        return None
+    return Order(job.handle, "priority", claim.own, claim.own, "it is lost: its own nice comes back", job.target)
 
 
 def changed_by_others(claim: Claim, job: Job) -> str:
