@@ -11,6 +11,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,15 +33,15 @@ MOST = 8  # sbatch at once
 
 
 class Timed(Client):
-    """A client that knows how long Slurm took to tell of jobs and nodes."""
+    """A client that knows how long Slurm took to list jobs and nodes."""
 
     asking_s = 0.0
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         """What a command prints."""
         begun = time.perf_counter()
         try:
-            return super().run(program, *arguments)
+            return super().run(program, *arguments, **more)
         finally:
             self.asking_s += time.perf_counter() - begun if program in ("squeue", "sinfo") else 0.0
 

@@ -420,7 +420,7 @@ def test_jobs_alike_draw_alike_and_all_levels_are_drawn():
 
 def test_accounting_is_read_whatever_jobs_are_called():
     class Client:
-        def run(self, program, *arguments):
+        def run(self, program, *arguments, **more):
             assert program == "sacct"
             rows = ["2026-01-02T00:00:00|ann|60|10|a|b|c"] * 60 + ["2026-01-01T00:00:00|ann||UNLIMITED|never started"]
             return "\n".join(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from shunter.slurm.client import Client, declined
 from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD
@@ -45,7 +46,7 @@ class Pretend(Client):
         self.booted = "2020-01-01T00:00:00"
         self.decline: Callable[[str, str], str] = lambda _handle, _name: ""
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         self.calls[program] += 1
         if program == "scontrol" and arguments[0] == "update":
             return self._update(*arguments[1:])
@@ -57,7 +58,7 @@ class Pretend(Client):
             return ""
         if arguments[1].startswith("--jobs="):
             return arguments[1]  # it still waits
-        mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
+        mark = re.search(r"(;[0-9a-f]{12})", str(more or arguments))[1]
         nodes = [[name, *row] for name, row in self.nodes.items()] + self.more
         rows = nodes if program == "sinfo" else self._rows()
         assert all(len(row) == len(NODE_FIELDS if program == "sinfo" else JOB_FIELDS) for row in rows)

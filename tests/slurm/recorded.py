@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 
@@ -51,14 +52,14 @@ class Recorded(Client):
             values |= {"StartTime": "2026-01-05T08:10:00", "Reason": "None"}
         return values
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         """What the recording says."""
         self.calls[program] += 1
         if program == "scontrol":
             return ""  # a flat network
         if program == "sdiag":
             return f"Jobs submitted: {self.answers}"
-        mark = re.search(r"(;[0-9a-f]{12})", arguments[-1])[1]
+        mark = re.search(r"(;[0-9a-f]{12})", str(more or arguments))[1]
         if program == "sinfo":
             row = ["main", "allocated", "gpu:a100:8", "gpu:a100:8(IDX:0-7)", "32/32/0/64", "1000000", "9", "(null)"]
             rows = [[f"n{number + 1:03d}", *row] for number in range(self.nodes)]

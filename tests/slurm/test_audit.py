@@ -142,6 +142,16 @@ def controlled(folder, *more, **environment):
     return done, b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file()) + done.stdout + done.stderr
 
 
+def test_a_log_is_no_link_and_no_pipe(journal, tmp_path):
+    """In a folder of others: a link leads to any file of this account, and a pipe without a reader never opens."""
+    (tmp_path / "link").symlink_to(tmp_path / "treasure")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(LiveError, match=f"{name}: the audit log"):
+            AuditLog(tmp_path / name, journal)
+    assert not (tmp_path / "treasure").exists()
+
+
 def test_commands_that_print_their_environment_print_no_secret(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,7 +187,7 @@ def test_an_array_that_is_too_scattered_for_one_command_is_given_back(full: Lab,
     assert order_of(full) == [array, long]
     monkeypatch.setattr(levers, "LONGEST_NAME", 10)
     said = []
-    monkeypatch.setattr(client, "run", lambda *words: said.append(words) or Client.run(client, *words))
+    monkeypatch.setattr(client, "run", lambda *words, **more: said.append(words) or Client.run(client, *words, **more))
     with closing(Journal(tmp_path / "journal.db")) as book:
         assert release(SlurmManager(client), book, Watcher(client).snapshot())[1] == []
         assert not book.in_force()
@@ -213,13 +214,13 @@ def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) 
     calls: list[str] = []
 
     class Cancelling(Client):
-        def run(self, program: str, *arguments: str) -> str:
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
             words = (program, *arguments)
             if words[:2] == ("scontrol", "update") and words[2].startswith("jobid=") and not calls:
                 calls.append(words[2])
                 full.run("scancel", words[2].removeprefix("jobid="))
                 time.sleep(0.5)
-            return super().run(program, *arguments)
+            return super().run(program, *arguments, **more)
 
     settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
     outcomes: list[RoundResult] = []
@@ -362,9 +363,9 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
             super().__init__(lab.conf)
             self.user = user
 
-        def run(self, program: str, *arguments: str) -> str:
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
             try:
-                return lab.run(program, *arguments, user=self.user)
+                return lab.run(program, *arguments, user=self.user, **more)
             except LiveError as error:
                 raise declined(str(error)) from None
 
@@ -407,8 +408,8 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
     class Seeing(Client):
         """Looks at the queue after each change."""
 
-        def run(self, program: str, *arguments: str) -> str:
-            said = super().run(program, *arguments)
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
+            said = super().run(program, *arguments, **more)
             if program == "scontrol" and arguments[0] == "update":
                 seen.append({job: order_of(full).index(job) for job in kept})
             return said

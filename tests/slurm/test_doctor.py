@@ -34,8 +34,8 @@ def as_user(lab, name, monkeypatch):
     """The doctor as another account: its calls to Slurm are this account's."""
 
     class Other(Client):
-        def run(self, program, *arguments):
-            return lab.run(program, *arguments, user=name)
+        def run(self, program, *arguments, **more):
+            return lab.run(program, *arguments, user=name, **more)
 
     monkeypatch.setattr(doctor, "user_name", lambda: name)
     return Other(lab.conf)

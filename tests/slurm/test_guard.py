@@ -287,7 +287,7 @@ class Recording(Client):
         super().__init__()
         self.said, self.away = [], 0
 
-    def run(self, program, *arguments):
+    def run(self, program, *arguments, **more):
         if self.away:
             self.away -= 1
             raise UnreachableError("away")

@@ -81,3 +81,9 @@ def test_tres_with_words_are_refused() -> None:
 )
 def test_gres(text: str, found: list[Gres]) -> None:
     assert list(gres(text)) == found
+
+
+@pytest.mark.parametrize("text", ["n[" + ",".join(["0-99999"] * 30) + "]", ",".join(["n[0-60000]"] * 2)])
+def test_a_list_of_too_many_names_is_refused_before_it_is_written_out(text):
+    with pytest.raises(LiveError, match="too many names"):
+        expand(text)

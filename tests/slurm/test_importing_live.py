@@ -86,7 +86,7 @@ def test_without_slurm_the_way_out_is_told(tmp_path, monkeypatch):
 
 def test_a_name_can_not_pretend_to_be_a_job():
     class Fake:
-        def run(self, program, *arguments):
+        def run(self, program, *arguments, **more):
             if program != "sacct":
                 return ""
             mark = next(text for text in arguments if text.startswith("--delimiter=")).partition("=")[2]

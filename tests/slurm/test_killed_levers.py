@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +29,11 @@ class Dying(Client):
 
     before = True
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         changes = program == "scontrol" and arguments[0] in ("requeue", "update")
         if changes and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
-        said = super().run(program, *arguments)
+        said = super().run(program, *arguments, **more)
         if changes:
             os.kill(os.getpid(), signal.SIGKILL)
         return said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,10 +100,10 @@ def test_slurm_is_asked_once_in_a_poll_at_most(busy: bool, tmp_path: Path) -> No
     rhythm = Rhythm(interval_s=0.5, poll_s=0.2)
 
     class Counting(Recorded):
-        def run(self, program: str, *arguments: str) -> str:
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
             if program == "sdiag":
                 asked.append(time.monotonic())
-            return super().run(program, *arguments) if busy or program != "sdiag" else "Jobs submitted: 1"
+            return super().run(program, *arguments, **more) if busy or program != "sdiag" else "Jobs submitted: 1"
 
     client = Counting(5, 4)
     run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,10 @@ def waiting(lab: Lab, *minutes: int, more: tuple[str, ...] = ()) -> list[int]:
 class Operator(Client):
     """One who may change the jobs of others and not write their AdminComment."""
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         if any(each.startswith("admincomment=") for each in arguments):
             raise declined("Access/permission denied")
-        return super().run(program, *arguments)
+        return super().run(program, *arguments, **more)
 
 
 @pytest.mark.parametrize("kind", [Client, Operator])
@@ -133,11 +134,11 @@ def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path
     late: list[tuple[str, ...]] = []
 
     class Slow(Client):
-        def run(self, program: str, *arguments: str) -> str:
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
             if program == "scontrol" and arguments[0] == "update" and arguments[1].startswith("jobid="):
                 late.append(arguments)
                 raise UnreachableError("no answer")
-            return super().run(program, *arguments)
+            return super().run(program, *arguments, **more)
 
     other = waiting(full, 3)[0]
     settings = Settings(Mode.ACT, FAST, rounds=2)
@@ -164,12 +165,12 @@ class Interrupted(Client):
         super().__init__(conf)
         self.left = changes
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         if program == "scontrol" and arguments[0] != "show":
             if self.left == 0:
                 raise KeyboardInterrupt
             self.left -= 1
-        return super().run(program, *arguments)
+        return super().run(program, *arguments, **more)
 
 
 def test_a_priority_is_undone_without_holding_the_job_whenever_it_is_interrupted(full: Lab, tmp_path: Path) -> None:

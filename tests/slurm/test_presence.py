@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,9 @@ class As(Client):
         super().__init__(lab.conf)
         self.lab, self.user = lab, user
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         try:
-            return self.lab.run(program, *arguments, user=self.user)
+            return self.lab.run(program, *arguments, user=self.user, **more)
         except LiveError as error:
             raise declined(str(error)) from None
 
@@ -74,7 +75,7 @@ class Answers(Client):
         super().__init__()
         self.silent, self.kept, self.ran = 0, dict[str, int](), list[tuple[str, ...]]()
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         self.ran.append((program, *arguments))
         if self.silent:
             self.silent -= 1

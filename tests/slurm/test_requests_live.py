@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -253,8 +254,8 @@ def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> 
     monkeypatch.setattr(watching, "user_name", lambda: "nobody")
 
     class Nobody(Client):
-        def run(self, program: str, *arguments: str) -> str:
-            return lab.run(program, *arguments, user="nobody")
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
+            return lab.run(program, *arguments, user="nobody", **more)
 
     filled(lab, {"p100-1": 600, "p100-2": 600, "p100-3": 600})
     runs(lab, "--gres=gpu:p100:4", "--nice=-100", seconds=600)

@@ -6,6 +6,7 @@ import json
 import os
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acting import acting, fill, nices, shunter, untouched
@@ -113,10 +114,10 @@ def test_both_have_changed_jobs_and_the_lower_id_goes_on(queue: Lab, tmp_path: P
 class Operator(Client):
     """One that may change the jobs of others and not mark them: Slurm lets only administrators do that."""
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         if any(each.startswith("admincomment=") for each in arguments):
             raise declined("Access/permission denied")
-        return super().run(program, *arguments)
+        return super().run(program, *arguments, **more)
 
 
 def changed(queue: Lab, journal: Path, kind: type[Client] = Client) -> None:

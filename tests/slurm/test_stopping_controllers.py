@@ -156,7 +156,7 @@ def test_jobs_are_given_back_also_if_a_hung_controller_has_the_journal_locked(
     assert client.jobs["1"].nice == 3
     assert found.undone == 1
     assert "what was undone (1) is not noted: " in found.problems[0]
-    assert f"the controller, process {os.getpid()}, could not be told to stop" in found.problems[1]
+    assert f"the controller, process {os.getpid()}, could not be asked to stop" in found.problems[1]
 
 
 def test_none_can_be_started_while_jobs_are_given_back(tmp_path: Path) -> None:

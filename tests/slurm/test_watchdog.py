@@ -37,7 +37,7 @@ class Recording(Client):
         self.said: list[tuple[str, ...]] = []
         self.away = 0  # calls that get no answer
 
-    def run(self, program, *arguments):
+    def run(self, program, *arguments, **more):
         if self.away:
             self.away -= 1
             raise UnreachableError("slurmctld is away")

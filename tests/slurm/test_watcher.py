@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -190,7 +192,7 @@ class Answers(Client):
         super().__init__()
         self.release, self.said, self.asked = release, said, []
 
-    def run(self, program: str, *arguments: str) -> str:
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
         self.asked.append((program, *arguments[:2]))
         if "--json" not in arguments:
             return ""
@@ -245,3 +247,21 @@ def test_long_answers_are_asked_for_in_text_the_next_time(monkeypatch):
     fixed = Watcher(Answers((22, 5), {"jobs": [OLD]}), Form.JSON)
     fixed.snapshot()
     assert fixed.form is Form.JSON
+
+
+def test_the_mark_between_fields_is_not_in_the_arguments_that_everybody_sees(lab: Lab, monkeypatch) -> None:
+    """Who saw it in time could name a job so that it looks like two."""
+    marks, seen = ["a0b1c2d3e4f5"] * 9, []
+    monkeypatch.setattr(secrets, "token_hex", lambda _bytes: marks.pop())
+
+    class Seen(Client):
+        def run(self, program: str, *arguments: str, **more: Any) -> str:
+            seen.append((program, *arguments))
+            return super().run(program, *arguments, **more)
+
+    number = lab.submit("--gpus=1", "--hold")
+    watcher = Watcher(Seen(lab.conf), Form.TEXT, surroundings=True)
+    assert str(number) in {job.id for job in watcher.snapshot().jobs}
+    asked = [words for words in seen if words[0] == "squeue"]
+    assert asked
+    assert not [words for words in asked if "a0b1c2d3e4f5" in " ".join(words)]

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -63,8 +63,8 @@ class Client:
         """Where a command is; None: it is not on the PATH."""
         return shutil.which(program, path=self.environment.get("PATH"))
 
-    def run(self, program: str, *arguments: str) -> str:
-        """What a command prints."""
+    def run(self, program: str, *arguments: str, secret: Mapping[str, str] | None = None) -> str:
+        """What a command prints; ``secret`` variables are for it alone: everybody can see its arguments."""
         path = self.path_of(program)
         if path is None:
             raise SlurmError(
@@ -77,7 +77,7 @@ class Client:
         try:
             done = subprocess.run(
                 [path, *arguments],
-                env=self.environment,
+                env={**self.environment, **(secret or {})},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=limit,

@@ -141,12 +141,19 @@ class Lab:
 
     # ---- what clients do
 
-    def run(self, *command: str, timeout: float = 10.0, user: str | None = None, given: str = "") -> str:
-        """What a client command prints; ``given`` is what it reads. It fails when the command does."""
+    def run(
+        self,
+        *command: str,
+        timeout: float = 10.0,
+        user: str | None = None,
+        given: str = "",
+        secret: Mapping[str, str] | None = None,
+    ) -> str:
+        """What a client command prints; ``given`` is what it reads, ``secret`` variables are its own. Fails with it."""
         try:
             ended = subprocess.run(
                 command,
-                env=self.env,
+                env={**self.env, **(secret or {})},
                 input=given,
                 cwd="/",
                 capture_output=True,

@@ -1,7 +1,7 @@
-"""How squeue tells of jobs: in explicit text formats, which are the same in all releases, or in JSON.
+"""How squeue lists jobs: in explicit text formats, which are the same in all releases, or in JSON.
 
 Both become the same fields, which are read in one way.  Names and comments are hostile input: in text, fields are
-divided by a mark drawn anew for every call, so that no job can pretend to be two.
+divided by a mark drawn for every call and hidden from other users, so that no job can pretend to be two.
 """
 
 from __future__ import annotations

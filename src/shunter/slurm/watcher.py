@@ -133,8 +133,9 @@ class Watcher:
         """One that can't be read is left to Slurm, and must not keep us from the others."""
         mark, found = new_mark(), {}
         excluded = self._excluded() if self.surroundings else {}
-        asked = ("--noheader", "--all", "--states=all", "--array-unique", "--Format", text_format(JOB_FIELDS, mark))
-        for each in text_records(self.client.run("squeue", *asked), mark):
+        asked = ("--noheader", "--all", "--states=all", "--array-unique")
+        text = self.client.run("squeue", *asked, secret={"SQUEUE_FORMAT2": text_format(JOB_FIELDS, mark)})
+        for each in text_records(text, mark):
             record = [*each, excluded.get(each[0].strip(), ""), "", ""]
             try:
                 found[_but_priority(record)] = self._read(record)
@@ -146,15 +147,8 @@ class Watcher:
     def _excluded(self) -> dict[str, str]:
         """The nodes that waiting jobs must not have, by job id."""
         mark = new_mark()
-        text = self.client.run(
-            "squeue",
-            "--noheader",
-            "--all",
-            "--states=pending",
-            "--array-unique",
-            "--format",
-            f"%A{mark}{FIELD}%x{mark}{RECORD}",
-        )
+        asked = ("--noheader", "--all", "--states=pending", "--array-unique")
+        text = self.client.run("squeue", *asked, secret={"SQUEUE_FORMAT": f"%A{mark}{FIELD}%x{mark}{RECORD}"})
         return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 
     def _read(self, values: Sequence[str]) -> Job:
@@ -220,5 +214,5 @@ class Watcher:
 
 
 def _but_priority(values: Sequence[str]) -> tuple[str, ...]:
-    """What tells records apart; priorities of all change in every round."""
+    """What distinguishes records; priorities of all change in every round."""
     return (*values[:PRIORITY], *values[PRIORITY + 1 :])
