@@ -106,14 +106,15 @@ def text(policy: Policy) -> str:
         name = f"{cls.__module__}.{cls.__qualname__}"
     if not dataclasses.is_dataclass(cls):
         return name
-    written = {key: (_written(getattr(policy, key)), default) for key, (_, default, _) in declared(cls).items()}
+    known = declared(cls).items()
+    written = {key: (_written(getattr(policy, key), about.policy), default) for key, (_, default, about) in known}
     settings = ",".join(f"{key}={value}" for key, (value, default) in written.items() if value != _written(default))
     return f"{name}:{settings}" if settings else name
 
 
-def _written(value: Any) -> str:
-    if hasattr(value, "decide"):
-        return text(value).replace(",", ";")
+def _written(value: Any, is_policy: bool = False) -> str:
+    if is_policy:
+        return value if isinstance(value, str) else text(value).replace(",", ";")
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and float(f"{value:g}") == value:

@@ -104,8 +104,8 @@ def load(folder: str | Path) -> Run:
     try:
         summary = json.loads(text_of(folder / "summary.json", RunError))
         jobs, series, events = (_table(folder / f"{name}.parquet") for name in ("jobs", "series", "events"))
-        if not {"policy", "digest"} <= set(summary):
-            raise ValueError("summary.json is not that of a run")
+        if not isinstance(summary, dict) or not {"policy", "digest"} <= set(summary) or "job_id" not in jobs.columns:
+            raise ValueError("summary.json or jobs.parquet is not that of a run")
         log = np.ascontiguousarray(events.select(EVENTS).to_numpy(), np.int64)
         optional = [folder / f"{name}.parquet" for name in ("decisions", "timers", "pairs")]
         kept = [_table(path) if path.exists() else None for path in optional]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shunter import safe_files
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces import read, write
@@ -140,3 +141,23 @@ def test_nothing_is_left_where_writing_fails(tmp_path: Path, monkeypatch: pytest
         write(synthetic(10), path)
     assert list(tmp_path.iterdir()) == [path]
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.ListArray.from_arrays(pa.array([0] + [3_000_000] * 20, pa.int32()), np.zeros(3_000_000, np.int64)),
+        pa.array(["x" * 300_000] * 20, pa.large_string()),
+        pa.array([b"x" * 300_000] * 20, pa.large_binary()),
+    ],
+    ids=["a list", "large text", "bytes"],
+)
+def test_few_bytes_that_stand_for_many_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: pa.Array
+) -> None:
+    """A list of zeros takes next to nothing in a file; so does one text that stands in every row."""
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 2**20)
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 2**20)
+    pq.write_table(pa.table({"job_id": [str(row) for row in range(20)], "user": column}), tmp_path / "t.parquet")
+    with pytest.raises(TraceError, match=r"t\.parquet: (it holds more|column 'user' must hold text)"):
+        read(tmp_path / "t.parquet")

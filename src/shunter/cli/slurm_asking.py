@@ -96,8 +96,8 @@ def when(
     """Forecast when a waiting job may start: simulates the cluster many times from now on, with random run times."""
     from shunter.slurm import questions
 
-    with progress("learning from past waits") as told:
-        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, told)
+    with progress("learning from past waits") as on_progress:
+        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, on_progress)
     (found,) = outlook.of(questions.pending(outlook.snapshot, job))
     _answer(outlook, found, json)
 
@@ -122,8 +122,8 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     """Forecast when a job would start if you submitted it now."""
     from shunter.slurm import questions
 
-    with progress("learning from past waits") as told:
-        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, told)
+    with progress("learning from past waits") as on_progress:
+        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, on_progress)
     wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
     _answer(outlook, wish.forecast(outlook), json)
 

@@ -35,15 +35,15 @@ def audit(
     """Show which jobs a controller changed or left alone, when, and why. Only reads the journal."""
     from contextlib import closing
 
-    from shunter.live import audit as told
+    from shunter.live import audit as audit_trail
     from shunter.live.journal import Journal
 
     check_journal(journal)
-    begin = told.since_when(since, time.time()) if since else 0.0
+    begin = audit_trail.since_when(since, time.time()) if since else 0.0
     with closing(Journal.reading(journal)) as book:
-        found = told.entries(book, job, begin)
+        found = audit_trail.entries(book, job, begin)
     if json:
-        print_json([vars(entry) | {"at": told.moment(entry.at)} for entry in found])
+        print_json([vars(entry) | {"at": audit_trail.moment(entry.at)} for entry in found])
     elif found:
         show(_table(found))
     else:

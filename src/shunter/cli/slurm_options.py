@@ -57,7 +57,7 @@ ResumeOption: TypeAlias = Annotated[
     bool, typer.Option("--resume", help="Act again after jobs were handed back (by the guard, or release).")
 ]
 
-# -- what it learns from, and who is told
+# -- what it learns from, and who is informed
 
 HistoryOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")

@@ -64,13 +64,13 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
 
 def _place(outlook: Outlook, job: Job) -> str:
     if "jobs" in outlook.snapshot.hidden:
-        return "its place in the queue can't be told"
+        return "its place in the queue is unknown"
     place, length = outlook.line.place(job)
     return f"place {place:,} of {length:,} in the queue"
 
 
 def cannot(what: str, because: Sequence[str]) -> list[Text]:
-    """What can't be told, and why."""
+    """What is unknown, and why."""
     return [Text(f" Can't tell {what}, because {why}.") for why in because]
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from shunter.errors import LiveError
 from shunter.live.controller import RoundResult
@@ -75,15 +76,22 @@ def moment(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
+# No link: in a folder of others it could lead to any file of this account. No waiting: a pipe may have no reader.
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
 class AuditLog:
     """A file to which every change and every event adds a line, and from which nothing is ever taken."""
 
     def __init__(self, path: Path, journal: Path) -> None:
         try:
-            self._file: IO[str] = os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "a")
-            self._path = path
+            found = os.open(path, FLAGS, 0o640)
         except OSError as error:
             raise LiveError(f"{path}: the audit log can't be written: {error.strerror}; choose another place") from None
+        self._path, self._file = path, os.fdopen(found, "a")
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            self._file.close()
+            raise LiveError(f"{path}: the audit log must be a file, not a pipe or a device; choose another place")
         self._journal = journal
         self._until = time.time()  # events until then
 

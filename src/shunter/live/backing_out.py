@@ -79,4 +79,4 @@ def _unstopped(path: Path) -> Stopped:
         lock.close()
         return Stopped()
     pid = holder_of(path, "controller")
-    return Stopped(pid, f"a controller runs, process {pid}, and can't be told to stop; end it, and run this again")
+    return Stopped(pid, f"a controller runs, process {pid}, and can't be asked to stop; end it, and run this again")

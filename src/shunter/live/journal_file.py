@@ -138,7 +138,7 @@ def opening_failed(path: Path, error: sqlite3.Error) -> LiveError:
 
 
 def which(path: Path) -> tuple[int, int] | None:
-    """What tells the file that has this name now from any other; None: there is none."""
+    """What distinguishes the file that has this name now from any other; None: there is none."""
     try:
         found = path.stat()
     except OSError:

@@ -27,7 +27,7 @@ class Machines:
     cluster: Cluster
     names: tuple[str, ...]  # of the nodes, by their number in the cluster
     vc: Mapping[str, str]  # of a partition: its virtual cluster; "": there are none
-    only_type: Mapping[str, str] = field(default_factory=dict)  # of a partition that its GPUs' type alone tells apart
+    only_type: Mapping[str, str] = field(default_factory=dict)  # of a partition that only its GPUs' type distinguishes
     shards_per_gpu: int = 1
     remarks: tuple[str, ...] = ()  # what is not as in Slurm
 

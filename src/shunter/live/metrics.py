@@ -34,7 +34,7 @@ class Metrics:
     def __init__(self, manager: ResourceManager, interval_s: float = 60.0) -> None:
         self._manager, self._lock, self._looked = manager, threading.Lock(), time.monotonic()
         self._interval_s, self._good_at, self._problem = interval_s, -math.inf, "no round has ended yet"
-        self._started: set[tuple[str, int]] | None = None  # runs that were counted, of jobs that Slurm still tells of
+        self._started: set[tuple[str, int]] | None = None  # runs that were counted, of jobs that are still listed
         self._partitions: set[str] = set()
         self.waits = Histogram(
             "shunter_job_wait_seconds",

@@ -22,7 +22,7 @@ class Past:
     def __init__(self, names: Names, history: Trace | None) -> None:
         self._names, self._history = names, history
         self._ended: deque[tuple[Job, dict[str, int]]] = deque(maxlen=MOST)  # with the codes of their names
-        self._known: set[str] = set()  # of those that Slurm still tells of
+        self._known: set[str] = set()  # of those that are still listed
         self._many = names.count("job_name") + FEW  # names of jobs, at which some are forgotten
 
     def note(self, snapshot: Snapshot, ended: Sequence[Job]) -> None:

@@ -153,7 +153,7 @@ class Job:
         return twin
 
     def ended_at(self, time: int) -> Job:
-        """The same, ended then: Slurm no longer tells of it."""
+        """The same, ended then: it is no longer listed."""
         return replace(self, state="COMPLETED", end=max(time, self.start))
 
     @property

@@ -43,7 +43,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
         pid = holder_of(book.path, "controller")
         if problem:
             problem = (
-                f"the controller, process {pid}, could not be told to stop: {problem}; stop it, and run this again"
+                f"the controller, process {pid}, could not be asked to stop: {problem}; stop it, and run this again"
             )
         elif not wait(lambda: not under_way(book), QUIET_S):
             problem = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -80,7 +81,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Model:
+class Model(ABC):
     """A kind of duration model and its settings."""
 
     name: ClassVar[str] = ""
@@ -94,9 +95,9 @@ class Model:
         """The weight of the rolling mean in its estimates."""
         return 0.0
 
+    @abstractmethod
     def trainer(self, early: Table) -> Callable[[Table], Trained]:
         """What trains it; anything that must be chosen is chosen on the earlier examples alone."""
-        raise NotImplementedError
 
     def fit(self, jobs: Known, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Fitted:
         """Fit to ended jobs; residuals are those of a model that knew all but the last fifth, on that fifth."""

@@ -29,4 +29,6 @@ def _class(name: str) -> type[Model]:
         raise ModelError(f"there is no model '{name}'; {did_you_mean(name, (*MODELS, *extensions.offered(GROUP)))}")
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise ModelError(f"model '{name}' must be a class that inherits shunter.predictors.fitting.Model")
+    if found.__abstractmethods__:
+        raise ModelError(f"model '{name}' lacks '{min(found.__abstractmethods__)}'; implement it")
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import lzma
 import struct
 import time
 import zipfile
@@ -33,7 +34,9 @@ KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
 MONTH_S = 30 * 86_400
 _AGAIN = "make it again with 'shunter predict fit'"
 # what reading a zip of arrays, or the JSON in it, raises where it is none
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE = (
+    OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
 
 T = TypeVar("T", Fitted, Forecaster)
 

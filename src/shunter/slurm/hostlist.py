@@ -8,6 +8,7 @@ import re
 from shunter.errors import SlurmError
 
 PART = re.compile(r"\[([^\[\]]*)\]")
+SHOWN = 60  # characters of a list in a message
 MOST = 100_000  # names in one list; more is a mistake, or an attack
 
 
@@ -15,7 +16,12 @@ def expand(text: str) -> list[str]:
     """Every name in a hostlist, in its order; none for ``(null)``, ``None assigned`` and nothing."""
     if text.strip() in ("", "(null)", "None", "None assigned", "n/a", "N/A"):
         return []
-    return [name for item in _split(text) for name in _names(item)]
+    found: list[str] = []
+    for item in _split(text):
+        found += _names(item)
+        if len(found) > MOST:
+            raise SlurmError(f"hostlist '{text[:SHOWN]}' has too many names; more than {MOST:,} are not read")
+    return found
 
 
 def _split(text: str) -> list[str]:
@@ -55,4 +61,6 @@ def _numbers(inside: str, item: str) -> list[str]:
         if not (low.isdigit() and high.isdigit()) or int(low) > int(high) or int(high) - int(low) >= MOST:
             raise SlurmError(f"hostlist '{item}': a range goes from a number to a larger one, got '{piece}'")
         found += [str(number).zfill(len(low)) for number in range(int(low), int(high) + 1)]
+        if len(found) > MOST:
+            raise SlurmError(f"hostlist '{item[:SHOWN]}' has too many names; more than {MOST:,} are not read")
     return found

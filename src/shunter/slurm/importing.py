@@ -138,7 +138,7 @@ def _all_weights(site: Site) -> float:
 
 
 def _placed(trace: Trace, found: Machines, ranks: Mapping[str, float]) -> Trace:
-    """The jobs in the virtual clusters of their partitions, kept to a GPU type where that tells nodes apart."""
+    """The jobs in the virtual clusters of their partitions, kept to a GPU type where that distinguishes nodes."""
     vcs = [found.vc.get(name, name) for name in trace.vcs]
     qos = np.array([round(1000 * ranks.get(name, 0.0)) for name in trace.vcs] + [0], np.int64)[trace.vc]
     kinds = list(trace.gpu_types)

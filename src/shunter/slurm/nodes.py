@@ -1,4 +1,4 @@
-"""Nodes and partitions as Slurm tells them, by ``scontrol show``, ``sinfo`` or in JSON."""
+"""Nodes and partitions as Slurm reports them, by ``scontrol show``, ``sinfo`` or in JSON."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def json_list(text: str, key: str) -> list[dict[str, Any]]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SlurmError(f"begins like JSON but is none ({error}); write it anew") from None
+        raise SlurmError(f"begins like JSON but is none ({error}); write it again") from None
     listed = found.get(key) if isinstance(found, dict) else None
     if not isinstance(listed, list):
         raise SlurmError(f"must have a list under '{key}', as Slurm's commands write it with --json")

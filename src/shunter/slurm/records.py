@@ -34,7 +34,7 @@ def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
 def _jobs(client: Client, since: str, until: str) -> str:
     """All jobs, without steps and with every run of a requeued one.
 
-    Names are hostile input: fields are divided by a mark drawn anew, so that no name can pretend to be a job.
+    Names are hostile input: fields are divided by a mark drawn for each call, so that no name can pretend to be a job.
     """
     mark = secrets.token_hex(8)
     fields = f"{FORMAT},JobName"

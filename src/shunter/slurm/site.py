@@ -146,7 +146,7 @@ class Site(Form):
         return found
 
     def _backfill(self) -> dict[str, Any]:
-        """Slurm keeps a place for every job that it tests, unless it is told to keep one per partition only."""
+        """Slurm keeps a place for every job that it tests, unless it is configured to keep one per partition only."""
         if not self.backfills:
             return {}
         reserved = self.parameter("bf_job_part_count_reserve", 0)
@@ -183,7 +183,7 @@ class Site(Form):
 
 
 def of_config(config: Mapping[str, str]) -> Site:
-    """The site that ``scontrol show config`` tells of (see ``shows.settings``)."""
+    """The site that ``scontrol show config`` describes (see ``shows.settings``)."""
     priority: dict[str, Any] = {field: _number(config, setting) for field, setting in SETTINGS.items()}
     times = {
         "max_age_s": "prioritymaxage",

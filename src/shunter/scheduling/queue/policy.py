@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -162,9 +163,9 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """A fresh memory that begins with lessons from the past."""
         return QueueMemory(cluster, lessons=lessons)
 
+    @abstractmethod
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form, with its arrays for the jobs of this view."""
-        raise NotImplementedError
 
     def compiled(self, view: View, memory: QueueMemory) -> Compiled:
         """The compiled form, made once for all views whose rows stand for the same jobs."""
@@ -291,7 +292,7 @@ def keys_of(world: World, queue: Any, parts: Any, jobs: I64, keys: F64) -> None:
 
 def queue_of(form: Compiled) -> Any:
     """The queue in a compiled form: its memory, or a part of that."""
-    return getattr(form.memory, "queue", form.memory)
+    return form.memory if isinstance(form.memory, Queue) else form.memory.queue
 
 
 @functools.cache

@@ -110,7 +110,11 @@ def _load(path: Path) -> tuple[Any, dict[str, str]]:
 
     try:
         check_parquet(path, most_parsed())
-        texts = [field.name for field in pq.read_schema(path) if pa.types.is_string(field.type)]
+        schema = pq.read_schema(path)
+        for field in schema:
+            if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
+                raise TraceError(f"{path}: column '{field.name}' must hold text, got {field.type}; {REMEDY}")
+        texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_large_string(each.type)]
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True, read_dictionary=texts)
         table = _with_texts(table, texts)
         table.validate(full=True)  # text must be UTF-8
