@@ -43,6 +43,8 @@ def test_the_public_traces_are_cut_as_published(data):
         "philly-fewer": (5348, 58067),
         "venus": (99707, 12957),
         "venus" + WITH_LUCIDS: (99707, 12957),
+        "venus-august": (77574, 0),
+        "venus-july": (0, 0),
         "aaic": (86321, 38104),
     }
     philly, fewer = ({g.vc: g.count for g in found[name].cluster.groups} for name in ("philly", "philly-fewer"))
@@ -57,6 +59,21 @@ def test_the_public_traces_are_cut_as_published(data):
             assert load <= 0.51
             assert trace.gpus[mine].max() <= fewer[vc] * 8000
     assert all(setup.trace.submit[0] > setup.history.submit[-1] for setup in found.values())
+
+
+@pytest.mark.usefixtures("_few_jobs")
+def test_repeats_are_draws_of_venus_virtual_clusters_and_move_submissions_elsewhere():
+    found = setups_of(tuple(DATA), 0)[0]
+    for name, setup in found.items():
+        first, second = (setup.repeat(0, repeat) for repeat in (0, 1))
+        assert ((first.vc != second.vc).any(), (first.submit == second.submit).all()) == (name.startswith("venus"),) * 2
+    mine, theirs = (found[name].repeat(0, 3) for name in ("venus", "venus" + WITH_LUCIDS))
+    assert (mine.vc == theirs.vc).all()  # paired
+
+
+def test_the_help_names_every_data_set():
+    shown = " ".join(reproduce("--help").stdout.replace("│", " ").split())
+    assert all(name in shown for name in DATA)
 
 
 def test_lucids_predictions_stand_beside_the_jobs_that_have_one(data):
@@ -135,6 +152,7 @@ def test_the_command_writes_a_folder_and_says_that_it_is_made_up(tmp_path):
     assert "page: made/page.html (open it in a browser)" in result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "queueing as recorded in the trace" in result.stdout
+    assert "mean JCT of these over that of each" in result.stdout
     assert "printed" not in result.stdout.partition("x FIFO: ")[0]
     text = (tmp_path / "made" / "page.html").read_text()
     assert "<h1>QSSF, reproduced with stand-in workloads</h1>" in text

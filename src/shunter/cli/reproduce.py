@@ -131,7 +131,11 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
 def qssf(
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="D", help="philly, philly-fewer, venus or aaic; once for each; else all."),
+        typer.Option(
+            "--data",
+            metavar="D",
+            help="philly, philly-fewer, venus, venus-august, venus-july or aaic; once for each; else all.",
+        ),
     ] = None,
     repeat: RepeatOption = None,
     quick: Annotated[

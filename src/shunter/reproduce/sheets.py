@@ -121,6 +121,16 @@ def factor_table(board: Board, data: str) -> str:
     return table(caption, ["scheduler", *(heading for heading, _, _ in shown)], rows)
 
 
+def beside_table(board: Board, data: str, bases: Sequence[Scheduler]) -> str:
+    """How many times as large the mean JCT is under some as under each, repeat by repeat."""
+    rows: list[list[str | Cell]] = [
+        [marked(s), *(cell(board.factor(data, s, "jct_mean_s", base), times) if s != base else "" for base in bases)]
+        for s in board.sets[data].schedulers
+    ]
+    caption = f"{board.sets[data].title}: mean JCT of these over that of each, repeat by repeat"
+    return table(caption, ["scheduler", *map(marked, bases)], rows)
+
+
 def vc_tables(board: Board, data: str, printed: Callable[[str, Scheduler, str], float | None]) -> str:
     """Means of each virtual cluster, beside the printed ones where there are some."""
     vcs = board.vcs(data)
@@ -217,8 +227,8 @@ def overview(study: Study, sentences: Sequence[str]) -> list[str]:
     """What was run, what is to be said of it, and what became of the claims."""
     found, board = study.findings(), study.board
     first = (
-        f"{counted(len(board.sets), 'data set')}; {counted(study.part.repeats, 'repeat')} of each run, with arrivals"
-        " moved by up to 30 s."
+        f"{counted(len(board.sets), 'data set')}; {counted(study.part.repeats, 'repeat')} of each run. What a repeat"
+        " changes is said with each data set."
     )
     sides = sum(one.direction == "yes" for one in found)
     sizes = sum(one.direction == "yes" and one.size == "yes" for one in found)

@@ -33,6 +33,15 @@ def data_table(
     return made
 
 
+def beside_table(board: Board, data: str, bases: Sequence[Scheduler]) -> RenderableType:
+    """How many times as large the mean JCT is under some as under each, repeat by repeat."""
+    made = table(f"{board.sets[data].title}:\nmean JCT of these over that of each", *map(marked, bases))
+    for s in board.sets[data].schedulers:
+        factors = (Text("") if s == base else factor_cell(board.factor(data, s, "jct_mean_s", base)) for base in bases)
+        made.add_row(marked(s), *factors)
+    return made
+
+
 def _plain(board: Board, data: str, scheduler: Scheduler, measure: str) -> Text:
     return Text(duration(board.of(data, scheduler, measure).value) if board.has(data, scheduler, measure) else "–")
 

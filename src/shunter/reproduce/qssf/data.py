@@ -12,9 +12,9 @@ import numpy as np
 from shunter import traces
 from shunter.model import GPU, Trace
 from shunter.reproduce import venus
-from shunter.reproduce.qssf.design import DATA, LOAD, RESTART, WITH_LUCIDS
+from shunter.reproduce.qssf.design import DATA, LOAD, LUCIDS, RESTART, VENUS, WITH_LUCIDS
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
-from shunter.reproduce.venus import NODE_GPUS, divided, nodes_in
+from shunter.reproduce.venus import ANY, NODE_GPUS, divided, drawn, nodes_in
 from shunter.safe_files import data_folder
 from shunter.setup import Setup, set_up, window_of
 
@@ -23,7 +23,7 @@ AAIC, AAIC_NODES = "aaic/aaicwl-201807-201812.csv.gz", 40
 FILES = {
     "philly": (PHILLY, PHILLY_NODES),
     "philly-fewer": (PHILLY, PHILLY_NODES),
-    "venus": (venus.JOBS, venus.NODES),
+    **dict.fromkeys(VENUS, (venus.JOBS, venus.NODES)),
     "aaic": (AAIC,),
 }
 
@@ -39,9 +39,11 @@ def setups_of(names: Sequence[str], seed: int) -> tuple[dict[str, Setup], bool]:
 
 def _published(folder: Path, name: str, seed: int) -> dict[str, Setup]:
     about = DATA[name]
-    if name == "venus":
+    if name in VENUS:
         trace, nodes = venus.venus(folder, seed), nodes_in(folder / venus.NODES)
-        jobs = {name: trace, name + WITH_LUCIDS: with_lucids_predictions(trace, folder)}
+        jobs = {name: trace}
+        if LUCIDS in about.schedulers:
+            jobs[name + WITH_LUCIDS] = with_lucids_predictions(trace, folder)
     elif name == "aaic":
         jobs, nodes = {name: traces.read(folder / AAIC, "aaic")}, {"": AAIC_NODES}
     else:
@@ -53,7 +55,8 @@ def _published(folder: Path, name: str, seed: int) -> dict[str, Setup]:
             nodes = fewer(nodes, window_of(trace, about.since, about.until)[1], LOAD)
         jobs = {name: trace}
     cluster = divided(name, nodes, RESTART)
-    return {key: set_up(trace, cluster, since=about.since, until=about.until) for key, trace in jobs.items()}
+    found = {key: set_up(trace, cluster, since=about.since, until=about.until) for key, trace in jobs.items()}
+    return {key: drawn(one, ANY, nodes) for key, one in found.items()} if name in VENUS else found
 
 
 def fewer(nodes: Mapping[str, int], window: Trace, load: float) -> dict[str, int]:
@@ -80,6 +83,9 @@ def with_lucids_predictions(trace: Trace, folder: Path) -> Trace:
 
 def _stand_in(name: str, seed: int) -> dict[str, Setup]:
     made = stand_in(seed, users=name == "aaic")
-    jobs = {name: made} | ({name + WITH_LUCIDS: with_loose_limits(made, seed)} if name == "venus" else {})
+    jobs = {name: made} | (
+        {name + WITH_LUCIDS: with_loose_limits(made, seed)} if LUCIDS in DATA[name].schedulers else {}
+    )
     cluster = divided(f"{name} (stand-in)", NODES, RESTART)
-    return {key: set_up(trace, cluster, since=begin_of(trace)) for key, trace in jobs.items()}
+    found = {key: set_up(trace, cluster, since=begin_of(trace)) for key, trace in jobs.items()}
+    return {key: drawn(one, ANY, NODES) for key, one in found.items()} if name in VENUS else found

@@ -8,7 +8,7 @@ from shunter.report.html.page import grid
 from shunter.reproduce import sheets
 from shunter.reproduce.board import Board
 from shunter.reproduce.qssf import paper
-from shunter.reproduce.qssf.design import EASY, NOISY, QSSF, SRTF, TRUTH
+from shunter.reproduce.qssf.design import BESIDE, EASY, NOISY, QSSF, SRTF, TRUTH
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler
 
@@ -38,6 +38,7 @@ def _data(board: Board, data: str) -> list[str]:
         sheets.scheduler_table(board, data, "completion times", sheets.JCT, partial(printed, "")),
         sheets.queueing_table(board, data, partial(printed, "")),
         sheets.factor_table(board, data),
+        sheets.beside_table(board, data, BESIDE),
         sheets.scheduler_table(board, data, "how good the estimates were", sheets.PREDICTIONS),
         sheets.scheduler_table(board, data, "everything else", sheets.REST),
         grid([sheets.means_chart(board, data), sheets.curves_chart(board, data, QSSF)]),

@@ -8,6 +8,7 @@ from shunter.report.terminal.tables import ORACLE
 from shunter.reproduce import sheets, views
 from shunter.reproduce.board import Board
 from shunter.reproduce.qssf import paper
+from shunter.reproduce.qssf.design import BESIDE
 from shunter.reproduce.study import Study
 
 MEANS = (("JCT\nmean", "jct_mean_s"), ("queueing\nmean", "wait_mean_s"))
@@ -27,5 +28,6 @@ def _data(board: Board, data: str) -> list[RenderableType]:
             board, data, MEANS, TAILS, lambda s, m: None if board.stands_in else paper.printed(data, s, m)
         ),
         *views.recorded(board, data),
+        views.beside_table(board, data, BESIDE),
         *views.numbers_table(board, data, "estimates", sheets.PREDICTIONS),
     ]
