@@ -54,8 +54,8 @@ def test_eval_prints_a_table_within_100_columns(trace):
 def test_eval_for_scripts(trace):
     done = shunter("predict", "eval", trace, "-m", "history", "--train-until", "+9", "--refit", "drift", "--json")
     found = json.loads(done.stdout)
-    assert [row["model"] for row in found["models"]] == ["mean", "user2", "request2", "history"]
-    history = found["models"][3]
+    assert [row["model"] for row in found["models"]] == ["mean", "gpus_median", "user2", "request2", "history"]
+    history = found["models"][4]
     assert history["jobs"] == found["jobs"] == 900 - found["trained_on"]
     assert history["mean_abs_log_error"] < found["models"][0]["mean_abs_log_error"]
     assert 0.7 < history["held"]["p10_p90"] < 0.9

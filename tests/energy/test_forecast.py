@@ -71,6 +71,14 @@ def test_a_forecast_does_not_change_with_what_comes_after():
     assert leak.near[moment] != leaked.near[moment]  # that is what it is called for
 
 
+@pytest.mark.parametrize("kind", ["lightgbm", "leak"])
+def test_the_seed_is_that_of_the_models(kind):
+    pytest.importorskip("lightgbm")
+    first, again, other = (forecasts(kind, tide(), 10 * STEPS_A_DAY, 18, seed=seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first.near, again.near)
+    assert (first.near != other.near).any()
+
+
 def test_what_it_learns_from_ends_before_the_time_to_be_forecast():
     pytest.importorskip("lightgbm")
     series, begin = tide(), 10 * STEPS_A_DAY
@@ -102,7 +110,7 @@ def test_the_rounds_are_found_on_steps_whose_means_are_complete():
             return Trained
 
     steps = np.arange(1000.0)
-    forecast._fit(Library, steps[:, None], mean_ahead(steps.astype(np.int64), 50))
+    forecast._fit(Library, steps[:, None], mean_ahead(steps.astype(np.int64), 50), seed=0)
     (early, (late,), _), (everything, _, rounds) = seen
     assert (early[0], late[-1], rounds) == (REACH, 949, 7)
     assert early[-1] + 50 < late[0]

@@ -90,6 +90,8 @@ def test_rules_are_what_they_say(trace, when):
         alike = [j for j in own if (trace.gpus[j], trace.limit[j]) == (trace.gpus[job], trace.limit[job])]
         assert found["limit"][at] == trace.limit[job] / 1000
         assert found["mean"][at] == pytest.approx(seconds[past].mean())
+        as_large = [j for j in past if trace.gpus[j] == trace.gpus[job]]
+        assert found["gpus_median"][at] == pytest.approx(np.median(seconds[as_large[-e.MEDIAN_OF :]]))
         assert found["user2"][at] == pytest.approx(seconds[own[-2:]].mean())
         assert found["request2"][at] == pytest.approx(seconds[alike[-2:]].mean())
 
@@ -103,6 +105,9 @@ def test_rules_for_jobs_without_a_past(trace):
     assert new
     np.testing.assert_allclose(found["user2"][np.array(new) - 1], np.exp(task.rows[new, f.F_RECENT]))
     assert not np.isnan(found["request2"]).any()
+    first = [job for job in range(1, 40) if few.gpus[job] not in few.gpus[:job]]
+    assert first
+    assert (found["gpus_median"][np.array(first) - 1] == found["mean"][np.array(first) - 1]).all()
 
 
 def test_estimates_at_the_start_need_recorded_waits(trace):

@@ -174,12 +174,19 @@ def test_how_much_work_lies_beyond_the_queues_of_tiresias():
 def test_what_placement_brings_is_told_apart():
     """Marshal takes half as long as Dally, but no less than Dally on few machines."""
     found = study_of(lambda case: 2.0 if case.policy == "dally" else 1.0, workloads=("batch",), racks=(4, 8))
-    first, second, last = headline.gains(found)
+    first, second, held_out, _, last = headline.gains(found)
     assert first == (
         "Batch arrivals, makespan of Marshal on 4, 8 racks: −50 %, −50 % against Dally, 0 %, 0 % against Dally with"
         " spread=pack."
     )
     assert second.startswith("Batch arrivals, mean JCT of Marshal on 4, 8 racks: ")
+    assert held_out == (
+        "Batch arrivals (held out), makespan of Marshal on 4, 8 racks: −50 %, −50 % against Dally, 0 %, 0 % against"
+        " Dally with spread=pack."
+    )
+    rows = headline.summary(found)["placement"]
+    assert len(rows) == 2 * 2 * 3
+    assert {row["workload"] for row in rows} == {"batch", "batch (held out)"}
     assert last == "What Marshal gains over Dally but not over Dally with spread=pack is placement."
 
 

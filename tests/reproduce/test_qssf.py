@@ -152,7 +152,7 @@ def test_the_command_writes_a_folder_and_says_that_it_is_made_up(tmp_path):
     assert "page: made/page.html (open it in a browser)" in result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 100
     assert "queueing as recorded in the trace" in result.stdout
-    assert "mean JCT of these over that of each" in result.stdout
+    assert "column's mean JCT over the row's" in result.stdout
     assert "printed" not in result.stdout.partition("x FIFO: ")[0]
     text = (tmp_path / "made" / "page.html").read_text()
     assert "<h1>QSSF, reproduced with stand-in workloads</h1>" in text

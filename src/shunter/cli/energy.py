@@ -119,7 +119,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         if search:
             _search_series(Path(source), chosen, json)
         else:
-            _series(Path(source), kinds, chosen, report, json)
+            _series(Path(source), kinds, chosen, seed, report, json)
         return
     from shunter.setup import set_up
 
@@ -186,7 +186,7 @@ def _times(chosen: Chosen, what: str, begin: int) -> tuple[int | None, int | Non
 # ------------------------------------------------------------------------------------------- a node series
 
 
-def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | None, json: bool) -> None:
+def _series(path: Path, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool) -> None:
     from shunter.energy import series as node_series
     from shunter.energy.saving import saving
     from shunter.report.energy import of_course
@@ -198,7 +198,7 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, report: Path | Non
     with progress("learning") as on_progress:
         savings = {}
         for done, kind in enumerate(kinds):
-            savings[kind] = saving(series, first, last, kind, chosen.settings)
+            savings[kind] = saving(series, first, last, kind, chosen.settings, seed)
             on_progress(done + 1, len(kinds))
     one = next(iter(savings.values()))
     after = {kind: of_course(each.course, chosen.power) | {"scores": each.scores} for kind, each in savings.items()}

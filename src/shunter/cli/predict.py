@@ -118,8 +118,9 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     """Report how good estimates of run times would have been, live.
 
     The trace is split by time. Each job is estimated at its submission, or its start, from what had ended by then, and
-    models are fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the mean of the
-    user's last two (user2), of the last two with equal user, GPUs and limit (request2), and rolling means (history).
+    models are fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the median of the
+    last 100 with as many GPUs (gpus_median), the mean of the user's last two (user2), of the last two with equal user,
+    GPUs and limit (request2), and rolling means (history).
     """
     from shunter.predictors import evaluating
     from shunter.predictors.models import model as model_of

@@ -35,7 +35,6 @@ PARAMS = {  # the authors' settings; the rest are LightGBM's own
     "metric": "rmse",
     "bagging_fraction": 0.85,
     "bagging_freq": 1,
-    "seed": 0,
     "deterministic": True,
     "num_threads": 1,
     "verbosity": -1,
@@ -51,7 +50,7 @@ class Forecasts:
     scores: dict[str, float]  # how good it is in the time that it was not fitted on
 
 
-def forecasts(kind: str, series: NodeSeries, begin: int, ahead: int, scored: bool = True) -> Forecasts:
+def forecasts(kind: str, series: NodeSeries, begin: int, ahead: int, scored: bool = True, seed: int = 0) -> Forecasts:
     """Forecasts for the steps from ``begin`` on, fitted on those before; what is before is not to be looked at."""
     if kind == "last":
         present = series.used.astype(np.float64)
@@ -65,11 +64,11 @@ def forecasts(kind: str, series: NodeSeries, begin: int, ahead: int, scored: boo
             f"{series.name}: a forecast for {ahead} steps is learned from {days:.1f} days or more, got "
             f"{begin / STEPS_A_DAY:.1f} before the time to be forecast; move that, or take the forecast 'last'"
         )
-    single, one_step = one_step_scores(series, begin) if scored or kind == "leak" else (np.zeros(0), {})
+    single, one_step = one_step_scores(series, begin, seed) if scored or kind == "leak" else (np.zeros(0), {})
     if kind == "leak":
         near, far = (_running_mean(single, steps) for steps in (ahead, 2 * ahead))
     else:
-        near, far = fit(series.time[:begin], series.used[:begin], ahead).at(series.time, series.used)
+        near, far = fit(series.time[:begin], series.used[:begin], ahead, seed).at(series.time, series.used)
     return Forecasts(near, far, _scores(series.used, near, far, begin, ahead) | one_step)
 
 
@@ -102,33 +101,33 @@ class Forecaster:
         return float(near[-1]), float(far[-1])
 
 
-def fit(time: I64, used: I64, ahead: int) -> Forecaster:
+def fit(time: I64, used: I64, ahead: int, seed: int = 0) -> Forecaster:
     """Learn from a past, at most the last year of it."""
     time, used = time[-LONGEST:], used[-LONGEST:]
     lightgbm, rows = load("lightgbm", WHAT), features(time, used)
-    return Forecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps)) for steps in (ahead, 2 * ahead)))
+    return Forecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps), seed) for steps in (ahead, 2 * ahead)))
 
 
-def _fit(lightgbm: Any, rows: F64, target: F64) -> Any:
+def _fit(lightgbm: Any, rows: F64, target: F64, seed: int) -> Any:
     """A model whose number of rounds is found on the last part, and which is then fitted on all of it."""
     known = np.flatnonzero(~np.isnan(target))
     horizon = len(rows) - 1 - known[-1]
     known = known[known >= REACH]
     late = known[-_held_out(len(known)) :]
     early = known[known < late[0] - horizon]  # their means are complete before the last part begins
-    rounds = _trained(lightgbm, rows, target, early, late).best_iteration
-    return lightgbm.train(PARAMS, lightgbm.Dataset(rows[known], target[known]), rounds)
+    rounds = _trained(lightgbm, rows, target, early, late, seed).best_iteration
+    return lightgbm.train(PARAMS | {"seed": seed}, lightgbm.Dataset(rows[known], target[known]), rounds)
 
 
 def _held_out(steps: int) -> int:
     return min(HELD_OUT, steps // 2)
 
 
-def _trained(lightgbm: Any, rows: F64, target: F64, early: I64, late: I64) -> Any:
+def _trained(lightgbm: Any, rows: F64, target: F64, early: I64, late: I64, seed: int) -> Any:
     """Fitted on the early steps until it gets no better on the late ones."""
     sets = [lightgbm.Dataset(rows[at], target[at]) for at in (early, late)]
     stop = lightgbm.early_stopping(PATIENCE, verbose=False)
-    return lightgbm.train(PARAMS, sets[0], ROUNDS, valid_sets=[sets[1]], callbacks=[stop])
+    return lightgbm.train(PARAMS | {"seed": seed}, sets[0], ROUNDS, valid_sets=[sets[1]], callbacks=[stop])
 
 
 def features(time: I64, used: I64) -> F64:
@@ -183,13 +182,13 @@ def mean_ahead(used: I64, steps: int) -> F64:
 # ------------------------------------------------------------------------------------------- as the authors did
 
 
-def one_step_scores(series: NodeSeries, begin: int) -> tuple[F64, dict[str, float]]:
+def one_step_scores(series: NodeSeries, begin: int, seed: int = 0) -> tuple[F64, dict[str, float]]:
     """The authors' forecast of each single step from what was an hour before it, and its RMSE and SMAPE."""
     lightgbm = load("lightgbm", WHAT)
     rows, target = _artifact_features(series), series.used.astype(np.float64)
     steps = np.arange(begin)
     split = begin - _held_out(begin)
-    model = _trained(lightgbm, rows, target, steps[:split], steps[split:])
+    model = _trained(lightgbm, rows, target, steps[:split], steps[split:], seed)
     found: F64 = model.predict(rows, num_iteration=model.best_iteration)
     error = found[begin:] - target[begin:]
     smape = 200 * float(np.mean(np.abs(error) / np.maximum(np.abs(found[begin:]) + target[begin:], 1e-9)))

@@ -29,7 +29,9 @@ class Saving:
         return self.series.time[self.begin :]
 
 
-def saving(series: NodeSeries, begin: int | None, end: int | None, forecast: str, settings: Settings) -> Saving:
+def saving(
+    series: NodeSeries, begin: int | None, end: int | None, forecast: str, settings: Settings, seed: int = 0
+) -> Saving:
     """Control a series from ``begin`` (ms; its last quarter if not given) up to ``end``; the rest is learned from."""
     steps = series.resampled()
     last = len(steps) if end is None else steps.at(end)
@@ -42,7 +44,7 @@ def saving(series: NodeSeries, begin: int | None, end: int | None, forecast: str
     steps = NodeSeries(steps.name, steps.time[:last], steps.used[:last], steps.total[:last])
     if forecast == PEAK:
         return Saving(steps, first, controls(forecast, steps, first)(settings), {})
-    found = forecasts(forecast, steps, first, settings.ahead)
+    found = forecasts(forecast, steps, first, settings.ahead, seed=seed)
     part = slice(first, last)
     course = run_series(steps.used[part], steps.total[part], found.near[part], found.far[part], settings)
     return Saving(steps, first, course, found.scores)

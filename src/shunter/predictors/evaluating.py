@@ -25,6 +25,7 @@ OnProgress = Callable[[int, int], None]
 WHEN = ("submission", "start")  # of a job, when it is estimated
 MOMENTS = 500  # starts at which the queue is looked at
 FEWEST_WAITING = 10  # jobs that are ranked
+MEDIAN_OF = 100  # jobs that a running median is of
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,13 +144,15 @@ def speed(fitted: Fitted, rows: F64) -> float:
 
 
 def rules(given: Task) -> list[Outcome]:
-    """What is known without a model: the requested time, the mean of all, the mean of the last two that are alike."""
+    """What is known without a model: requested times, means, medians by size, and means of the last two alike."""
     trace, asked, rows = given.trace, given.asked, given.rows[given.asked]
     found = []
     if (trace.limit > 0).any():
         limit = trace.limit[asked] / 1000.0
         found.append(Outcome("limit", np.where(limit > 0, limit, np.nan)))
     found.append(Outcome("mean", _mean_so_far(given)))
+    median = running_median(given, trace.gpus[:, None])
+    found.append(Outcome("gpus_median", np.where(np.isnan(median), found[-1].seconds, median)))
     if (trace.user >= 0).any():
         users = trace.user[:, None]
         of_user = np.where(users[asked, 0] >= 0, last_two(given, users), np.nan)
@@ -170,6 +173,22 @@ def _mean_so_far(given: Task) -> F64:
 
 def last_two(given: Task, columns: I64) -> F64:
     """The mean of the last two, or the one, that had ended with equal columns (jobs, columns); NaN: none had."""
+    found = last_ended(given, columns, 2)
+    count = (~np.isnan(found)).sum(axis=1)
+    return np.where(count > 0, np.nansum(found, axis=1) / np.maximum(count, 1), np.nan)
+
+
+def running_median(given: Task, columns: I64, most: int = MEDIAN_OF) -> F64:
+    """The median of so many, or fewer, that had ended last with equal columns (jobs, columns); NaN: none had."""
+    found = np.sort(last_ended(given, columns, most), axis=1)  # NaN comes last
+    count = (~np.isnan(found)).sum(axis=1)
+    rows = np.arange(len(found))
+    middle: F64 = (found[rows, np.maximum(count - 1, 0) // 2] + found[rows, count // 2]) / 2
+    return middle
+
+
+def last_ended(given: Task, columns: I64, most: int) -> F64:
+    """Seconds of those that had ended last with equal columns, newest first (asked, most); NaN: there are fewer."""
     jobs, asked, ended = len(given.trace), given.asked, f.ended(given.trace)
     group = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     rank = np.empty(jobs, np.int64)
@@ -179,9 +198,8 @@ def last_two(given: Task, columns: I64) -> F64:
     count = np.searchsorted(ended.at[ended.order], given.moment[asked], side="right")
     after = np.searchsorted(keys, group[asked] * (jobs + 1) + count)
     first = np.searchsorted(keys, group[asked] * (jobs + 1))
-    seconds = seconds_of(given.trace)[order]
-    last, before = seconds[np.maximum(after - 1, 0)], seconds[np.maximum(after - 2, 0)]
-    return np.where(after == first, np.nan, np.where(after - first == 1, last, (last + before) / 2))
+    at = after[:, None] - 1 - np.arange(most)
+    return np.where(at >= first[:, None], seconds_of(given.trace)[order][np.maximum(at, 0)], np.nan)
 
 
 # ------------------------------------------------------------------------------------------- scores

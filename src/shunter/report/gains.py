@@ -12,7 +12,8 @@ from shunter.predictors.evaluating import Outcome, Task, held
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.world import F64, I64
 
-AGAINST = ("user2", "request2", "history", "mean")  # rules that models are held against: the first two that are there
+# rules that models are held against: the first two that are there
+AGAINST = ("user2", "request2", "gpus_median", "history", "mean")
 DAY_MS = 86_400_000
 
 

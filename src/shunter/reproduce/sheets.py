@@ -127,7 +127,7 @@ def beside_table(board: Board, data: str, bases: Sequence[Scheduler]) -> str:
         [marked(s), *(cell(board.factor(data, s, "jct_mean_s", base), times) if s != base else "" for base in bases)]
         for s in board.sets[data].schedulers
     ]
-    caption = f"{board.sets[data].title}: mean JCT of these over that of each, repeat by repeat"
+    caption = f"{board.sets[data].title}: the column's mean JCT over the row's, repeat by repeat"
     return table(caption, ["scheduler", *map(marked, bases)], rows)
 
 

@@ -35,7 +35,7 @@ def data_table(
 
 def beside_table(board: Board, data: str, bases: Sequence[Scheduler]) -> RenderableType:
     """How many times as large the mean JCT is under some as under each, repeat by repeat."""
-    made = table(f"{board.sets[data].title}:\nmean JCT of these over that of each", *map(marked, bases))
+    made = table(f"{board.sets[data].title}:\ncolumn's mean JCT over the row's", *map(marked, bases))
     for s in board.sets[data].schedulers:
         factors = (Text("") if s == base else factor_cell(board.factor(data, s, "jct_mean_s", base)) for base in bases)
         made.add_row(marked(s), *factors)

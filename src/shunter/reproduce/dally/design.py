@@ -189,11 +189,14 @@ class Design:
             yield from (self.timed(workload, hours) for hours in TIMERS_H)
         for scheduler in self.with_leases():
             yield from (self.leased(workload, scheduler, seconds) for seconds in LEASES_S)
+        if self.has(OURS, DALLY):
+            compared = (OURS.policy, DALLY.policy, PACKED.of(DALLY.policy))
+            yield from (self.case(workload + HELD_OUT, n, policy) for n in self.racks for policy in compared)
         if self.has(OURS, DALLY, TIRESIAS):
             for racks in self.racks:
                 yield from (self.case(workload, racks, part.of(OURS.policy)) for part in ABLATIONS)
                 yield from (self.case(workload, racks, UNDECLARED.policy, world) for world in WORLDS)
-                for scheduler in (OURS, UNDECLARED, DALLY, TIRESIAS):
+                for scheduler in (UNDECLARED, TIRESIAS):
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 
     @property

@@ -14,6 +14,7 @@ from shunter.reproduce.dally.design import (
     CONSOLIDATED,
     DALLY,
     EXPLAINED,
+    HELD_OUT,
     MANUAL,
     OURS,
     PACKED,
@@ -178,14 +179,14 @@ def gains(study: Study) -> list[str]:
         return []
     racks = ", ".join(map(str, study.design.racks))
     said = []
-    for workload in study.design.workloads:
+    for workload, jobs in ((w, jobs) for w in study.design.workloads for jobs in ("", HELD_OUT)):
         for name, measure in MEASURES:
             whole, rest, _ = (
-                ", ".join(percent(one.value) for one in row) for row in placed(study, workload, measure).values()
+                ", ".join(percent(one.value) for one in row) for row in placed(study, workload + jobs, measure).values()
             )
             said.append(
-                f"{WORDS[workload]}, {name} of {OURS.label} on {racks} racks: {whole} against Dally, {rest} against"
-                f" {PLAIN}."
+                f"{WORDS[workload]}{jobs}, {name} of {OURS.label} on {racks} racks: {whole} against Dally, {rest}"
+                f" against {PLAIN}."
             )
     return [*said, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if said else []
 
@@ -219,9 +220,18 @@ def summary(study: Study) -> dict[str, Any]:
         for s in untuned(study)
         for racks in design.racks
     ]
+    placement = [
+        {"workload": workload + jobs, "racks": racks, "comparison": name}
+        | {measure: record(study.trials.change(case, base, measure)) for _, measure in MEASURES}
+        for workload in design.workloads
+        for jobs in ("", HELD_OUT)
+        for racks in (design.racks if design.has(OURS, DALLY) else ())
+        for name, case, base in placements(study, workload + jobs, racks)
+    ]
     return {
         "dally_against_tiresias": rows,
         "waiting": reasons,
         "timers_against_tuned": untuned_rows,
+        "placement": placement,
         "conclusions": in_words(study),
     }

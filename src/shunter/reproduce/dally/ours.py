@@ -60,9 +60,10 @@ def _against(study: Study, ours: Scheduler, base: Scheduler) -> str:
             cases, bases = ([study.case(jobs, s, n, world) for n in study.design.racks] for s in (ours, base))
             rows.append([name, *_changes(study, cases, bases)])
         if base == DALLY:
-            cases = [study.case(workload, ours, n) for n in study.design.racks]
-            bases = [study.design.case(workload, n, PACKED.of(DALLY.policy)) for n in study.design.racks]
-            rows.append([f"{WORDS[workload]}, {PACKED.title}", *_changes(study, cases, bases)])
+            for more in ("", HELD_OUT):
+                cases = [study.case(workload + more, ours, n) for n in study.design.racks]
+                bases = [study.read(PACKED, workload + more, DALLY, n) for n in study.design.racks]
+                rows.append([f"{WORDS[workload]}{more}, {PACKED.title}", *_changes(study, cases, bases)])
     return table(f"{ours.label} against {base.label}", ["workload", *_heads(study)], rows)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from shunter.report.terminal.tables import duration, share, table
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import headline, paper
-from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, WORDS
+from shunter.reproduce.dally.design import DALLY, HELD_OUT, OURS, SHOWN, WORDS
 from shunter.reproduce.dally.study import Study
 from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import interval, percent
@@ -102,11 +102,13 @@ def _waits(study: Study, workload: str) -> list[RenderableType]:
 
 
 def _placement(study: Study, workload: str) -> list[RenderableType]:
-    """How much of what our own policy gains is placement."""
+    """How much of what our own policy gains is placement, on all jobs and on those that were held out."""
     if not study.design.has(OURS, DALLY):
         return []
-    parts = [headline.placed(study, workload, measure) for _, measure in headline.MEASURES]
-    rows = {name: [percent(one.value) for part in parts for one in part[name]] for name in parts[0]}
+    rows: dict[str, list[str]] = {}
+    for jobs in ("", HELD_OUT):
+        parts = [headline.placed(study, workload + jobs, measure) for _, measure in headline.MEASURES]
+        rows |= {name + jobs: [percent(one.value) for part in parts for one in part[name]] for name in parts[0]}
     heading = f"{WORDS[workload]}: what is\nplacement, by racks"
     return [_by_size(study, heading, [name for name, _ in headline.MEASURES], rows)]
 

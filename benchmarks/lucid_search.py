@@ -1,0 +1,122 @@
+"""How Lucid's settings were chosen: ``python -m benchmarks.lucid_search``, or with ``--quick``.
+
+Venus from 15 July to 31 August, before the window of ``shunter reproduce lucid``, under its three rules for virtual
+clusters, on machines where a stop costs 62 s.  One setting at a time differs from the defaults.  Settings are ranked by
+the geometric mean of the three mean completion times, relative to that with the defaults: below 1, they are better.
+Tiresias is searched on the same jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from shunter import traces
+from shunter.report.bootstrap import Estimate
+from shunter.reproduce import venus
+from shunter.reproduce.lucid.design import COSTS, DEARER, RULES
+from shunter.reproduce.standin import NODES, begin_of, stand_in
+from shunter.reproduce.trials import Case, Trials, run_cases, teach
+from shunter.reproduce.venus import assigned, divided, drawn, nodes_in
+from shunter.safe_files import data_folder
+from shunter.setup import Setup, set_up
+
+SINCE, UNTIL = "2020-07-15", "2020-09-01"
+LUCID, TIRESIAS = "lucid:refit=0", "tiresias"  # with their defaults
+TRIED: Mapping[str, tuple[object, ...]] = {  # settings of Lucid, and values besides its defaults
+    "blocking": ("skip", "strict"),
+    "profile_time": (200, 600, 1200, 4800),
+    "profile_nodes": (2, 6, 8),
+    "profile_gpus": (8, 64),
+    "profile_when": ("always",),
+    "profile_growth": (4,),
+    "profile_queue": (8,),
+    "profiling": ("false",),
+    "packing": ("false",),
+    "pack_when": ("always",),
+    "capacity": (2, 3),
+    "ratio": (1000,),
+    "certainty": (0.5, 0.95),
+    "estimate": ("gbm", "rolling", "none"),
+}
+LIMITS = ("3600", "72000", "3600/72000", "3600/18000/72000/288000", "none")  # of Tiresias' queues, besides its default
+
+
+class Candidate(NamedTuple):
+    """A policy that is tried, and the one with defaults that it is compared with."""
+
+    policy: str
+    base: str
+
+
+def candidates(settings: Sequence[str] = ()) -> list[Candidate]:
+    """All that is tried, defaults first; of Lucid's settings only these, if any are given."""
+    return list(_candidates(settings or tuple(TRIED)))
+
+
+def _candidates(settings: Sequence[str]) -> Iterator[Candidate]:
+    yield Candidate(LUCID, LUCID)
+    for name in settings:
+        yield from (Candidate(f"{LUCID},{name}={value}", LUCID) for value in TRIED[name])
+    yield Candidate(TIRESIAS, TIRESIAS)
+    yield from (Candidate(f"{TIRESIAS}:limits={limits}", TIRESIAS) for limits in LIMITS)
+
+
+def setups(made_up: bool, seed: int = 0) -> dict[str, Setup]:
+    """The jobs under each rule; made up where files are missing."""
+    folder = None if made_up else data_folder(venus.JOBS, venus.NODES)
+    nodes = NODES if folder is None else nodes_in(folder / venus.NODES)
+    jobs = stand_in(seed) if folder is None else traces.read(folder / venus.JOBS, "helios")
+    since, until = (begin_of(jobs), "") if folder is None else (SINCE, UNTIL)
+    found: dict[str, Setup] = {}
+    for name, rule in RULES.items():
+        put = assigned(jobs, nodes, seed, rule)
+        there = set_up(put, divided(name, nodes, COSTS[DEARER]), since=since, until=until)
+        found[name] = drawn(there, rule, nodes)
+    return found
+
+
+def run(found: Mapping[str, Setup], tried: Sequence[Candidate], draws: int, workers: int | None = None) -> Trials:
+    """Run every candidate under every rule, with models from the past."""
+    cases = [Case(name, "", one.policy) for one in tried for name in found]
+    teach(found, cases)
+    return run_cases(found, cases, draws, workers=workers)
+
+
+def score(trials: Trials, rules: Sequence[str], one: Candidate) -> Estimate:
+    """The geometric mean over the rules of mean completion times relative to those with the defaults."""
+    pairs = [[trials.means(Case(name, "", policy), "jct_mean_s") for policy in one] for name in rules]
+    return trials.estimate(np.exp(np.mean([np.log(mean / base) for mean, base in pairs], axis=0)))
+
+
+def table(trials: Trials, rules: Sequence[str], tried: Sequence[Candidate]) -> Table:
+    """The candidates, best first, Lucid's before those of Tiresias."""
+    made = Table("policy", *(f"{name},\nJCT, h" for name in rules), "over the\ndefaults'")
+    scores = {one: score(trials, rules, one) for one in tried}
+    for one in sorted(tried, key=lambda one: (one.base != LUCID, scores[one].value)):
+        times = (trials.of(Case(name, "", one.policy), "jct_mean_s").value / 3600 for name in rules)
+        found = scores[one]
+        interval = "" if np.isnan(found.low) else f" ({found.low:.2f} .. {found.high:.2f})"
+        made.add_row(one.policy, *(f"{hours:.2f}" for hours in times), f"{found.value:.3f}{interval}")
+    return made
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.lucid_search", description=__doc__.partition(":")[0])
+    parser.add_argument("--setting", action="append", choices=tuple(TRIED), help="once for each; else all")
+    parser.add_argument("--draws", type=int, default=1, help="draws of the virtual clusters")
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--quick", action="store_true", help="a made-up trace")
+    chosen = parser.parse_args()
+    found, tried = setups(chosen.quick), candidates(chosen.setting or ())
+    Console(width=120).print(table(run(found, tried, chosen.draws, chosen.workers), tuple(found), tried))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""The search of Lucid's settings in small: what is tried, and how it is ranked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from benchmarks import lucid_search
+from shunter import registry
+from shunter.reproduce import standin
+from shunter.reproduce.trials import Case
+
+
+def test_every_candidate_is_a_policy_that_differs_from_its_base():
+    tried = lucid_search.candidates()
+    texts = [registry.text(registry.policy(one.policy)) for one in tried]
+    assert len(set(texts)) == len(tried)
+    assert {one.base for one in tried} == {lucid_search.LUCID, lucid_search.TIRESIAS}
+    assert [one.policy for one in tried if one.policy == one.base] == [lucid_search.LUCID, lucid_search.TIRESIAS]
+    some = [one.policy for one in lucid_search.candidates(["capacity"]) if one.base == lucid_search.LUCID]
+    assert some == [lucid_search.LUCID, f"{lucid_search.LUCID},capacity=2", f"{lucid_search.LUCID},capacity=3"]
+
+
+def test_candidates_are_ranked_by_the_mean_over_the_rules(monkeypatch):
+    monkeypatch.setattr(standin, "JOBS", 400)
+    found = lucid_search.setups(made_up=True)
+    tried = [lucid_search.Candidate(text, "fifo") for text in ("fifo", "sjf:estimate=oracle")]
+    trials = lucid_search.run(found, tried, 2, workers=1)
+    rules = tuple(found)
+    assert lucid_search.score(trials, rules, tried[0]).value == pytest.approx(1)
+    factors = [
+        trials.factor(*(Case(name, "", one.policy) for one in tried[::-1]), "jct_mean_s").value for name in rules
+    ]
+    assert lucid_search.score(trials, rules, tried[1]).value == pytest.approx(
+        (factors[0] * factors[1] * factors[2]) ** (1 / 3)
+    )
+    shown = lucid_search.table(trials, rules, tried)
+    assert list(shown.columns[0].cells) == ["sjf:estimate=oracle", "fifo"]  # the better one first
