@@ -10,6 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import lucid_search
+
 from shunter import registry
 from shunter.reproduce import standin
 from shunter.reproduce.trials import Case
