@@ -147,9 +147,9 @@ def test_ranks_are_of_jobs_that_wait_together(trace):
     assert e.queue_rank(e.task(few, int(few.submit[1])), found) is None
 
 
-def test_a_trace_without_users_and_limits_has_only_the_mean(trace):
+def test_a_trace_without_users_and_limits_has_only_what_needs_neither(trace):
     plain = dataclasses.replace(trace, user=np.full(6_000, -1), limit=np.zeros(6_000, np.int64))
-    assert [rule.name for rule in e.rules(e.task(plain, int(trace.submit[10])))] == ["mean"]
+    assert [rule.name for rule in e.rules(e.task(plain, int(trace.submit[10])))] == ["mean", "gpus_median"]
     lost = " ".join(missing(plain))
     assert "no user column" in lost
     assert "no limit column" in lost
