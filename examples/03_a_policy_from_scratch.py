@@ -28,13 +28,11 @@ class RoundRobin:
 
     def decide(self, view: View, memory: Turns) -> Plan:
         """Start one job; asked again at the same instant until the plan is empty."""
-        free = [gpu for node in range(len(view.nodes.total)) for gpu in view.free_gpus(node).tolist()]
         turns = {job: memory.taken.get(int(view.jobs.user[job]), 0) for job in view.pending.tolist()}
         for job in sorted(turns, key=lambda job: (turns[job], job)):
-            wanted = int(view.jobs.gpus[job])
-            if wanted <= len(free):
+            if gpus := view.room(job):  # of its virtual cluster and GPU type, with the CPUs and memory that it asks for
                 memory.taken[int(view.jobs.user[job])] = turns[job] + 1
-                return Plan([Start(job, free[:wanted])])
+                return Plan([Start(job, gpus)])
         return Plan()
 
 

@@ -14,7 +14,7 @@ HOUR = 3_600_000
 
 @dataclass(frozen=True)
 class YoungestFirst:
-    """A waiting job may stop one running job of at least its size that has run an hour longer."""
+    """A waiting job may stop one running job that has run an hour longer, if it has room then."""
 
     needs: frozenset[str] = frozenset()
 
@@ -25,14 +25,12 @@ class YoungestFirst:
         """Start one job, on free GPUs or on those of a job that it stops; called again until the plan is empty."""
         pending = view.pending
         for job in pending[view.executed(pending).argsort(kind="stable")].tolist():
-            wanted = int(view.jobs.gpus[job])
-            free = [gpu for node in range(len(view.nodes.total)) for gpu in view.free_gpus(node).tolist()]
-            if wanted <= len(free):
-                return Plan([Start(job, free[:wanted])])
+            if gpus := view.room(job):
+                return Plan([Start(job, gpus)])
             for other in view.running.tolist():
                 longer = view.executed(other) >= view.executed(job) + HOUR
-                if longer and int(view.jobs.gpus[other]) >= wanted:
-                    return Plan([Preempt(other), Start(job, view.placement(other)[:wanted])])
+                if longer and (gpus := view.room(job, without=[other])):
+                    return Plan([Preempt(other), Start(job, gpus)])
         return Plan()
 
 

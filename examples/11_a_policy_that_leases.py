@@ -23,12 +23,10 @@ class Hourly:
 
     def decide(self, view: View, memory: None) -> Plan:
         """Start one job until an hour from now; called again until the plan is empty."""
-        free = [gpu for node in range(len(view.nodes.total)) for gpu in view.free_gpus(node).tolist()]
         pending = view.pending
         for job in pending[view.attained(pending).argsort(kind="stable")].tolist():
-            wanted = int(view.jobs.gpus[job])
-            if wanted <= len(free):
-                return Plan([Start(job, free[:wanted], until=view.now + HOUR)])
+            if gpus := view.room(job):
+                return Plan([Start(job, gpus, until=view.now + HOUR)])
         return Plan()
 
 

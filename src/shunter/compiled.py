@@ -25,7 +25,7 @@ from shunter import numba_config  # noqa: F401 before numba
 import numba
 from numba.core import event
 
-from shunter import caches, lowered, notices
+from shunter import caches, lowered, notices, numba_errors
 
 F = TypeVar("F", bound=Callable[..., Any])
 MONTH = 30 * 86_400
@@ -171,9 +171,26 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     if numba.config.DISABLE_JIT:  # for debugging: all of it is plain Python, typed for those who ask numba
         plain.__dict__["_numba_type_"] = numba.types.FunctionType(signature)
         return plain
-    ours = plain.__module__.partition(".")[0] == __name__.partition(".")[0]
-    with _our_cache():
-        return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
+    ours = is_ours(plain)
+    try:
+        with _our_cache():
+            return numba.cfunc(signature, nopython=True, **(OPTIONS | {"cache": ours}))(plain)
+    except Exception as error:
+        if ours:
+            raise
+        raise numba_errors.explained(plain, signature, error) from None
+
+
+def with_bounds(function: Callable[..., Any], signature: Any) -> Any:
+    """``function`` compiled so that Python can call it and a read beyond an array is an IndexError."""
+    plain = getattr(function, "py_func", function)
+    with notices.silently():  # no kernel, and quick
+        return numba.njit(signature, boundscheck=True, **(OPTIONS | {"cache": False}))(plain)
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a function or class is part of shunter."""
+    return str(thing.__module__).partition(".")[0] == __name__.partition(".")[0]
 
 
 @contextmanager

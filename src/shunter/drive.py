@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
 
 from shunter.errors import InvariantError, PolicyError, ShunterError
+from shunter.extensions import place_of
 from shunter.model import Plan, Timer, View
 from shunter.protocols import Backend, Memory, Observer, Policy, Ranks, capability_and_memory
 
@@ -22,20 +22,12 @@ def asked(policy: Policy, view: View, memory: Memory) -> Plan:
     except Exception as error:
         if type(policy).__module__.startswith("shunter."):
             raise
-        raise PolicyError(
-            f"policy {type(policy).__name__}: {type(error).__name__}: {error}\n  {_where(policy, error)}"
-        ) from error
+        own = getattr(sys.modules[type(policy).__module__], "__file__", "") or ""
+        where = place_of(error, own)
+        raise PolicyError(f"policy {type(policy).__name__}: {type(error).__name__}: {error}\n  {where}") from error
     if not isinstance(plan, Plan):
         raise PolicyError(f"{type(policy).__name__}.decide must return a Plan (NOTHING for none), got {plan!r}")
     return plan
-
-
-def _where(policy: Policy, error: Exception) -> str:
-    """The last line of the policy's own file on the way to an error."""
-    own = getattr(sys.modules[type(policy).__module__], "__file__", "")
-    frames = traceback.extract_tb(error.__traceback__)
-    frame = next((frame for frame in reversed(frames) if frame.filename == own), frames[-1])
-    return f"at {frame.filename}:{frame.lineno}: {frame.line}"
 
 
 def drive(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from shunter.errors import InputError
+
+HERE = str(Path(__file__).parent)
 
 
 def offered(group: str) -> list[str]:
@@ -16,23 +21,55 @@ def offered(group: str) -> list[str]:
     return sorted({point.name for point in entry_points(group=group)})
 
 
-def entry(group: str, name: str) -> Any:
+def entry(group: str, name: str, error: type[InputError] = InputError) -> Any:
     """What an installed package offers under a name; None: nothing."""
-    return next((point.load() for point in entry_points(group=group, name=name)), None)
+    for point in entry_points(group=group, name=name):
+        with _importing(f"'{name}' of the package {point.dist.name if point.dist else '?'}", point.module, error):
+            return point.load()
+    return None
 
 
 def by_path(path: str, what: str, error: type[InputError]) -> Any:
     """What a dotted path such as ``mylab.rules.tight`` names; None if its module has no such name."""
     module_name, _, name = path.rpartition(".")
+    return getattr(module(module_name, f"{what} '{path}'", error), name, None)
+
+
+def module(path: str, whose: str, error: type[InputError]) -> Any:
+    """A module by its dotted path, from the present folder too."""
     if not all(part.isidentifier() for part in path.split(".")):
-        raise error(f"{what} '{path}' is no dotted path; write it as package.module.name")
+        raise error(f"{whose} is no dotted path; write it as package.module.name")
     if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs
         sys.path.append(str(Path.cwd()))
+    with _importing(whose, path, error):
+        return importlib.import_module(path)
+
+
+@contextmanager
+def _importing(whose: str, module: str, error: type[InputError]) -> Iterator[None]:
+    """Whatever a module of others raises while it is imported, with its own file and line."""
     try:
-        module = importlib.import_module(module_name)
+        yield
     except SyntaxError as problem:
-        raise error(f"{what} '{path}': {problem.filename} line {problem.lineno}: {problem.msg}; correct it") from None
-    except (ImportError, TypeError, ValueError) as problem:
-        remedy = "is its folder the present one or on PYTHONPATH?"
-        raise error(f"{what} '{path}': can't import '{module_name}' ({problem}); {remedy}") from None
-    return getattr(module, name, None)
+        raise error(f"{whose}: {problem.filename} line {problem.lineno}: {problem.msg}; correct it") from None
+    except ModuleNotFoundError as problem:
+        own = problem.name is not None and f"{module}.".startswith(f"{problem.name}.")
+        remedy = (
+            "is its folder the present one or on PYTHONPATH?" if own else f"install {problem.name}, or don't import it"
+        )
+        raise error(f"{whose}: can't import '{module}' ({problem}); {remedy}") from None
+    except Exception as problem:
+        where = place_of(problem, "")
+        raise error(
+            f"{whose}: importing '{module}' failed ({type(problem).__name__}: {problem}); correct it\n  {where}"
+        ) from None
+
+
+def place_of(problem: BaseException, own: str) -> str:
+    """The last line of a file of others on the way to an error: of their ``own`` file, else the last at all."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    theirs = [frame for frame in frames if frame.filename == own] or [
+        frame for frame in frames if not frame.filename.startswith(("<frozen", HERE))
+    ]
+    frame = (theirs or frames)[-1]
+    return f"at {frame.filename}:{frame.lineno}: {frame.line}"

@@ -542,3 +542,33 @@ class View:
             return np.empty(0, np.int64)
         first, total = int(self.nodes.first_gpu[node]), int(self.nodes.total[node])
         return first + np.flatnonzero(self.gpus.tenants[first : first + total] == 0)
+
+    def room(self, job: int, without: Sequence[int] = ()) -> tuple[int, ...]:
+        """GPUs on which a waiting job may start now, node by node; () if there are too few.
+
+        They are wholly free, or held by the jobs ``without``, which the same plan stops. The nodes are those of the
+        job's virtual cluster and GPU type, as far as their CPUs and memory suffice.
+        """
+        wanted, found = int(self.jobs.gpus[job]), []
+        freed = {gpu for other in without for gpu in self.placement(other)}
+        for node in range(len(self.nodes.total)):
+            if self._admits(node, job):
+                mine = sorted({*self.free_gpus(node).tolist(), *(g for g in freed if self.gpus.node[g] == node)})
+                found += mine[: self._most(node, job, without)]
+        return tuple(found[:wanted]) if len(found) >= wanted else ()
+
+    def _admits(self, node: int, job: int) -> bool:
+        """Whether a node is of the virtual cluster and the GPU type that a job asks for."""
+        vc, kind = self.jobs.vc[job], self.world.jobs[w.TYPE, job]
+        return bool(
+            (vc < 0 or self.nodes.vc[node] in (w.OPEN, vc)) and (kind < 0 or self.world.admits[kind, node] == 1)
+        )
+
+    def _most(self, node: int, job: int, without: Sequence[int]) -> int:
+        """How many GPUs of a node its CPUs and memory suffice for."""
+        most = int(self.nodes.total[node])
+        for free, each in ((self.nodes.cpu_free, self.jobs.cpu), (self.nodes.mem_free, self.jobs.mem)):
+            if each[job]:
+                held = sum(int(each[o]) * sum(self.gpus.node[g] == node for g in self.placement(o)) for o in without)
+                most = min(most, (int(free[node]) + held) // int(each[job]))
+        return most

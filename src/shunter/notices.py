@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 # Called with the name of a kernel before it is compiled, and with "" when the outermost one is done.
 compiling: ContextVar[Callable[[str], None]] = ContextVar("compiling", default=lambda _: None)
+
+
+@contextmanager
+def silently() -> Iterator[None]:
+    """Compile something small in here without a notice."""
+    before = compiling.set(lambda _: None)
+    try:
+        yield
+    finally:
+        compiling.reset(before)

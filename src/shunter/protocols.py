@@ -141,6 +141,9 @@ class Compilable(ABC):
     def compiled(self, view: View, memory: Memory) -> Compiled:
         """The compiled form, with arrays for the jobs of this view."""
 
+    def check_form(self, memory: Memory) -> None:  # noqa: B027 most have nothing to check
+        """Raise a PolicyError where the compiled form can't go on; the loop calls it every few thousand decisions."""
+
 
 class Learns(ABC):
     """Its estimates come from a model that is fitted to the jobs before the run."""

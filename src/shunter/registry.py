@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import pkgutil
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +33,7 @@ def policy_class(name: str) -> type[Any]:
     """The class behind a name or a dotted path."""
     if "." in name:
         return _by_path(name)
-    if (found := extensions.entry(GROUP, name)) is not None:
+    if (found := extensions.entry(GROUP, name, PolicyError)) is not None:
         return cast("type[Any]", found)
     if name not in names():
         raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
@@ -73,12 +74,50 @@ def policy(wanted: str | Policy) -> Policy:
     if not isinstance(wanted, str):
         if not isinstance(wanted, Policy):
             raise PolicyError(f"a policy needs 'needs', 'start' and 'decide'; {wanted!r} lacks some")
-        return wanted
+        _check_fields(type(wanted).__name__, type(wanted))
+        return _with_checked_key(wanted)
     name, values = named(wanted)
     cls = policy_class(name)
     _check_whole(name, cls)
-    made: Any = _with_policies(build(cls, name, values)) if dataclasses.is_dataclass(cls) else cls(**values)
-    return cast("Policy", made)
+    _check_fields(name, cls)
+    made: Any = _with_policies(build(cls, name, values)) if dataclasses.is_dataclass(cls) else _plain(name, cls, values)
+    if not isinstance(made, Policy):
+        raise PolicyError(f"policy '{name}': a policy needs 'needs', 'start' and 'decide'; {cls.__name__} lacks some")
+    return _with_checked_key(made)
+
+
+def _with_checked_key(made: Policy) -> Policy:
+    """The policy, if its order can be used: a mistake is reported before anything is simulated."""
+    from shunter.scheduling.queue.keys import check_key
+    from shunter.scheduling.queue.policy import Queued
+
+    if isinstance(made, Queued):
+        check_key(made)
+    return made
+
+
+def _check_fields(name: str, cls: type[Any]) -> None:
+    """Refuse a class whose fields are no parameters because it is no dataclass itself."""
+    if "__dataclass_fields__" in vars(cls) or not dataclasses.is_dataclass(cls):
+        return
+    kinds = inspect.get_annotations(cls)
+    fields = [key for key, kind in kinds.items() if "ClassVar" not in str(kind)]
+    fields += [key for key, value in vars(cls).items() if isinstance(value, dataclasses.Field) and key not in kinds]
+    if fields:
+        raise PolicyError(
+            f"policy '{name}': {cls.__name__} has fields ({', '.join(fields)}) and lacks @dataclass(frozen=True); write"
+            " it on the line above the class, so that they are parameters"
+        )
+
+
+def _plain(name: str, cls: type[Any], values: dict[str, str]) -> Any:
+    """A policy whose class is no dataclass: its settings are arguments, as text."""
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise PolicyError(
+            f"policy '{name}': {error}; a class with @dataclass(frozen=True) gets its parameters checked and converted"
+        ) from None
 
 
 def _check_whole(name: str, cls: type[Any]) -> None:

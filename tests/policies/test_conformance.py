@@ -1,6 +1,8 @@
 """Every built-in policy in every mode, and the simulator, pass the suites that are shipped for others."""
 
+import importlib
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from shunter.sim.engine import Simulator
 from shunter.testing.cases import CASES
 from shunter.testing.conformance import BackendConformance, PolicyConformance
 
+EXAMPLES = str(Path(__file__).parents[2] / "examples")
 MODES = ("backfill=none,blocking=strict", "backfill=none,blocking=skip", "backfill=easy", "backfill=conservative")
 PREEMPTIVE = ("las", "srtf")
 ORDERS = [name for name in registry.names() if issubclass(registry.policy_class(name), Ordering)]
@@ -96,6 +99,20 @@ class TestSleeping(PolicyConformance):
     )
     def policy(self, request):
         return request.param
+
+
+class TestExamples(PolicyConformance):
+    """Policies in plain Python that are shown to others pass what others are asked to pass."""
+
+    @pytest.fixture(params=["03_a_policy_from_scratch", "10_a_preemptive_policy", "11_a_policy_that_leases"])
+    def policy(self, request, monkeypatch):
+        monkeypatch.syspath_prepend(EXAMPLES)
+        found = vars(importlib.import_module(request.param)).values()
+        return next(
+            item
+            for item in found
+            if isinstance(item, type) and item.__module__ == request.param and hasattr(item, "decide")
+        )()
 
 
 class TestSimulator(BackendConformance):

@@ -41,7 +41,7 @@ def rule(name: str) -> Callable[..., int]:
     elif importlib.util.find_spec(ours) is not None:
         found = importlib.import_module(ours).place
     else:
-        found = extensions.entry(GROUP, name)
+        found = extensions.entry(GROUP, name, PolicyError)
     if not callable(found):
         raise PolicyError(f"placement '{name}' is no function; give a name ({', '.join(names())}) or a dotted path")
     return cast("Callable[..., int]", found)

@@ -18,8 +18,9 @@ from shunter.scheduling.estimates import bin_of
 from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, skew_of
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
+from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask, key_pointer
+from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job
 

@@ -24,7 +24,7 @@ def model(text: str) -> Model:
 def _class(name: str) -> type[Model]:
     if name in MODELS:
         return MODELS[name]
-    found = extensions.by_path(name, "model", ModelError) if "." in name else extensions.entry(GROUP, name)
+    found = extensions.by_path(name, "model", ModelError) if "." in name else extensions.entry(GROUP, name, ModelError)
     if found is None and "." not in name:
         raise ModelError(f"there is no model '{name}'; {did_you_mean(name, (*MODELS, *extensions.offered(GROUP)))}")
     if not (isinstance(found, type) and issubclass(found, Model)):

@@ -317,6 +317,7 @@ class Simulator:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
             limits = (until, STEP, self._awaited)
             status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+            policy.check_form(memory)
             self._look_for_stalls(STEP if status == loop.DECIDE else 0)
             if status == loop.LOG_FULL:
                 self._empty_log()

@@ -1,5 +1,7 @@
 """Test suites that others inherit: what every policy and every backend must hold to.
 
+Save a class like these as ``test_mine.py``, ``pip install pytest``, and run ``python -m pytest test_mine.py``.
+
 class TestMine(PolicyConformance):
     @pytest.fixture
     def policy(self):
@@ -19,7 +21,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import pytest
 
 from shunter import world as w
 from shunter.drive import drive
@@ -27,9 +28,12 @@ from shunter.errors import InputError, PolicyError
 from shunter.model import GPU, Plan, Preempt, Refusal, Start, Timer, View
 from shunter.protocols import Backend, Compilable, Policy
 from shunter.registry import policy as policy_named
+from shunter.scheduling.queue.keys import check_key
+from shunter.scheduling.queue.policy import Queued
 from shunter.sim.engine import Simulator
 from shunter.testing.cases import CASES, Case
 from shunter.testing.invariants import check
+from shunter.testing.needed import pytest
 from shunter.world import I64
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
@@ -136,6 +140,12 @@ class PolicyConformance:
             simulator.run(subject, memory=fresh, compiled=compiled)
             check(simulator.events, case.trace, case.cluster, tenants=self.tenants)
 
+    def test_its_key_is_as_declared(self, subject: Policy) -> None:
+        """An order's key is a number, stays within its parameters, and changes only as its flags say."""
+        if not isinstance(subject, Queued):
+            pytest.skip("the policy has no key")
+        check_key(subject)
+
     def test_nothing_to_do(self, subject: Policy) -> None:
         """A trace without jobs is over at once."""
         nobody = dataclasses.replace(BUSY, trace=BUSY.trace.select(np.zeros(len(BUSY.trace), np.bool_)))
@@ -173,7 +183,7 @@ class BackendConformance:
     @pytest.fixture
     def view(self, views: Iterator[View]) -> View:
         """The first view in which a job waits that could start."""
-        return next(view for view in views if len(view.pending) and _room(view, int(view.pending[0])))
+        return next(view for view in views if len(view.pending) and view.room(int(view.pending[0])))
 
     def test_views_are_read_only(self, view: View) -> None:
         """A policy can't change the world but through a plan."""
@@ -201,7 +211,7 @@ class BackendConformance:
     def test_a_view_is_a_window(self, backend: Backend, view: View) -> None:
         """After ``apply`` the same view shows what became of the plan."""
         job = int(view.pending[0])
-        gpus, free = _room(view, job), int(view.nodes.free.sum())
+        gpus, free = view.room(job), int(view.nodes.free.sum())
         assert not backend.apply(Plan((Start(job, gpus),)))
         assert job not in view.pending
         assert job in view.running
@@ -212,7 +222,7 @@ class BackendConformance:
     def test_what_is_refused_is_not_done(self, backend: Backend, view: View) -> None:
         """Each impossible action is answered with a reason, and nothing changes."""
         job, before = int(view.pending[0]), _snapshot(view)
-        gpus = _room(view, job)
+        gpus = view.room(job)
         for action in (
             Start(-1, gpus),
             Start(job, (*gpus, len(view.gpus.node))),
@@ -231,7 +241,7 @@ class BackendConformance:
     def test_whole_plan_or_nothing(self, backend: Backend, view: View) -> None:
         """One impossible action, and the good ones before it are not done either."""
         job, before = int(view.pending[0]), _snapshot(view)
-        good = Start(job, _room(view, job))
+        good = Start(job, view.room(job))
         refusals = backend.apply(Plan((good, good)))
         assert [refusal.action for refusal in refusals] == [good]
         assert _snapshot(view) == before
@@ -240,7 +250,7 @@ class BackendConformance:
     def test_nobody_takes_what_another_has(self, backend: Backend, views: Iterator[View]) -> None:
         """Two jobs on the same GPUs in one plan are refused, and so is the second one later."""
         view, (first, second) = next((view, pair) for view in views if (pair := _alike(view)))
-        gpus = _room(view, first)
+        gpus = view.room(first)
         assert backend.apply(Plan((Start(first, gpus), Start(second, gpus))))
         assert not backend.apply(Plan((Start(first, gpus),)))
         assert backend.apply(Plan((Start(second, gpus),)))
@@ -256,27 +266,12 @@ class BackendConformance:
         assert watcher.times == sorted(watcher.times)
 
 
-def _room(view: View, job: int) -> tuple[int, ...]:
-    """Free GPUs on which a job may start now, () if there aren't enough."""
-    need, found = int(view.jobs.gpus[job]), []
-    for node in range(len(view.nodes.total)):
-        allowed = (view.jobs.vc[job] == -1 or view.nodes.vc[node] in (-1, view.jobs.vc[job])) and (
-            view.jobs.gpu_type[job] in (-1, view.nodes.gpu_type[node])
-        )
-        if allowed:
-            free = view.free_gpus(node)
-            for limit, each in ((view.nodes.cpu_free, view.jobs.cpu), (view.nodes.mem_free, view.jobs.mem)):
-                free = free[: int(limit[node]) // int(each[job])] if each[job] else free
-            found += free.tolist()
-    return tuple(found[:need]) if len(found) >= need else ()
-
-
 def _alike(view: View) -> tuple[int, int] | None:
     """Two waiting jobs of whole GPUs and one size, the first of which could start now."""
     waiting = [int(job) for job in view.pending if view.jobs.share[job] == GPU]
     for index, first in enumerate(waiting):
         for second in waiting[index + 1 :]:
-            if view.jobs.gpus[first] == view.jobs.gpus[second] and _room(view, first):
+            if view.jobs.gpus[first] == view.jobs.gpus[second] and view.room(first):
                 return first, second
     return None
 
@@ -308,7 +303,7 @@ class _Greedy:
         self.arrived += view.arrived.tolist()
         self.ended += view.ended.tolist()
         for job in view.pending.tolist():
-            gpus = _room(view, job)
+            gpus = view.room(job)
             if gpus:
                 return Plan((Start(job, gpus),))
         return Plan()

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from shunter.live import warming
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.controller import Controller, Mode, RoundResult, own_value
@@ -26,6 +24,7 @@ from shunter.live.rounds import Authority, Rounds
 from shunter.live.snapshot import Job
 from shunter.live.waiting import Kind
 from shunter.registry import policy
+from shunter.testing.needed import pytest
 
 JOURNAL = "1f2e3d4c"  # whose marks the suite sets
 OTHER = "2a2a2a2a"

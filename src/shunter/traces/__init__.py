@@ -55,15 +55,10 @@ def reader(name: str) -> Reader:
     if name in _ours():
         ours: Any = importlib.import_module(f"{readers.__name__}.{name}")
         return _checked(name, ours)
-    try:
-        if "." in name:
-            return _checked(name, importlib.import_module(name))
-        if name in _theirs():
-            return _checked(name, extensions.entry(GROUP, name))
-    except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as error:
-        raise TraceError(
-            f"trace format '{name}': can't be imported ({error}); is its folder the present one or on PYTHONPATH?"
-        ) from None
+    if "." in name:
+        return _checked(name, extensions.module(name, f"trace format '{name}'", TraceError))
+    if name in _theirs():
+        return _checked(name, extensions.entry(GROUP, name, TraceError))
     raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
 
 

@@ -26,8 +26,9 @@ from shunter.protocols import Compiled
 from shunter.scheduling.leasing.policy import RENEWALS, Leasing, Placing, first_only, skew_of, tools_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for
+from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import ESTIMATES, Mask, key_pointer
+from shunter.scheduling.queue.policy import ESTIMATES, Mask
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Decision, World
 

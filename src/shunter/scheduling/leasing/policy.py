@@ -33,8 +33,9 @@ from shunter.scheduling.leasing.decide import decide
 from shunter.scheduling.leasing.reserving import leaves_alone, may_stay
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for
+from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for, scratch_for, spans
-from shunter.scheduling.queue.policy import BACKFILLS, Estimating, Mask, Queued, QueueMemory, key_pointer
+from shunter.scheduling.queue.policy import BACKFILLS, Estimating, Mask, Queued, QueueMemory
 from shunter.scheduling.tiers import BEST, EVEN
 from shunter.scheduling.waiting_reasons import say, tell_class, tell_everything, tell_pool
 from shunter.world import F64, I64, Decision, World

@@ -26,8 +26,9 @@ from shunter.model import Trace, View
 from shunter.params import param
 from shunter.protocols import Compiled
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
+from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating, key_pointer
+from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import functools
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from shunter import reasons
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.compiled import kernel, pointer
+from shunter.compiled import kernel
 from shunter.errors import PolicyError
 from shunter.model import Action, Assign, Migrate, Plan, Preempt, Reason, Resize, Start, Timer, Trace, View
 from shunter.params import param
@@ -23,7 +21,8 @@ from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
-from shunter.scheduling.queue.queue import Queue, key_at
+from shunter.scheduling.queue.keys import check_key, no_number
+from shunter.scheduling.queue.queue import NO_NUMBER, Queue, key_at
 from shunter.world import F64, I64, Decision, Job, World
 
 EXACT = "the trace has iterations and no column 'declared': declared run times are taken as exact"
@@ -174,12 +173,19 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             previous = before.form if before is not None else None
             if previous is not None and before is not None and before.generation != view.generation:
                 previous = renumbered(previous, view)
+            check_key(self)
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)
             memory.previous, memory.generation = None, view.generation
             if self.model:
                 self._begin_learning(view, memory)
         return memory.form
+
+    def check_form(self, memory: QueueMemory) -> None:
+        """Refuse a key that was no number."""
+        job = int(queue_of(memory.form).settings[NO_NUMBER]) - 1 if memory.form is not None else -1
+        if job >= 0:
+            raise no_number(type(self).key, f"for job {job} (counted from 0 in order of submission)")
 
     def ranking(self, view: View, memory: QueueMemory) -> I64:
         """The waiting jobs in their order at this instant, once a decision was made."""
@@ -243,6 +249,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             form = self.compiled(view, memory)
         assert memory.plan is not None
         ask(form.decide, view.world, form.memory, form.parts, memory.plan)
+        self.check_form(memory)
         return decode(memory.plan)
 
 
@@ -293,12 +300,6 @@ def keys_of(world: World, queue: Any, parts: Any, jobs: I64, keys: F64) -> None:
 def queue_of(form: Compiled) -> Any:
     """The queue in a compiled form: its memory, or a part of that."""
     return form.memory if isinstance(form.memory, Queue) else form.memory.queue
-
-
-@functools.cache
-def key_pointer(key: Callable[[Job, F64], float]) -> Any:
-    """An order's key, compiled."""
-    return pointer(key, w.signatures()["key"])
 
 
 @kernel

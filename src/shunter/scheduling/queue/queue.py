@@ -29,7 +29,8 @@ LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
 # TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
 # present run is too short; SHORTEST: 1: backfilling begins with the job of the least estimate, not with the next one
 PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED, SHORTEST = range(29, 35)
-SETTINGS_SIZE = 35
+NO_NUMBER = 35  # 0: every key is a number; else one more than a job whose key is not
+SETTINGS_SIZE = 36
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED, S_LAST_TWO = range(7)  # where estimates come from
 
@@ -392,7 +393,11 @@ def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> floa
     ahead = now - world.clock[w.NOW]
     if ahead > 0 and queue.settings[FAIR] > 0:  # the user may use nothing meanwhile, and the others every GPU
         total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.settings[FAIR])
-    return float(parts.key(describe(world, queue, job, total, now), queue.params))
+    key = float(parts.key(describe(world, queue, job, total, now), queue.params))
+    if math.isnan(key):
+        queue.settings[NO_NUMBER] = job + 1
+        return math.inf
+    return key
 
 
 @kernel
