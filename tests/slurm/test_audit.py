@@ -31,11 +31,11 @@ SECRET = "eyJhbGciOiJIUzI1NiJ9.sec-ret.Zm9v"
 def journal(tmp_path):
     path = tmp_path / "j.db"
     book = Journal(path)
-    book.tell("begin", "sjf in mode act")
+    book.note("begin", "sjf in mode act")
     done, failed = book.intend(1, [NICE, PIN])
     book.settle(done, DONE)
     book.settle(failed, FAILED, "scontrol update: \x1b[31mInvalid [bold]node")
-    book.tell("end", "stopped")
+    book.note("end", "stopped")
     book.close()
     return path
 
@@ -104,7 +104,7 @@ def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
     log = AuditLog(path, journal)
     log.seen(outcome())
     book = Journal(journal)
-    book.tell("guard", "handed back")
+    book.note("guard", "handed back")
     book.close()
     log.seen(outcome(done=1, failed=[(PIN, "Invalid node")], respected={"4711": "somebody set its nice"}))
     log.close()

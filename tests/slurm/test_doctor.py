@@ -159,7 +159,7 @@ def test_a_controller_that_acts_is_seen_without_touching_its_lock(folder):
 
 def test_a_journal_that_was_handed_back_is_reported(folder):
     book = Journal(folder / "j.db")
-    book.tell("guard", "jobs waited longer")
+    book.note("guard", "jobs waited longer")
     book.close()
     found = finding(machine(folder / "j.db"), "handed back")
     assert (found.verdict, found.text) == (Verdict.WARN, "jobs waited longer")

@@ -384,7 +384,7 @@ def test_what_was_handed_back_stays_so_until_somebody_resumes(controller, kind):
     first, now = authority(controller), Snapshot(NOW, (), ())
     order = Order("1", "nice", "-9", "0")
     controller.journal.intend(1, [order])
-    controller.journal.tell(kind, "worse")
+    controller.journal.note(kind, "worse")
     for each in (first, authority(controller)):  # also after a restart
         each.check(now)
         assert controller.paused == "worse"

@@ -163,10 +163,10 @@ def test_jobs_that_were_handed_back_without_a_note_were_changed_by_nobody_else(r
     jobs = {"1": Played(1000, nice=300), "2": Played(990, nice=300)}
     play = rounds(jobs)
     play(["2", "1"])
-    play.book.tell(STOP, "an operator")
+    play.book.note(STOP, "an operator")
     for job in jobs.values():
         job.nice, job.said = 300, {}
-    play.book.tell(RESUME, "an operator")
+    play.book.note(RESUME, "an operator")
     assert not play(["2", "1"]).respected
     assert play.client.order() == ["2", "1"]
     jobs["2"].nice = 300  # and now somebody does
@@ -438,9 +438,9 @@ def test_a_full_disk_does_not_lock_the_journal_for_good(tmp_path) -> None:
     pages = book._file.execute("pragma page_count").fetchone()[0]
     book._file.execute(f"pragma max_page_count = {pages}")
     with pytest.raises(JournalError, match="full"):
-        book.tell("x", "y" * 300_000)
+        book.note("x", "y" * 300_000)
     book._file.execute("pragma max_page_count = 100000")
-    book.tell("z", "there is room again")
+    book.note("z", "there is room again")
     assert book.last_event("z") is not None
 
 
@@ -455,7 +455,7 @@ def test_the_journal_forgets_what_is_over_and_nothing_that_is_needed(tmp_path) -
     for handle in ("3", "4"):
         book.leave_alone(handle, "by hand")
     for kind in ("begin", "guard", "end"):
-        book.tell(kind, "")
+        book.note(kind, "")
     assert book.forget(days=1) == 0
     assert book.forget(days=-1, present={"3"}) == 4  # of job 2 its act, of job 4 that it is left alone, and two events
     assert {act.order.handle for act in book.acts()} == {"1", "3"}
@@ -500,7 +500,7 @@ def test_what_a_killed_guard_had_begun_to_hand_back_is_handed_back_at_the_next_s
     book = Journal(tmp_path / "j.db")
     (act,) = book.intend(1, [Order("1", "nice", "-40", "3")])
     book.settle(act, DONE)
-    book.tell("guard", "the guard has handed the jobs back")
+    book.note("guard", "the guard has handed the jobs back")
     book.close()
     run(policy("fifo"), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=1))
     assert client.jobs["1"].nice == 3

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from shunter.errors import LiveError
+from shunter.live.audit import entries
 from shunter.live.journal import DONE, Journal
 from shunter.live.journal_file import DamagedError, JournalError, ReplacedError
 from shunter.live.levers import Order
@@ -183,7 +184,7 @@ def test_what_is_only_read_is_not_changed(tmp_path):
     with closing(Journal.reading(path)) as book:
         assert book.acts() == []
         with pytest.raises(JournalError):
-            book.tell("x", "y")
+            book.note("x", "y")
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["j.db"]
 
@@ -262,9 +263,9 @@ def test_one_that_was_put_back_is_used_again(tmp_path):
     with closing(Journal(path)) as book:
         moved(path)
         with pytest.raises(ReplacedError):
-            book.tell("x", "y")
+            book.note("x", "y")
         path.with_name("elsewhere.db").rename(path)
-        book.tell("x", "y")
+        book.note("x", "y")
         book.confirm()
 
 
@@ -305,7 +306,7 @@ def test_a_damaged_one_is_refused_with_the_way_back(tmp_path, act: Callable[[Pat
     path = tmp_path / "j.db"
     with closing(Journal(path)) as book:
         for number in range(300):
-            book.tell("x", f"{number}" * 40)
+            book.note("x", f"{number}" * 40)
     act(path)
     way_back = r"damaged: .*release --from-marks', move the file away, and start again"
     with pytest.raises(DamagedError, match=way_back), closing(Journal(path)) as book:
@@ -315,3 +316,29 @@ def test_a_damaged_one_is_refused_with_the_way_back(tmp_path, act: Callable[[Pat
 def test_locks_lie_beside_what_a_link_names(tmp_path):
     (tmp_path / "link.db").symlink_to(tmp_path / "j.db")
     assert lock_of(tmp_path / "link.db", "controller") == lock_of(tmp_path / "j.db", "controller")
+
+
+# ------------------------------------------------------------------------------------------- written by others
+
+ENDLESS = "(with recursive n(i) as (select 1 union all select i + 1 from n) select i, 1.0, 'x' from n)"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        f"drop table hands_off; create view hands_off (handle, at, why) as select * from {ENDLESS}",
+        "create trigger t after insert on events begin delete from acts; end",
+        "update acts set at = 'soon'",
+        "update acts set at = 1e300",
+        "update acts set handle = x'00ff'",
+        "insert into events (at, kind, text) values ('then', 'stop', 'x')",
+    ],
+)
+def test_a_journal_that_others_have_written_is_refused_by_its_contents(tmp_path, harm: str) -> None:
+    path = tmp_path / "journal.db"
+    with closing(Journal(path)) as book:
+        book.intend(1, [NICE])
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(harm)
+    with pytest.raises(DamagedError, match="not a journal, or it is damaged"), closing(Journal.reading(path)) as book:
+        entries(book)

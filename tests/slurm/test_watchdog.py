@@ -130,7 +130,7 @@ def test_a_silent_one_loses_its_pins_and_is_still_watched(set_up):
 def test_one_that_stopped_in_order_leaves_no_pin(set_up):
     book, client = set_up
     book.live(os.getpid(), 60)
-    book.tell("end", "stopped")
+    book.note("end", "stopped")
     assert not seen(book, client)
     assert client.said == LIFTED
     book.live(os.getpid(), 60)  # another begins

@@ -95,7 +95,7 @@ class Controller:
     def note(self, kind: str, text: str) -> None:
         """Note an event in the journal; one that only watches writes nothing."""
         if self.mode is Mode.ACT:
-            self.journal.tell(kind, text)
+            self.journal.note(kind, text)
 
     # -- a round
 
@@ -307,7 +307,7 @@ class Controller:
             order = replace(order, journal="")
             self.manager.carry_out(order)
             self.marks = False
-            self.journal.tell("marks", f"{NO_MARKS}: {error}")
+            self.journal.note("marks", f"{NO_MARKS}: {error}")
         return order
 
     def _rest(self, handle: str) -> None:
@@ -332,7 +332,7 @@ class Controller:
         self._unread = set(self.manager.unread)
         if found and self.mode is Mode.ACT:
             some = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:10])
-            self.journal.tell("unread", f"{len(found)} left to Slurm: {some}")
+            self.journal.note("unread", f"{len(found)} left to Slurm: {some}")
         return found
 
     def respect(self, snapshot: Snapshot, may_change: bool = True) -> dict[str, str]:

@@ -273,7 +273,7 @@ class Guard:
             found = window.verdict(self.base)
         except ShunterError as problem:  # of the shadow: the controller goes on, but not without anybody's knowing
             found = None
-            self.controller.journal.tell("guard can't", str(problem))
+            self.controller.journal.note("guard can't", str(problem))
         now = time.monotonic()
         every_s = self.tolerance.every_s
         rest_s = INTERVALS * self.controller.interval_s if every_s is None else every_s
@@ -286,9 +286,9 @@ class Guard:
         words = f"{self.verdict} of {text(self.base)}, {self.worse} times in a row"
         self.worse = 0
         if self.tolerance.duty is Duty.WATCH:
-            self.controller.journal.tell("guard would", words)
+            self.controller.journal.note("guard would", words)
             return
         self.controller.paused = f"the guard has handed the jobs back: {words}"
-        self.controller.journal.tell(GUARD, self.controller.paused)
+        self.controller.journal.note(GUARD, self.controller.paused)
         with suppress(UnreachableError):  # a round of a controller that is paused gives back what is still in force
             release(self.controller.manager, self.controller.journal, snapshot)

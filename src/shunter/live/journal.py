@@ -10,8 +10,9 @@ import socket
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +41,10 @@ create table if not exists events (id integer primary key, at real not null, kin
 create table if not exists place (only integer primary key check (only = 1), host text, inode integer);
 insert or ignore into identity values (1, lower(hex(randomblob(4))));
 """
+OBJECTS = "select sql from sqlite_master where sql is not null"
+EVENT = (float, str, str)
 MEMORY = Path(":memory:")
+LATEST = 2.0**37  # seconds since 1970
 NO_JOURNAL = "00000000"  # in marks that are only shown: stands for the id of a journal that is not made yet
 
 
@@ -54,6 +58,18 @@ class Act:
     order: Order
     state: str
     note: str
+
+
+def _fits(value: object, kind: type) -> bool:
+    return isinstance(value, kind) and (kind is not float or 0.0 <= value < LATEST)  # type: ignore[operator]
+
+
+@lru_cache(maxsize=1)
+def _objects() -> frozenset[str]:
+    """How everything in a journal is made, in SQL."""
+    with closing(sqlite3.connect(MEMORY)) as file:
+        file.executescript(SCHEMA)
+        return frozenset(sql for (sql,) in file.execute(OBJECTS))
 
 
 class HandedBackError(JournalError):
@@ -71,6 +87,7 @@ class Journal:
         self._file = writable(path) if file is None else file
         self._which = which(path)
         try:
+            self._check_objects()
             old, reads = self._version() != VERSION, self._file.execute("pragma query_only").fetchone()[0]
             if old and not reads:  # else one that a hung controller has locked could not be opened
                 self._file.executescript(f"begin immediate; {SCHEMA} pragma user_version = {VERSION}; commit;")
@@ -91,6 +108,13 @@ class Journal:
         file.execute(IDENTITY)
         file.execute("insert into identity values (1, ?)", (name or NO_JOURNAL,))
         return cls(MEMORY, file)
+
+    def _check_objects(self) -> None:
+        """Refuse a file with tables, views or triggers that are not a journal's: some never come to an end."""
+        found = {sql for (sql,) in self._file.execute(OBJECTS)} - _objects()
+        if found:
+            self.close()
+            raise damaged(self.path, f"a journal has no '{' '.join(min(found).split())[:60]}'")
 
     def _version(self) -> int:
         found = int(self._file.execute("pragma user_version").fetchone()[0])
@@ -168,11 +192,16 @@ class Journal:
                 with suppress(sqlite3.Error):
                     self._file.execute("rollback")
 
-    def _rows(self, question: str, values: Iterable[object] = ()) -> list[Any]:
+    def _rows(self, question: str, values: Iterable[object] = (), kinds: tuple[type, ...] = ()) -> list[Any]:
+        """The answer; with ``kinds`` each value has its type, which SQLite does not see to: others may have written."""
         if not self.in_place():  # SQLite would mix the two
             raise self._replaced()
         try:
-            return self._file.execute(question, tuple(values)).fetchall()
+            rows = self._file.execute(question, tuple(values)).fetchall()
+            for row in rows if kinds else ():
+                if not all(_fits(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                    raise damaged(self.path, f"no such values are ever written: {repr(row)[:80]}")
+            return rows
         except sqlite3.OperationalError as error:
             raise JournalError(f"{self.path}: the journal can't be read: {error}") from error
         except sqlite3.Error as error:
@@ -234,7 +263,9 @@ class Journal:
         """The acts in these states, oldest first; all of them if none is named."""
         which = f" where state in ({','.join('?' * len(states))})" if states else ""
         rows = self._rows(
-            f"select id, at, round, handle, lever, value, before, why, state, note from acts{which} order by id", states
+            f"select id, at, round, handle, lever, value, before, why, state, note from acts{which} order by id",
+            states,
+            (int, float, int, *(str,) * 7),
         )
         return [Act(row[0], row[1], row[2], Order(*row[3:8]), row[8], row[9]) for row in rows]
 
@@ -277,7 +308,7 @@ class Journal:
 
     def hands_off(self) -> list[tuple[str, float, str]]:
         """The same with the time since when, oldest first."""
-        return self._rows("select handle, at, why from hands_off order by at")
+        return self._rows("select handle, at, why from hands_off order by at", kinds=(str, float, str))
 
     def handed_back(self) -> str:
         """Why the jobs are Slurm's again, as the guard or an operator said; "": they are not."""
@@ -293,23 +324,24 @@ class Journal:
 
     def life(self) -> tuple[int, float, float] | None:
         """The controller's process, when it last said that it lives, and its interval; None: there was never one."""
-        return next(iter(self._rows("select pid, at, interval from life")), None)
+        return next(iter(self._rows("select pid, at, interval from life", kinds=(int, float, float))), None)
 
     # -- what else there is to say
 
-    def tell(self, kind: str, text: str) -> None:
+    def note(self, kind: str, text: str) -> None:
         """Note an event for the audit log."""
         with self._writing() as file:
             file.execute("insert into events (at, kind, text) values (?, ?, ?)", (time.time(), kind, text))
 
     def events(self, after: float = 0.0) -> list[tuple[float, str, str]]:
         """All of them since a time, oldest first."""
-        return self._rows("select at, kind, text from events where at > ? order by id", (after,))
+        return self._rows("select at, kind, text from events where at > ? order by id", (after,), EVENT)
 
     def last_event(self, *kinds: str) -> tuple[float, str, str] | None:
         """The last one of these kinds."""
         rows = self._rows(
             f"select at, kind, text from events where kind in ({','.join('?' * len(kinds))}) order by id desc limit 1",
             kinds,
+            EVENT,
         )
         return rows[0] if rows else None

@@ -79,7 +79,7 @@ class _Undoing:
                 self.journal.settle(act, state, note)
             if self.settled:  # else a controller that is paused would say so in every round
                 self.journal.keep_copy()
-                self.journal.tell("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
+                self.journal.note("release", f"{self.undone} undone" + "".join(f"; {each}" for each in self.problems))
         except JournalError as error:
             self.problems.append(f"what was undone ({self.undone}) is not noted: {error}; run this again")
 

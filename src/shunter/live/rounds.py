@@ -116,7 +116,7 @@ class Authority:
         found = rivals(snapshot, book.id)
         if not found.jobs:
             if why := self.presence.rival():
-                book.tell(STOP, why)
+                book.note(STOP, why)
             return why
         if not found.yields(book.id):
             return f"{found}; waiting until that one has given way"
@@ -124,7 +124,7 @@ class Authority:
             f"{found}. One cluster has one controller: end one of the two; if that one is gone for good, give its jobs"
             " back with 'shunter slurm release --from-marks'; then 'shunter slurm resume'"
         )
-        book.tell(STOP, why)
+        book.note(STOP, why)
         return why
 
 
@@ -145,5 +145,5 @@ class WatchdogKeeper:
             ensure(book.path, controller.manager)
         except LiveError as problem:
             controller.levers -= set(STRANDING)
-            book.tell("watchdog", f"{problem}; {', '.join(STRANDING)} are put away")
+            book.note("watchdog", f"{problem}; {', '.join(STRANDING)} are put away")
             release(controller.manager, book, result.round.snapshot, STRANDING)

@@ -143,7 +143,7 @@ def _crash_noted(book: Journal) -> Iterator[None]:
         yield
     except Exception as problem:
         with suppress(LiveError):
-            book.tell("crash", f"{type(problem).__name__}: {problem}")
+            book.note("crash", f"{type(problem).__name__}: {problem}")
         raise
 
 
@@ -152,5 +152,5 @@ def resume(book: Journal) -> bool:
     was = bool(book.handed_back())
     book.move_in()
     if was:
-        book.tell(RESUME, "taken in hand again")
+        book.note(RESUME, "taken in hand again")
     return was

@@ -24,6 +24,7 @@ from shunter.safe_files import text_of, whole
 if TYPE_CHECKING:
     from shunter.live.requests import Dialect, Requests
 
+MOST_DIGITS = 14
 FORMER = {"told": "hints", "admin_comment": "annotation"}
 RUNS = frozenset({"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 OVER = frozenset(
@@ -202,35 +203,49 @@ class Snapshot:
 
     @classmethod
     def load(cls, path: Path, dialect: Dialect | None = None) -> Snapshot:
-        """One that was kept."""
+        """One that was kept; anybody may have written the file, so every field is checked."""
+        from pydantic import ValidationError
+
         try:
-            read = json.loads(text_of(path, LiveError))
-            jobs = tuple(_job(each) for each in read["jobs"])
-            nodes = tuple(_loaded(Node, each) for each in read["nodes"])
-            around: dict[str, Any] = {
-                "reservations": tuple(_loaded(Reservation, each) for each in read.get("reservations", ())),
-                "licences": tuple(_loaded(Licence, each) for each in read.get("licences", ())),
-                "preemption": _preemption(read.get("preemption", {})),
-                "defaults": tuple(_loaded(Defaults, each) for each in read.get("defaults", ())),
-                "hidden": tuple(read.get("hidden", ())),
-                "dialect": dialect,
-            }
-            return cls(read["now"], jobs, nodes, tuple(read.get("unread", ())), **around)
+            read = json.loads(text_of(path, LiveError), parse_int=_bounded)
+            around = {"hidden": _loaded(tuple[str, ...], read.get("hidden", ())), "dialect": dialect}
+            for name, kind in AROUND.items():
+                around |= {name: _loaded(kind, read[name])} if name in read else {}
+            jobs = _loaded(tuple[Job, ...], [_renamed(job) for job in read["jobs"]])
+            nodes = _loaded(tuple[Node, ...], read["nodes"])
+            unread = _loaded(tuple[str, ...], read.get("unread", ()))
+            return cls(_loaded(int, read["now"]), jobs, nodes, unread, **around)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(step) for step in first["loc"])
+            raise LiveError(f"{path}: {NOT_ONE}: {where}: {first['msg']}") from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise LiveError(f"{path}: must be a snapshot as 'shunter slurm snapshot' writes it: {error}") from None
+            raise LiveError(f"{path}: {NOT_ONE}: {error}") from None
 
 
-def _job(read: Mapping[str, Any]) -> Job:
-    """A job, also of a file in which some fields have their former names."""
-    values = {FORMER.get(name, name): value for name, value in read.items()}
-    marks = tuple(Mark(**each) for each in values.get("marks", ()))
-    found: Job = _loaded(Job, values | {"hints": JobHints(**values["hints"]), "marks": marks})
-    return found
+AROUND = {
+    "reservations": tuple[Reservation, ...],
+    "licences": tuple[Licence, ...],
+    "preemption": Preemption,
+    "defaults": tuple[Defaults, ...],
+}
+NOT_ONE = "must be a snapshot as 'shunter slurm snapshot' writes it"
 
 
-def _preemption(read: Mapping[str, Any]) -> Preemption:
-    return Preemption(read.get("kind", ""), {name: tuple(weaker) for name, weaker in read.get("qos", {}).items()})
+def _bounded(text: str) -> int:
+    """A number; none is as large as this: as ms since 1970 it is the year 5138."""
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"{text[:MOST_DIGITS]}... is too large a number")
+    return int(text)
 
 
-def _loaded(kind: Any, values: Mapping[str, Any]) -> Any:
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+def _renamed(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job, by their present names."""
+    return {FORMER.get(name, name): value for name, value in job.items()}
+
+
+def _loaded(kind: Any, value: Any) -> Any:
+    """A value of exactly this type."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)

@@ -32,7 +32,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
     """
     problem = ""
     try:
-        book.tell(STOP, f"handed back to Slurm by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
+        book.note(STOP, f"handed back to Slurm by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
     except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
         problem = str(error)
     with ExitStack() as stack:

@@ -27,7 +27,9 @@ class Reservation:
 
     def times(self, now: int, until: int) -> Iterator[tuple[int, int]]:
         """From when to when it keeps its nodes, up to a time: some come back every hour, day or week."""
-        start, end, every = self.start, self.end, self.every
+        every = self.every
+        over = max(now - self.end, 0) // every * every if every else 0  # the times that are long past
+        start, end = self.start + over, self.end + over
         while start < until:
             if end > now:
                 yield start, end

@@ -126,7 +126,7 @@ class Watchdog:
         self._left = bool(problems)
         if undone or lines != self._reported:  # a pinned job may run for days
             self._reported = lines
-            self._book.tell("watchdog", "; ".join(lines))
+            self._book.note("watchdog", "; ".join(lines))
             for text in lines:
                 self.say(text)
 

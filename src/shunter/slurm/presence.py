@@ -83,7 +83,7 @@ class Presence:
                 if DUPLICATE.search(str(error)):
                     return  # it is there, and `update` failed for a moment: the next round tries again
                 self._forbidden = True
-                self.book.tell("presence", f"{NO_SIGN}: {error}")
+                self.book.note("presence", f"{NO_SIGN}: {error}")
                 return
         self.shown, self._renewed = True, time.monotonic()
 
