@@ -53,7 +53,7 @@ def private(folder: Path) -> Path:
     folder = folder.absolute()
     try:
         _make(folder)
-        why = _reachable(folder.parent) or _tampered(folder)
+        why = why_replaceable(folder.parent) or _tampered(folder)
     except OSError as error:
         raise NotPrivateError(f"{error.filename or folder}: {error.strerror}; it must be a folder of yours") from None
     if why:
@@ -64,7 +64,7 @@ def private(folder: Path) -> Path:
 def temporary(prefix: str) -> Path:
     """A private folder that is deleted when this process ends."""
     folder, owner = Path(tempfile.mkdtemp(prefix=prefix)), os.getpid()
-    if why := _reachable(folder.parent):
+    if why := why_replaceable(folder.parent):
         folder.rmdir()
         raise NotPrivateError(f"{why}; or name another place for temporary files with TMPDIR")
 
@@ -79,7 +79,7 @@ def temporary(prefix: str) -> Path:
 def trusted(folder: Path, owners: frozenset[int]) -> bool:
     """Whether a folder is there, and only these accounts can have written what is in it."""
     try:
-        return not _reachable(folder.absolute(), owners) and not _tampered(folder, owners)
+        return not why_replaceable(folder.absolute(), owners) and not _tampered(folder, owners)
     except OSError:
         return False
 
@@ -100,7 +100,7 @@ def _make(folder: Path) -> None:
                 os.removexattr(folder, kind)
 
 
-def _reachable(folder: Path, owners: frozenset[int] | None = None) -> str:
+def why_replaceable(folder: Path, owners: frozenset[int] | None = None) -> str:
     """Why others could put another folder in this one's place; "": they can't."""
     owners = owners or frozenset({os.geteuid(), ROOT})
     for place in _above(folder):

@@ -130,6 +130,8 @@ def _build(cls: type, tree: dict[str, Any], where: str, prefix: str) -> Any:
             values[key] = value
         elif type(value) is not kind:
             raise RunError(f"{where}: '{prefix}{key}' must be {_WORDS[kind]}, got {value!r}")
+        elif kind is str and "\0" in value:
+            raise RunError(f"{where}: '{prefix}{key}' must have no NUL character, got {value!r}")
         else:
             values[key] = value
     return cls(**values)

@@ -318,6 +318,17 @@ def test_locks_lie_beside_what_a_link_names(tmp_path):
     assert lock_of(tmp_path / "link.db", "controller") == lock_of(tmp_path / "j.db", "controller")
 
 
+@as_root
+def test_a_folder_that_others_can_replace_is_no_place_for_a_journal(tmp_path) -> None:
+    """The folder itself is private; the one above it belongs to somebody else."""
+    folder = tmp_path / "theirs" / "mine"
+    folder.mkdir(parents=True, mode=0o700)
+    Journal(folder / "journal.db").close()
+    os.chown(tmp_path / "theirs", NOBODY, GROUP)
+    with pytest.raises(LiveError, match="other users can replace its folder"):
+        Journal(folder / "journal.db")
+
+
 # ------------------------------------------------------------------------------------------- written by others
 
 ENDLESS = "(with recursive n(i) as (select 1 union all select i + 1 from n) select i, 1.0, 'x' from n)"

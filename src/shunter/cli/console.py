@@ -257,6 +257,8 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str]) -> None:
 
 def learn(setup: Setup, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn before any of them is run, which then find them in the cache."""
+    from rich.text import Text
+
     from shunter import registry, simulation
     from shunter.protocols import Learns, capability
 
@@ -270,7 +272,7 @@ def learn(setup: Setup, policies: Sequence[str]) -> None:
             continue
         console = _console(stderr=True)
         with console.status(
-            f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window"
+            Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
         ):
             lessons = simulation.lessons_before(policy, setup, setup.trace)
         if lessons is not None and lessons.fitted is None:

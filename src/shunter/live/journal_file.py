@@ -8,12 +8,14 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from shunter.caches import why_replaceable
 from shunter.errors import LiveError
 
 MODE = 0o640
 LOCK_MODE = 0o600  # whoever may read a file may also lock it
 FOLDER_MODE = 0o750
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+REMEDY = "put the journal into a folder that only you can write, such as /var/lib/shunter (--journal)"
 BUSY_S = 10.0  # another process may have it locked for so long
 
 
@@ -73,13 +75,12 @@ def check_place(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    folder = path.parent
+    folder = path.parent.absolute()
     found = folder.stat()
     if found.st_mode & OTHERS_WRITE or found.st_uid not in (0, os.geteuid()):
-        raise LiveError(
-            f"{path}: other users can replace files in {folder.resolve()}; put the journal into a folder that only you"
-            " can write, such as /var/lib/shunter (--journal)"
-        )
+        raise LiveError(f"{path}: other users can replace files in {folder.resolve()}; {REMEDY}")
+    if why := why_replaceable(folder):
+        raise LiveError(f"{path}: other users can replace its folder: {why}; {REMEDY}")
 
 
 def _check_file(path: Path, found: os.stat_result) -> None:

@@ -28,6 +28,7 @@ from shunter.live.locks import held
 from shunter.live.manager import ResourceManager
 from shunter.live.notify import alive as report_alive
 from shunter.live.releasing import release
+from shunter.texts import printable
 
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
@@ -224,7 +225,7 @@ def main(module: str, manager: Callable[[], ResourceManager]) -> int:
 
 
 def _write(text: str) -> None:
-    sys.stderr.write(text)
+    sys.stderr.write(printable(text))
     sys.stderr.flush()
 
 
