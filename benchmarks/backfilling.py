@@ -5,8 +5,9 @@ order goes by.  EASY should not make the mean completion time more than 5 % long
 on the early months (``--months early``); the late ones are for judging.
 
 Reservations go by bounds (``bound=0.9``), by the estimates (``bound=0``), or, where no order or estimate reads limits,
-by limits that are the true run times: what is lost then, no better bound can win back.  One month is one draw of a few
-long jobs, so every repeat leaves out another twentieth of the jobs.
+by limits that are the true run times: what is lost then, no better bound can win back.  With ``--p90`` also by the P90
+of the model, as it is calibrated, where the order goes by one; such an order goes by it, too.  One month is one draw of
+a few long jobs, so every repeat leaves out another twentieth of the jobs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from shunter import traces
+from shunter import registry, traces
+from shunter.protocols import Learns, capability
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
 from shunter.reproduce.qssf.data import AAIC, PHILLY, PHILLY_NODES, fewer
@@ -38,8 +40,14 @@ ORDERS = (
     "sjf:estimate=gbm,refit=0", "saf:estimate=history", "saf:estimate=limit", "saf:estimate=rolling",
     "saf:estimate=gbm,refit=0", "qssf:refit=0",
 )  # fmt: skip
-BOUND, ESTIMATE, TRUTH = "bound=0.9", "bound=0", "truth"  # what reservations go by
-BOUNDS = {BOUND: 0.9, ESTIMATE: 0.0, TRUTH: 0.99}
+BOUND, ESTIMATE, TRUTH, P90 = "bound=0.9", "bound=0", "truth", "P90"  # what reservations go by
+SETTINGS: Mapping[str, Mapping[str, object]] = {
+    BOUND: {"bound": 0.9},
+    ESTIMATE: {"bound": 0.0},
+    TRUTH: {"bound": 0.99},
+    P90: {"bound": 0.0, "quantile": "p90"},
+}
+BOUNDS = (BOUND, ESTIMATE, TRUTH)  # unless others are asked for
 LEFT_OUT = 0.05  # of the jobs, others in every repeat
 AAIC_NODES = (24, 32)  # of 40: with all of them hardly anybody waits
 MONTHS = {  # where each begins, and where the last one ends; early ones before the bar
@@ -88,20 +96,25 @@ class Row(NamedTuple):
     easy: Mapping[str, Case]
 
 
-def rows(found: dict[str, Setup], orders: Sequence[str]) -> list[Row]:
+def rows(found: dict[str, Setup], orders: Sequence[str], ways: Sequence[str] = BOUNDS) -> list[Row]:
     """Every order on every setup that has what it needs."""
     return [
-        Row(Case(name, "", order), dict(_easy(name, order, limited)))
+        Row(Case(name, "", order), dict(_easy(name, order, limited, ways)))
         for name, limited in ((name, bool((one.trace.limit > 0).any())) for name, one in found.items())
         for order in orders
         if limited or "estimate=limit" not in order
     ]
 
 
-def _easy(name: str, order: str, limited: bool) -> Iterator[tuple[str, Case]]:
-    for by, bound in BOUNDS.items():
-        if by != TRUTH or not limited or "estimate=history" in order:
-            policy = with_settings(order, {"backfill": "easy", "bound": bound})
+def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator[tuple[str, Case]]:
+    learner = capability(Learns, registry.policy(order))
+    possible = {
+        TRUTH: not limited or "estimate=history" in order,
+        P90: learner is not None and bool(learner.model),
+    }
+    for by in ways:
+        if possible.get(by, True):
+            policy = with_settings(order, {"backfill": "easy", **SETTINGS[by]})
             yield by, Case(f"{name}{TRUTH if by == TRUTH else ''}", "", policy)
 
 
@@ -137,7 +150,8 @@ Changes = dict[tuple[str, str], list[float]]  # by order and by what reservation
 
 def table(trials: Trials, made: Sequence[Row]) -> tuple[Table, Changes]:
     """A row for every order and month in which jobs wait: changes of the mean completion time, and all of them."""
-    shown = Table("trace", "order", "JCT, h", *BOUNDS)
+    ways = tuple(by for by in SETTINGS if any(by in row.easy for row in made))
+    shown = Table("trace", "order", "JCT, h", *ways)
     changes: Changes = {}
     for plain, easy in made:
         jct, wait = (trials.of(plain, f"{name}_mean_s").value for name in ("jct", "wait"))
@@ -146,7 +160,7 @@ def table(trials: Trials, made: Sequence[Row]) -> tuple[Table, Changes]:
         found = {by: trials.change(case, plain, "jct_mean_s") for by, case in easy.items()}
         for by, change in found.items():
             changes.setdefault((plain.policy, by), []).append(change.value)
-        cells = [in_percent(found[by]) if by in found else "" for by in BOUNDS]
+        cells = [in_percent(found[by]) if by in found else "" for by in ways]
         shown.add_row(plain.workload, plain.policy, f"{jct / 3600:.2f}", *cells)
     return shown, changes
 
@@ -176,12 +190,13 @@ def main() -> None:
     )
     parser.add_argument("--order", action="append", help="a policy without backfilling; once for each; else all")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each, without another twentieth of the jobs")
+    parser.add_argument("--p90", action="store_true", help="reservations also by the model's calibrated P90")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
     chosen = parser.parse_args()
     every = setups("made-up" if chosen.quick else chosen.months)
     found = {name: one for name, one in every.items() if chosen.only in name}
-    made = rows(found, chosen.order or ORDERS)
+    made = rows(found, chosen.order or ORDERS, (*BOUNDS, *([P90] if chosen.p90 else [])))
     trials = run_rows(found, made, 1 if chosen.quick else chosen.repeat, chosen.workers)
     console = Console(width=120)
     shown, changes = table(trials, made)

@@ -22,9 +22,16 @@ def test_easy_harms_no_order():
     assert shown.row_count == len(ORDERS)
     ways = {order: tuple(by for one, by in changes if one == order) for order in ORDERS}
     by_limits = (backfilling.BOUND, backfilling.ESTIMATE)
-    assert ways == dict(zip(ORDERS, (tuple(backfilling.BOUNDS),) * 2 + (by_limits,) * 2, strict=True))
+    assert ways == dict(zip(ORDERS, (backfilling.BOUNDS,) * 2 + (by_limits,) * 2, strict=True))
     assert all(change <= backfilling.WORST for some in changes.values() for change in some), changes
     assert backfilling.summary(changes).row_count == len(changes)
+
+
+def test_only_an_order_by_a_model_can_reserve_by_its_p90():
+    found = backfilling.setups("made-up")
+    made = backfilling.rows(found, ORDERS, (backfilling.BOUND, backfilling.P90))
+    by_p90 = {row.plain.policy: row.easy[backfilling.P90].policy for row in made if backfilling.P90 in row.easy}
+    assert by_p90 == {"saf:estimate=rolling": "saf:estimate=rolling,quantile=p90,bound=0,backfill=easy"}
 
 
 def test_reservations_by_the_truth_change_limits_and_nothing_else():
