@@ -100,6 +100,19 @@ def test_how_much_policies_compile(tmp_path):
     assert several <= {"compiled.copy_into"}, "one version should do: pass values of one type"
 
 
+@pytest.mark.slow
+def test_the_second_process_translates_the_whole_engine(tmp_path):
+    """What it leaves out, or translates for other types, the first process would do again."""
+    environment = os.environ | {compiled.VARIABLE: str(tmp_path)}
+    subprocess.run([sys.executable, "-m", "shunter.sim.side_compiling"], env=environment, check=True)
+    ahead = set(tmp_path.rglob("*.nbc"))
+    assert {"loop.advance", "loop.check", "loop.perform"} <= {path.name.partition("-")[0] for path in ahead}
+    command = ["simulate", "synthetic:jobs=40,gpus=8", "-c", "2x4", "-p", "fifo", "--json"]
+    subprocess.run([sys.executable, "-m", "shunter", *command], env=environment, capture_output=True, check=True)
+    engine = [path for path in set(tmp_path.rglob("*.nbc")) - ahead if compiled.TRANSLATED in path.parts]
+    assert not [path.name for path in engine if path.name.startswith(("loop.", "transitions."))]
+
+
 SMALL = """
 import shunter
 for policy in ("fifo:backfill=easy", "las", "dally", "themis", "gandiva"):

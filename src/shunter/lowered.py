@@ -72,3 +72,8 @@ def called_through(kernel: Any, translated: Callable[[], Any]) -> None:
 def translate(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """A function that only kernels can call."""
     return numba.njit(pipeline_class=Translator, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+
+
+def translate_ahead(kernel: Any, *kinds: Any) -> None:
+    """Translate a kernel for arguments of these types, as if another one called it."""
+    kernel.get_call_template(kinds, {})

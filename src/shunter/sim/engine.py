@@ -34,7 +34,7 @@ from shunter.model import (
 )
 from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Refits
 from shunter.reasons import CODES, SCOPES
-from shunter.sim import loop, state, transitions
+from shunter.sim import loop, side_compiling, state, transitions
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import Watch
 from shunter.world import I64, Decision, World
@@ -310,7 +310,8 @@ class Simulator:
         if self._state.counts[state.MORE] == 0:  # the next view shows what is new since; none of this is
             self.world.clock[[w.N_ENDED, w.N_ARRIVED]] = 0
         with compiling():  # before the clock is started
-            form: Compiled = policy.compiled(self._view(), memory)
+            with side_compiling.engine():
+                form: Compiled = policy.compiled(self._view(), memory)
             loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
         begun = time.perf_counter()
         while True:
