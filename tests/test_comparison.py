@@ -16,6 +16,7 @@ import shunter
 from shunter import comparison, simulation
 from shunter.errors import RunError
 from shunter.processes import run_tasks
+from shunter.report.intervals import MEASURES, value_at
 from shunter.setup import set_up
 
 TRACE, CLUSTER = "synthetic:jobs=200,gpus=16,load=1.2", "2x8"
@@ -190,7 +191,7 @@ def test_what_all_share_is_compiled_once_where_nothing_is(compiled, jobs, tmp_pa
 
 def test_a_number_that_some_repeats_lack_is_the_mean_of_the_others():
     repeats = tuple({"sharing": {"mean_slowdown": slowdown}, "none": None} for slowdown in (None, 1.0, 1.5))
-    (row,) = comparison.Comparison("trace", "cluster", 0, (repeats,), ((),)).policies
+    row = comparison._average(repeats)
     assert (row["sharing"], row["none"]) == ({"mean_slowdown": 1.25}, None)
 
 
@@ -219,3 +220,74 @@ def test_a_lock_that_somebody_else_put_there_does_no_harm(kind, tmp_path):
         os.mkfifo(planted / "lock")
         shunter.compare(TRACE, CLUSTER, ["fifo"], out=tmp_path / "out", workers=1)
     assert treasure.read_text() == "mine"
+
+
+def test_every_measure_has_an_interval_over_repeats():
+    found = shunter.compare("synthetic:jobs=60,gpus=16,load=1.2", CLUSTER, ["fifo", "sjf"], repeat=5, workers=1)
+    first, second = found.policies
+    assert set(first["intervals"]) == set(second["differences"]) == set(MEASURES)
+    for name, between in second["differences"].items():
+        assert between["low"] <= between["value"] <= between["high"], name
+        assert between["value"] == pytest.approx(value_at(second, name) - value_at(first, name))
+    assert found.as_dict()["intervals"]["over"] == "repeats"
+
+
+def test_a_single_run_has_intervals_over_stretches_and_says_so():
+    found = shunter.compare(TRACE, CLUSTER, ["fifo", "sjf"], workers=1)
+    assert found.as_dict()["intervals"]["over"] == "stretches"
+    assert "--repeat 5" in found.about_intervals
+    differences = found.policies[1]["differences"]
+    assert differences["jct_s.p99"]["low"] is not None
+    assert differences["utilization"]["low"] is None  # a number of the whole run
+
+
+def test_repeats_have_their_numbers_and_seeds():
+    found = shunter.compare(TRACE, CLUSTER, ["fifo"], seed=3, repeat=2, workers=1)
+    repeats = found.policies[0]["repeats"]
+    assert [(one["repeat"], one["repeat_seed"]) for one in repeats] == [(0, 3), (1, 4)]
+    assert found.as_dict()["seeds"] == [3, 4]
+    alone = shunter.simulate(TRACE + ",seed=1", CLUSTER, "fifo", seed=4)
+    assert repeats[1]["digest"] == alone.digest
+
+
+# ------------------------------------------------------------------------------------------- what stops cost
+
+BUSY = "synthetic:jobs=300,gpus=16,load=1.3"
+
+
+def test_stops_cost_what_tiresias_measured_unless_said_otherwise():
+    usual, free, dear = (
+        shunter.simulate(BUSY, CLUSTER, "las", **more) for more in ({}, {"overhead": 0}, {"overhead": "60,120"})
+    )
+    lost = [result.summary["lost_gpu_hours"] for result in (usual, free, dear)]
+    assert lost[1] == 0 < lost[0]
+    assert dear.cluster.overheads.restart == ((1, 120.0),)
+    assert simulation.rerun(usual.experiment).digest == usual.digest
+    assert simulation.rerun(free.experiment).digest == free.digest
+
+
+def test_costs_of_a_cluster_are_its_own(tmp_path):
+    file = tmp_path / "own.toml"
+    file.write_text("[[nodes]]\ncount = 2\ngpus = 8\n[overheads]\ncheckpoint = 5\n")
+    assert set_up(BUSY, file, overhead="usual").cluster.overheads.restart == ()
+    assert set_up(BUSY, file, overhead="1,2").cluster.overheads.checkpoint == ((1, 1.0),)
+
+
+def test_a_policy_may_have_costs_of_its_own():
+    found = shunter.compare(BUSY, CLUSTER, ["fifo", "las", "srtf"], workers=1, overhead={"las": (60, 120)})
+    rows = {row["policy"]: row for row in found.policies}
+    assert rows["las"]["stop_costs"] == "60 + 120 s"
+    assert rows["srtf"]["stop_costs"] == "0 + 62 s"
+    alone = shunter.simulate(BUSY, CLUSTER, "las", overhead="60,120")
+    assert rows["las"]["digest"] == alone.digest
+    with pytest.raises(RunError, match=r"--overhead lass=.*did you mean 'las'"):
+        shunter.compare(BUSY, CLUSTER, ["fifo", "las"], overhead={"lass": 0})
+
+
+@pytest.mark.parametrize(("overhead", "says"), [
+    ((3600, 7200), "Costs change the winner: if stopping jobs were free, las would have the shortest mean JCT"),
+    (0, "las has the shortest mean JCT"),
+])  # fmt: skip
+def test_the_verdict_begins_with_costs_that_change_the_winner(overhead, says):
+    found = shunter.compare(BUSY, CLUSTER, ["fifo:backfill=easy", "las"], workers=1, overhead=overhead)
+    assert found.verdict.startswith(says)

@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +20,22 @@ from typing import Any
 import numpy as np
 
 from shunter import caches, experiment, registry
+from shunter.clusters.stop_costs import RESTART_S, USUAL, OverheadLike, costs_text, free, text_of
 from shunter.compiled import cache_folder
-from shunter.errors import RunError
+from shunter.errors import RunError, did_you_mean
 from shunter.processes import Progress, run_tasks, usable_cores
-from shunter.report.bootstrap import mean_difference
+from shunter.report.bootstrap import Draws, draws_of, mean_difference
+from shunter.report.intervals import JobTimes, differences, drawn, intervals, unsure
+from shunter.report.metrics import BOUND_MS
+from shunter.report.verdict import MEAN, verdict
 from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
 from shunter.simulation import describe, run
-from shunter.world import F64
+
+FREE = "0"  # what stops cost where they cost nothing
+USUAL_COSTS = f"0,{RESTART_S:g}"
+MORE_RECORDED = "no repeat of a recorded trace has other jobs"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Task:
     repeat: int
     folder: str  # where its run is kept
     decisions: bool = False  # whether it is kept why jobs waited
+    overhead: str = ""  # what stops cost under this policy alone; "": as for all
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,28 +69,79 @@ class Comparison:
     cluster: str
     seed: int
     summaries: tuple[tuple[dict[str, Any], ...], ...]  # per policy, per repeat
-    jct: tuple[tuple[F64, ...], ...]  # per policy, per repeat: seconds of each job, NaN if it did not finish
+    times: tuple[tuple[JobTimes, ...], ...]  # per policy, per repeat
     resumed: int = 0  # runs that were there from an interrupted comparison
+    redrawn: bool = False  # each repeat has jobs of its own; else the same jobs, with arrivals that moved a little
+    stop_costs: tuple[str, ...] = ()  # per policy: what a stop costs, in words
+    other_costs: tuple[dict[str, Any] | None, ...] = ()  # per policy that stops jobs: free, or not, where the run was
+    runs: tuple[Run, ...] = ()  # the first of each policy, if they were kept
 
     @cached_property
     def policies(self) -> list[dict[str, Any]]:
-        """Per policy the summary, averaged over repeats, with ``difference``: of its mean JCT to the first policy's."""
-        rows = []
-        for index, repeats in enumerate(self.summaries):
-            row = _average(repeats)
-            row["difference"] = mean_difference(self.jct[0], self.jct[index], self.seed) if index else None
+        """Per policy the summary, averaged over repeats, with intervals and differences to the first policy."""
+        rows = [_average(repeats) for repeats in self.summaries]
+        for index, (row, repeats) in enumerate(zip(rows, self.summaries, strict=True)):
+            if self.stop_costs and row["preemptions"]:
+                row["stop_costs"] = self.stop_costs[index]
+                row["other_costs"] = self.other_costs[index] if self.other_costs else None
             if len(repeats) > 1:
-                row["repeats"] = list(repeats)
-            rows.append(row)
+                seeds = ({"repeat": number, "repeat_seed": self.seed + number} for number in range(len(repeats)))
+                row["repeats"] = [{**numbered, **one} for numbered, one in zip(seeds, repeats, strict=True)]
+        self._add_intervals(rows)
         return rows
+
+    def _add_intervals(self, rows: Sequence[dict[str, Any]]) -> None:
+        draws, repeats = self.draws, len(self.summaries[0])
+        found = [drawn(draws, *of, self.seed) for of in zip(self.summaries, self.times, strict=True)]
+        for row, own, times in zip(rows, found, self.times, strict=True):
+            first = row is rows[0]
+            before, after = ([one.jct for one in each] for each in (self.times[0], times))
+            row["difference"] = None if first else mean_difference(before, after, draws)
+            row["intervals"] = intervals(row, own, draws, repeats)
+            row["differences"] = None if first else differences(row, rows[0], own, found[0], draws, repeats)
+        for row, own in zip(rows, found, strict=True):
+            row["alike"] = [
+                other["policy"]
+                for other, others in zip(rows, found, strict=True)
+                if other is not row and unsure(own[MEAN] - others[MEAN], draws.parts)
+            ]
+
+    @cached_property
+    def draws(self) -> Draws:
+        """What intervals are over: repeats, if they have jobs of their own and are enough, else stretches of time."""
+        return draws_of([len(one.jct) for one in self.times[0]], self.redrawn, self.seed)
+
+    @property
+    def verdict(self) -> str:
+        """What the comparison shows, in a sentence or two."""
+        return verdict(self.policies)
+
+    @property
+    def about_intervals(self) -> str:
+        """What the intervals are about, in a sentence."""
+        if self.draws.over == "repeats":
+            return f"95 % intervals are over {self.draws.parts} repeats, each with jobs of its own."
+        more = "--repeat 5 gives intervals over other jobs of this kind" if self.redrawn else MORE_RECORDED
+        return f"95 % intervals are over {self.draws.parts} stretches of these jobs and often too narrow; {more}."
+
+    def report(self, file: str | Path, force: bool = False) -> Path:
+        """Write the page of the command line's ``--report``."""
+        if not self.runs:
+            raise RunError("the runs of this comparison were not kept; use shunter.compare")
+        from shunter.report.html.report import write
+
+        return write(Path(file), self.runs, self.policies, force, self.about_intervals)
 
     def as_dict(self) -> dict[str, Any]:
         """The dictionary of ``comparison.json``."""
         head = {"trace": self.trace, "cluster": self.cluster, "seed": self.seed, "repeat": len(self.summaries[0])}
-        return {**head, "baseline": self.policies[0]["policy"], "policies": self.policies}
+        head["seeds"] = [self.seed + number for number in range(len(self.summaries[0]))]
+        about = {"over": self.draws.over, "parts": self.draws.parts, "about": self.about_intervals}
+        head |= {"baseline": self.policies[0]["policy"], "verdict": self.verdict, "intervals": about}
+        return {**head, "policies": self.policies}
 
 
-def compare(  # noqa: PLR0913, PLR0917
+def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     trace: TraceLike,
     cluster: ClusterLike,
     policies: Sequence[Any],
@@ -92,6 +151,17 @@ def compare(  # noqa: PLR0913, PLR0917
     force: bool = False,
     workers: int | None = None,
     decisions: bool = False,
+    report: str | Path | None = None,
+    overhead: OverheadLike | Mapping[str, OverheadLike] = USUAL,
+    drop_unfit: bool = False,
+    network: str = "",
+    contention: bool = False,
+    models: str = "",
+    sharing: str = "",
+    since: str = "",
+    until: str = "",
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -105,9 +175,20 @@ def compare(  # noqa: PLR0913, PLR0917
         seed: Seed of everything random.
         repeat: Runs per policy, with other seeds and arrivals.
         out: A folder for the runs.
-        force: Whether to replace an earlier comparison in that folder.
+        force: Whether to replace an earlier comparison in that folder, or an earlier report.
         workers: Processes at the same time; default: one per core.
-        decisions: Whether to record why jobs waited.
+        decisions: Whether to record why jobs waited; a report implies it.
+        report: A file for the report.
+        overhead: As for ``simulate``; or a dictionary from policies, as they are given, to what theirs costs.
+        drop_unfit: Whether to leave out jobs that can never fit under one of the policies.
+        network: As for ``simulate``, and so are all that follow.
+        contention: Whether jobs share the links of that network.
+        models: A TOML file with your own models, for the network.
+        sharing: How jobs share a GPU: ``time-slice`` or ``mps``.
+        since: Start of the evaluation; policies learn from earlier jobs.
+        until: End of the evaluation.
+        format: Format of the trace; default: detected.
+        on_bad_row: ``fail`` or ``skip``.
 
     Examples:
         >>> import shunter
@@ -117,10 +198,23 @@ def compare(  # noqa: PLR0913, PLR0917
         [('fifo', 95.0), ('sjf:estimate=oracle', 55.0)]
     """
     folder = None if out is None else Path(out)
-    return compare_setup(set_up(trace, cluster), policies, seed, repeat, folder, force, workers, decisions=decisions)
+    policies = [policies] if isinstance(policies, str) else policies
+    per_policy = overhead if isinstance(overhead, Mapping) else {}
+    general = USUAL if isinstance(overhead, Mapping) else overhead
+    choices = (network, contention, since, until, str(models), sharing, general)
+    setup = set_up(trace, cluster, policies if drop_unfit else (), format, on_bad_row, *choices)
+    if report is not None:
+        from shunter.report.html.files import check_file
+
+        check_file(Path(report), force)
+    why = decisions or report is not None
+    found = compare_setup(setup, policies, seed, repeat, folder, force, workers, None, why, True, per_policy, True)
+    if report is not None:
+        found.report(report, force)
+    return found
 
 
-def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and who watches
+def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
     setup: Setup,
     policies: Sequence[Any],
     seed: int = 0,
@@ -130,11 +224,14 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     workers: int | None = None,
     progress: Progress | None = None,
     decisions: bool = False,
-    keep: Callable[[Sequence[Run]], None] | None = None,
+    keep: bool = False,
+    overheads: Mapping[str, OverheadLike] | None = None,
+    try_costs: bool = False,
 ) -> Comparison:
     """Compare policies on a setup that has been read; ``progress`` gets the steps done, and all.
 
-    ``keep`` is given the first run of each policy, which else are gone in the end unless there is ``out``.
+    With ``keep`` the comparison has the first run of each policy, for a report.  ``overheads`` are costs of stopping
+    jobs for single policies, by their texts.  With ``try_costs``, policies that stop jobs run at other costs too.
     """
     if isinstance(policies, str):
         policies = [policies]
@@ -144,37 +241,94 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and who watche
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
     labels = _labels(setup, policies)
+    costs = _costs_of(policies, labels, overheads or {})
     for policy in policies:
         check(setup, policy)
     if out is not None:
         check_folder(out, force)
+    workers, progress = workers or usable_cores(), progress or (lambda ended, total: None)
     with _stash(setup, out) as stash:
         rows = [
-            [_task(setup, p, t, seed, r, stash, decisions) for r in range(repeat)]
-            for p, t in zip(policies, labels, strict=True)
+            [_task(setup, p, t, seed, r, stash, decisions, cost) for r in range(repeat)]
+            for p, t, cost in zip(policies, labels, costs, strict=True)
         ]
         tasks = [task for row in rows for task in row]
-        todo = [task for task in tasks if not Path(task.folder).exists()]
-        workers = workers or usable_cores()
-        if min(workers, len(todo)) > 1:
-            compile_once(setup, todo[0].policy)
-        steps = [len(setup.trace)] * len(todo)
-        run_tasks(_run_task, setup, todo, steps, workers, progress or (lambda ended, total: None))
+        done = _run_tasks(setup, tasks, workers, progress)
         found = [[_read(task) for task in row] for row in rows]
+        others = (
+            ()
+            if not try_costs
+            else _other_costs(setup, [row[0] for row in rows], [row[0][0] for row in found], stash, workers)
+        )
         comparison = Comparison(
             setup.trace.name,
             setup.cluster.name,
             seed,
             tuple(tuple(summary for summary, _ in row) for row in found),
-            tuple(tuple(jct for _, jct in row) for row in found),
-            len(tasks) - len(todo),
+            tuple(tuple(times for _, times in row) for row in found),
+            len(tasks) - done,
+            setup.redraws,
+            tuple(costs_text(_costing(setup, cost).cluster) for cost in costs),
+            others,
+            tuple(load(Path(row[0].folder)) for row in rows) if keep else (),
         )
-        if keep is not None:
-            keep([load(Path(row[0].folder)) for row in rows])
         if out is not None:
             _save(comparison, tasks, out, force)
         shutil.rmtree(stash, ignore_errors=True)
     return comparison
+
+
+def _run_tasks(setup: Setup, tasks: Sequence[Task], workers: int, progress: Progress) -> int:
+    """Run those that are not there yet; returns how many these were."""
+    todo = [task for task in tasks if not Path(task.folder).exists()]
+    if min(workers, len(todo)) > 1:
+        compile_once(setup, todo[0].policy)
+    run_tasks(_run_task, setup, todo, [len(setup.trace)] * len(todo), workers, progress)
+    return len(todo)
+
+
+def _costing(setup: Setup, overhead: str) -> Setup:
+    return setup.with_overhead(overhead) if overhead else setup
+
+
+def _costs_of(policies: Sequence[Any], labels: Sequence[str], overheads: Mapping[str, OverheadLike]) -> list[str]:
+    """What stops cost under each policy, where that is said of it alone; else ""."""
+    for name in overheads:
+        if name not in policies and name not in labels:
+            known = [
+                policy if isinstance(policy, str) else label for policy, label in zip(policies, labels, strict=True)
+            ]
+            raise RunError(f"--overhead {name}=...: is none of the policies; {did_you_mean(name, known)}")
+    found = [
+        next((overheads[name] for name in (policy, label) if isinstance(name, str) and name in overheads), "")
+        for policy, label in zip(policies, labels, strict=True)
+    ]
+    return [text_of(overhead) for overhead in found]
+
+
+def _other_costs(
+    setup: Setup, tasks: Sequence[Task], summaries: Sequence[dict[str, Any]], stash: Path, workers: int
+) -> tuple[dict[str, Any] | None, ...]:
+    """Where policies stop jobs at a cost: the same for free; where stops are free: the same at the usual cost.
+
+    It shows whether the cost of a stop decides which policy is best.
+    """
+    stops = [task for task, one in zip(tasks, summaries, strict=True) if one["preemptions"]]
+    if not stops or len(tasks) == 1:
+        return ()
+    others = {}
+    for task in stops:
+        other = USUAL_COSTS if free(_costing(setup, task.overhead).cluster) else FREE
+        others[task.label] = _task(setup, task.policy, task.label, task.seed, 0, stash, False, other)
+    _run_tasks(setup, list(others.values()), workers, lambda ended, total: None)
+    return tuple(_other(setup, others[task.label]) if task.label in others else None for task in tasks)
+
+
+def _other(setup: Setup, task: Task) -> dict[str, Any]:
+    summary, _ = _read(task)
+    machines = _costing(setup, task.overhead).cluster
+    kept = {key: summary[key] for key in ("jct_s", "wait_s", "preemptions", "lost_gpu_hours")}
+    return {"free": free(machines), "stop_costs": costs_text(machines), **kept}
 
 
 def _labels(setup: Setup, policies: Sequence[Any]) -> list[str]:
@@ -222,27 +376,40 @@ def _cache(setup: Setup) -> Path:
     return caches.private(caches.user_folder("compare")) / _key(setup.experiment("", 0))
 
 
-def _task(setup: Setup, policy: Any, label: str, seed: int, repeat: int, stash: Path, decisions: bool = False) -> Task:
+def _task(
+    setup: Setup,
+    policy: Any,
+    label: str,
+    seed: int,
+    repeat: int,
+    stash: Path,
+    decisions: bool = False,
+    overhead: str = "",
+) -> Task:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = registry.policy(policy)
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
     more = repr((chosen, decisions)).encode() + code + cache_folder().name.encode()
-    return Task(policy, label, seed, repeat, str(stash / _key(setup.experiment(label, seed, repeat), more)), decisions)
+    name = _key(_costing(setup, overhead).experiment(label, seed, repeat), more)
+    return Task(policy, label, seed, repeat, str(stash / name), decisions, overhead)
 
 
 def _key(record: experiment.Experiment, more: bytes = b"") -> str:
     return hashlib.blake2b(experiment.to_toml(record).encode() + more, digest_size=8).hexdigest()
 
 
-def _read(task: Task) -> tuple[dict[str, Any], F64]:
+def _read(task: Task) -> tuple[dict[str, Any], JobTimes]:
     import polars as pl
 
     folder = Path(task.folder)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "state"])
-    jct = jobs.select(pl.when(pl.col("state") == "done").then(pl.col("jct")).otherwise(float("nan")))
-    return summary, jct.to_series().to_numpy()
+    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "state"])
+    run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
+    slowdown = pl.max_horizontal((pl.col("wait") + pl.col("run")) / run, pl.lit(1.0))
+    columns = (pl.col("jct"), pl.col("wait"), slowdown)
+    done = [pl.when(pl.col("state") == "done").then(column).otherwise(float("nan")) for column in columns]
+    return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))
 
 
 def _save(comparison: Comparison, tasks: Sequence[Task], out: Path, force: bool) -> None:
@@ -281,4 +448,6 @@ def compile_once(setup: Setup, policy: Any) -> None:
 
 
 def _run_task(setup: Setup, task: Task, report: Callable[[int], None]) -> None:
-    run(setup, task.policy, task.seed, task.repeat, report, task.decisions).save(task.folder, force=True)
+    run(_costing(setup, task.overhead), task.policy, task.seed, task.repeat, report, task.decisions).save(
+        task.folder, force=True
+    )

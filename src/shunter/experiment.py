@@ -50,6 +50,7 @@ class Experiment:
     contention: bool = False  # jobs share the links of that network
     models: str = ""  # a file with models of the user's own for that network
     sharing: str = ""  # how jobs share a GPU, one of ``cluster.SHARING``; "": as the cluster says
+    overhead: str = ""  # what stopping a job costs, as ``--overhead`` takes it; "": as the cluster says
     since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
     until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it

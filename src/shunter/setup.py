@@ -16,6 +16,7 @@ import numpy as np
 
 from shunter import __version__, clusters, extensions, registry, traces
 from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of, with_costs
 from shunter.errors import InputError, NetworkError, PolicyError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
@@ -66,6 +67,7 @@ class Setup:
     faults: tuple[Fault, ...] = ()  # nodes that are away for a time; no experiment records this and the next
     user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
     sharing: str = ""  # how jobs share a GPU, where that is not as the cluster's file says; ``cluster`` has it already
+    overhead: str = ""  # what stops cost, where that is not as the cluster's file says; ``cluster`` has it already
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -115,6 +117,11 @@ class Setup:
         """Whether the paper's compute times are wanted and the files with them are not there."""
         return self.network not in ("", "profiled") and _layers() is None
 
+    @property
+    def redraws(self) -> bool:
+        """Whether a repeat has jobs of its own: a synthetic trace is made again, any other keeps its jobs."""
+        return _is_synthetic(self.trace_source.path)
+
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
 
@@ -123,7 +130,7 @@ class Setup:
         """
         if repeat == 0:
             return self.trace
-        if _is_synthetic(self.trace_source.path):
+        if self.redraws:
             refitted = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
             return _fitting(refitted, self.cluster, self.must_fit)
         moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
@@ -141,6 +148,7 @@ class Setup:
             contention=self.contention,
             models=self.models,
             sharing=self.sharing,
+            overhead=self.overhead,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -148,6 +156,12 @@ class Setup:
             cluster=self.cluster_source,
             versions=libraries(),
         )
+
+    def with_overhead(self, overhead: OverheadLike) -> Setup:
+        """The same with other costs of stopping jobs."""
+        machines = with_costs(self.cluster, text_of(overhead))
+        source = dataclasses.replace(self.cluster_source, definition=clusters.to_toml(machines))
+        return dataclasses.replace(self, cluster=machines, cluster_source=source, overhead=text_of(overhead))
 
     def costs(self) -> Costs | None:
         """What placements cost on the cluster's network, if that is to matter."""
@@ -178,24 +192,30 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     until: str = "",
     models: str = "",
     sharing: str = "",
+    overhead: OverheadLike = "",
 ) -> Setup:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
     Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
     describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
+    ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
     machines = cluster if isinstance(cluster, Cluster) else clusters.load(str(cluster), read)
     machines = clusters.with_tiers(machines) if network else machines
     machines = dataclasses.replace(machines, sharing=sharing) if sharing else machines
+    costs = text_of(overhead)
+    machines = with_costs(machines, costs)
     text = machines.name if isinstance(cluster, Cluster) else str(cluster)
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
     jobs = _fitting(read, machines, policies)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
-    found = Setup(jobs, machines, *sources, network, contention, named, history, since, until, sharing=sharing)
+    found = Setup(
+        jobs, machines, *sources, network, contention, named, history, since, until, sharing=sharing, overhead=costs
+    )
     _check_models(found)  # refused before anything is run
     return found
 
@@ -288,7 +308,8 @@ def recorded_setup(record: Experiment) -> Setup:
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
     must_fit = [record.policy] if record.drop_unfit else ()
     source = record.trace
-    choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing)
+    overhead = record.overhead or ("" if record.cluster.definition else USUAL)
+    choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
     found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(

@@ -14,6 +14,7 @@ import numpy as np
 from shunter import registry, run_folder
 from shunter import world as w
 from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL, OverheadLike
 from shunter.energy.series import NodeSeries
 from shunter.experiment import Experiment
 from shunter.model import GPU, Trace
@@ -49,7 +50,23 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
 
 
-def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0, decisions: bool = False) -> Result:
+def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
+    trace: TraceLike,
+    cluster: ClusterLike,
+    policy: Any,
+    seed: int = 0,
+    decisions: bool = False,
+    overhead: OverheadLike = USUAL,
+    drop_unfit: bool = False,
+    network: str = "",
+    contention: bool = False,
+    models: str = "",
+    sharing: str = "",
+    since: str = "",
+    until: str = "",
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
 
     Args:
@@ -58,6 +75,17 @@ def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0,
         policy: A policy, or its text: ``"name"`` or ``"name:key=value,key=value"``.
         seed: Seed of everything random.
         decisions: Whether to record why jobs waited.
+        overhead: Seconds to checkpoint and to restart a job that is stopped: ``"60,120"``, ``(60, 120)``, or 0 for free
+            stops. By default as the cluster says, and if it says nothing 0 and 62, as Tiresias' authors measured.
+        drop_unfit: Whether to leave out jobs that can never fit.
+        network: Let placements cost time: ``profiled``, ``paper``, ``dally``; see the page on networks.
+        contention: Whether jobs share the links of that network.
+        models: A TOML file with your own models, for the network.
+        sharing: How jobs share a GPU: ``time-slice`` or ``mps``.
+        since: Start of the evaluation (date, seconds or +days); policies learn from earlier jobs.
+        until: End of the evaluation.
+        format: Format of the trace; default: detected.
+        on_bad_row: ``fail`` or ``skip``: what to do with rows that can't be parsed.
 
     Returns:
         The result: summary, jobs, series, event log.
@@ -73,7 +101,9 @@ def simulate(trace: TraceLike, cluster: ClusterLike, policy: Any, seed: int = 0,
         >>> result.jobs.columns[:4]
         ['job_id', 'user', 'vc', 'gpu_type']
     """
-    return run(set_up(trace, cluster), policy, seed, decisions=decisions)
+    choices = (network, contention, since, until, str(models), sharing, overhead)
+    setup = set_up(trace, cluster, [policy] if drop_unfit else (), format, on_bad_row, *choices)
+    return run(setup, policy, seed, decisions=decisions)
 
 
 def run(

@@ -20,7 +20,6 @@ from shunter.comparison import compare_setup
 from shunter.errors import RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.run_folder import Run
 from shunter.setup import Setup, set_up
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
@@ -178,9 +177,10 @@ def _effects(
 
 def _waits(found: Window, policies: Sequence[str], question: Question, progress: Progress | None) -> list[F64]:
     """The waits (s) of the jobs that count, per policy; a job that did not finish waits for what it has by then."""
-    kept: list[Run] = []
-    compare_setup(found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=kept.extend)
-    return [run.jobs["wait"].to_numpy()[found.rows] for run in kept]
+    compared = compare_setup(
+        found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=True
+    )
+    return [run.jobs["wait"].to_numpy()[found.rows] for run in compared.runs]
 
 
 def order(row: dict[str, Any], present: dict[str, Any]) -> tuple[bool, float]:

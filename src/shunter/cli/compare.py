@@ -69,6 +69,14 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     contention: ContentionOption = False,
     models: ModelsOption = None,
     sharing: SharingOption = None,
+    overhead: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--overhead", metavar="[P=]C,R",
+            help="Seconds to checkpoint and to restart a stopped job: 60,120; 0: free; las=60,120 for one policy. "
+            "Default: as in the cluster file, else 0,62.",
+        ),
+    ] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -77,8 +85,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
 
-    The difference to the first policy is of the mean JCT, job by job, with its 95 % bootstrap interval. A comparison
-    that was interrupted goes on where it was when the same command is given again.
+    The difference to the first policy is of the mean JCT, job by job, with its 95 % interval. A comparison that was
+    interrupted goes on where it was when the same command is given again.
     """
     if not policy:
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
@@ -86,25 +94,38 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
     check_places(force, decisions, out, report)
 
-    from shunter import comparison, run_folder
+    from shunter import comparison
     from shunter.report.terminal.tables import comparison_view
     from shunter.setup import set_up
 
+    general, overheads = _overheads(overhead or [])
     must_fit = policy if drop_unfit else ()
-    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "")
+    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "", general)
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(setup, cluster, policy)
     learn(setup, policy)
-    kept: list[run_folder.Run] = []
     try:
         with progress("comparing") as on_progress:
-            why, keep = (decisions, None) if report is None else (True, kept.extend)
-            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, workers, on_progress, why, keep)
+            how = (workers, on_progress, decisions or report is not None, report is not None, overheads, True)
+            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, *how)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise
     if found.resumed:
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
     if report is not None:
-        write_report(report, kept, found.policies)
-    answer(found.as_dict(), lambda _: comparison_view(found.policies), json)
+        write_report(report, found.runs, found.policies, found.about_intervals)
+    answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
+
+
+def _overheads(given: list[str]) -> tuple[str, dict[str, str]]:
+    """What stops cost under all policies, and under single ones."""
+    from shunter.clusters.stop_costs import USUAL
+
+    parts = [text.rpartition("=") for text in given]
+    general = [costs for policy, _, costs in parts if not policy]
+    if len(general) > 1:
+        raise RunError(
+            f"--overhead is given {len(general)} times for all policies; leave one, or name policies: las=60,120"
+        )
+    return (general or [USUAL])[0], {policy: costs for policy, _, costs in parts if policy}

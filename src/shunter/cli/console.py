@@ -180,6 +180,14 @@ SharingOption: TypeAlias = Annotated[
         help="How jobs share a GPU: time-slice or mps. Default: as in the cluster file, else time-slice.",
     ),
 ]  # fmt: skip
+OverheadOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--overhead", metavar="C,R",
+        help="Seconds to checkpoint and to restart a stopped job: 60,120; 0: free. Default: as in the cluster file, "
+        "else 0,62.",
+    ),
+]  # fmt: skip
 SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(

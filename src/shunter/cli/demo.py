@@ -31,18 +31,20 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
     only if --report names one.
     """
-    from shunter import comparison, run_folder
+    from shunter import comparison
+    from shunter.clusters.stop_costs import USUAL
     from shunter.setup import set_up
 
     check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
         note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
-    setup = set_up(TRACE.format(seed=seed), CLUSTER)
-    kept: list[run_folder.Run] = []
-    why, keep = (False, None) if page is None else (True, kept.extend)
+    setup = set_up(TRACE.format(seed=seed), CLUSTER, overhead=USUAL)
+    why = page is not None
     with progress("comparing six policies") as on_progress:
-        found = comparison.compare_setup(setup, POLICIES, seed, progress=on_progress, decisions=why, keep=keep)
+        found = comparison.compare_setup(
+            setup, POLICIES, seed, progress=on_progress, decisions=why, keep=why, try_costs=True
+        )
     if json:
         print_json(found.as_dict())
     else:
@@ -50,10 +52,10 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
 
         from shunter.report.terminal.tables import comparison_view
 
-        show(comparison_view(found.policies))
+        show(comparison_view(found.policies, found.verdict, found.about_intervals))
         show(Text.from_markup(NEXT))
     if page is not None:
-        write_report(page, kept, found.policies)
+        write_report(page, found.runs, found.policies, found.about_intervals)
 
 
 def _usual_page() -> Path | None:

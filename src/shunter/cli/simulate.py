@@ -20,6 +20,7 @@ from shunter.cli.console import (
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
+    OverheadOption,
     SharingOption,
     SinceOption,
     UntilOption,
@@ -81,6 +82,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     contention: ContentionOption = False,
     models: ModelsOption = None,
     sharing: SharingOption = None,
+    overhead: OverheadOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -93,6 +95,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     """Run one policy on one trace and show the results."""
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
+    given |= {"overhead": overhead}
     given |= {
         "contention": contention or None,
         "models": str(models) if models else None,

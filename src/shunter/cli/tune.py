@@ -67,6 +67,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
 
+    from shunter.clusters.stop_costs import USUAL
     from shunter.errors import did_you_mean
     from shunter.report.terminal.tuning import tuning_view
     from shunter.setup import set_up
@@ -76,7 +77,9 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, search.OBJECTIVES)}")
     grid = search.grid_of(policy, tries or ())
     must_fit = [policy] if drop_unfit else ()
-    setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "")
+    setup = set_up(
+        trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "", overhead=USUAL
+    )
     say_about(setup, cluster, [policy])
     learn(setup, [policy])
     with progress("tuning") as on_progress:

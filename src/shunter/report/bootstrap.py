@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shunter.seeding import rng
-from shunter.world import F64
+from shunter.world import F64, I64
 
 RESAMPLES = 1000
-FEWEST = 5  # repeats of which an interval is made
+FEWEST = 5  # repeats, or stretches of one, of which an interval is made
+MOST_CLASSES = 4000  # of values, for quantiles
 
 
 class Estimate(NamedTuple):
@@ -23,37 +24,86 @@ class Estimate(NamedTuple):
     high: float
 
 
-def mean_difference(first: Sequence[F64], other: Sequence[F64], seed: int = 0) -> dict[str, Any]:
-    """The mean of ``other - first`` over paired jobs, with its 95 % bootstrap interval; one pair of arrays per repeat.
+class Draws(NamedTuple):
+    """Parts of the jobs drawn again and again: whole repeats, or stretches of consecutive jobs.
 
-    Jobs are in submit order, NaN where one did not finish.  Neighbours in a queue share their luck, so that blocks of
-    n^(1/3) consecutive jobs are drawn, not single ones; with several repeats those are drawn as well.
+    Jobs that wait together share their luck, for days on a busy cluster, so that few long stretches are drawn.
+    """
+
+    part: tuple[I64, ...]  # per repeat: the part of each job
+    weights: F64  # (1 + RESAMPLES, parts) how often each part was drawn; first every part once
+    over: str  # "repeats" or "stretches"
+
+    @property
+    def parts(self) -> int:
+        """How many there are."""
+        return int(self.weights.shape[1])
+
+
+def draws_of(jobs: Sequence[int], redrawn: bool, seed: int = 0) -> Draws:
+    """The draws for repeats with so many jobs each; ``redrawn``: each has jobs of its own, else all have the same ones.
+
+    Repeats with jobs of their own are parts themselves, if there are enough of them.  Stretches of repeats with
+    the same jobs are drawn together: they say nothing new about what other jobs would do.
     """
     generator = rng(seed, "bootstrap")
-    means, resampled = [], []
-    for a, b in zip(first, other, strict=True):
-        pairs = (b - a)[np.isfinite(b - a)]
-        if len(pairs):
-            means.append(float(pairs.mean()))
-            resampled.append(_resample(pairs, generator))
-    if not means:
-        return {"mean_s": None, "low_s": None, "high_s": None, "pairs": 0}
-    table = np.array(resampled)  # (repeats, RESAMPLES)
-    drawn = generator.integers(len(table), size=table.shape)
-    low, high = np.percentile(np.take_along_axis(table, drawn, axis=0).mean(axis=0), (2.5, 97.5))
-    pairs_in_all = sum(int(np.isfinite(b - a).sum()) for a, b in zip(first, other, strict=True))
-    return {"mean_s": float(np.mean(means)), "low_s": float(low), "high_s": float(high), "pairs": pairs_in_all}
+    if redrawn and len(jobs) >= FEWEST:
+        part, parts, over = [np.full(count, at) for at, count in enumerate(jobs)], len(jobs), "repeats"
+    else:
+        per_repeat = math.ceil(FEWEST / len(jobs)) if redrawn else FEWEST
+        cut = [np.arange(count) * per_repeat // max(count, 1) for count in jobs]
+        part = [each + (at * per_repeat if redrawn else 0) for at, each in enumerate(cut)]
+        parts, over = per_repeat * (len(jobs) if redrawn else 1), "stretches"
+    drawn = generator.multinomial(parts, np.full(parts, 1 / parts), size=RESAMPLES)
+    return Draws(tuple(part), np.vstack([np.ones(parts), drawn]).astype(np.float64), over)
 
 
-def _resample(values: F64, generator: np.random.Generator) -> F64:
-    """Means of ``values`` drawn again and again, block by block."""
-    length = max(1, round(len(values) ** (1 / 3)))
-    starts = np.arange(0, len(values), length)
-    sums = np.add.reduceat(values, starts)
-    sizes = np.diff(np.append(starts, len(values)))
-    weights = generator.multinomial(len(starts), np.full(len(starts), 1 / len(starts)), size=RESAMPLES)
-    found: F64 = (weights @ sums) / (weights @ sizes)
+def drawn_means(draws: Draws, values: Sequence[F64]) -> F64:
+    """The mean of all values, and after it those of the draws; NaN counts for nothing."""
+    part, kept = _flat(draws, values)
+    sums = np.bincount(part, kept, minlength=draws.parts)
+    counts = np.bincount(part, minlength=draws.parts)
+    with np.errstate(invalid="ignore"):
+        found: F64 = (draws.weights @ sums) / (draws.weights @ counts)
     return found
+
+
+def drawn_quantiles(draws: Draws, values: Sequence[F64], shares: Sequence[float]) -> F64:
+    """Quantiles of all values, and after them those of the draws, (shares, 1 + RESAMPLES); NaN counts for nothing.
+
+    Of many values, quantiles are those of a few thousand classes, finer in the tail.
+    """
+    part, kept = _flat(draws, values)
+    if not len(kept):
+        return np.full((len(shares), len(draws.weights)), np.nan)
+    edges = np.unique(kept)
+    if len(edges) > MOST_CLASSES:
+        edges = np.unique(np.quantile(kept, np.unique([*np.linspace(0, 1, 1001), *np.linspace(0.95, 1, 1001)])))
+    classes = np.minimum(np.searchsorted(edges, kept), len(edges) - 1)
+    counts = np.bincount(part * len(edges) + classes, minlength=draws.parts * len(edges))
+    below = np.cumsum(draws.weights @ counts.reshape(draws.parts, -1), axis=1)
+    wanted = [np.minimum((below < share * below[:, -1:]).sum(axis=1), len(edges) - 1) for share in shares]
+    found: F64 = edges[np.array(wanted)]
+    return found
+
+
+def _flat(draws: Draws, values: Sequence[F64]) -> tuple[I64, F64]:
+    joined, part = np.concatenate([*values, np.empty(0)]), np.concatenate([*draws.part, np.empty(0, np.int64)])
+    known = np.isfinite(joined)
+    return part[known], joined[known]
+
+
+def mean_difference(first: Sequence[F64], other: Sequence[F64], draws: Draws) -> dict[str, Any]:
+    """The mean of ``other - first`` over paired jobs, with its 95 % interval; one pair of arrays per repeat.
+
+    Jobs are in submit order, NaN where one did not finish.
+    """
+    gaps = [b - a for a, b in zip(first, other, strict=True)]
+    pairs = sum(int(np.isfinite(gap).sum()) for gap in gaps)
+    if not pairs:
+        return {"mean_s": None, "low_s": None, "high_s": None, "pairs": 0}
+    value, low, high = estimate(drawn_means(draws, gaps), draws.parts)
+    return {"mean_s": value, "low_s": low, "high_s": high, "pairs": pairs}
 
 
 def means_of_repeats(values: F64, seed: int = 0) -> F64:
@@ -83,5 +133,6 @@ def estimate(means: F64, repeats: int) -> Estimate:
     """What ``means_of_repeats``, or arithmetic on it, says."""
     if repeats < FEWEST:
         return Estimate(float(means[0]), float("nan"), float("nan"))
-    low, high = np.percentile(means[1:], _expanded(repeats))
+    known = means[1:][np.isfinite(means[1:])]  # a draw of stretches in which no job finished has no mean
+    low, high = np.percentile(known, _expanded(repeats)) if len(known) else (float("nan"), float("nan"))
     return Estimate(float(means[0]), float(low), float(high))

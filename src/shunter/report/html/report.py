@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.energy import asleep
+from shunter.report.html.files import check_file, write_file
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import Section, note, paragraph, render
 from shunter.report.html.predicted import predicted
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 LIMIT = 2_900_000  # bytes of a page: how much the node timeline can show depends on it
 
 
-def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None) -> str:
+def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None, about: str = "") -> str:
     """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them."""
     rows = rows or [run.summary for run in runs]
     names = [label(row) for row in rows]
@@ -57,6 +59,13 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
     nodes = timeline(names, runs, room, progress or (lambda done, total: None))
     return render(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
+
+
+def write(file: Path, runs: Sequence[Run], rows: Sequence[Row], force: bool = False, about: str = "") -> Path:
+    """Write the page of these runs to a file."""
+    check_file(file, force)
+    write_file(file, report(runs, rows, about=about))
+    return file
 
 
 def _title(names: Sequence[str], run: Run) -> str:

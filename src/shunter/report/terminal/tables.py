@@ -16,7 +16,7 @@ from shunter.report.finish_fairness import has_rho
 
 _NAME_WIDTH = 22
 _POINTS = ("mean", "p50", "p95", "p99")
-_FREE = "stopping and starting jobs costs nothing here; [overheads] in a cluster file sets what it does"
+_FREE = "stopping and starting jobs costs nothing here; --overhead sets what it does, in seconds: 60,120"
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
@@ -47,8 +47,11 @@ def share(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
-    """Policies side by side: their times, then everything else; the best of each column stands out."""
+def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: str = "") -> RenderableType:
+    """Policies side by side: their times, then everything else; the best of each column stands out.
+
+    It ends with the ``verdict``, after what intervals are ``about``.
+    """
     points = [(what, key, point) for what, key in (("JCT", "jct_s"), ("wait", "wait_s")) for point in _POINTS]
     times = table("policy", "estimates", *(f"{what}\n{point}" for what, _, point in points))
     best = [_best([row[key][point] for row in rows], duration, min) for _, key, point in points]
@@ -71,7 +74,9 @@ def comparison_view(rows: Sequence[dict[str, Any]]) -> RenderableType:
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if has_rho(rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
+        *([Text(f" {about}", style="dim")] if about and len(rows) > 1 else []),
         *_notes(rows),
+        *([Text(f"\n {verdict}", style="bold")] if verdict else []),
     )
 
 

@@ -1,0 +1,43 @@
+"""The verdict claims no more than intervals allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from shunter.report.verdict import verdict
+
+
+def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **more):
+    between = {"value": 0.0, "low": low, "high": high}
+    return {
+        "policy": policy, "oracle": oracle, "estimate": "none", "jct_s": {"mean": mean, "p99": p99},
+        "alike": list(alike), "differences": {"jct_s.mean": between, "jct_s.p99": between}, **more,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "says"), [
+    ([row("fifo", 60), row("las", 30, low=-40, high=-20)],
+     "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m); 95 % interval -67 to -33 %."),
+    ([row("fifo", 60), row("las", 50, alike=["fifo"], low=-40, high=20)],
+     "No difference in mean JCT to fifo is shown: the shortest, 50.0 s under las, is 17 % below fifo (1.00 m);"
+     " 95 % interval -67 to +33 %."),
+    ([row("fifo", 60), row("las", 30), row("saf", 31, alike=["las"])],
+     "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m). No difference between it and saf is shown."),
+    ([row("fifo", 60), row("las", 90)], "No policy here has a shorter mean JCT than fifo (1.00 m)."),
+    ([row("fifo", 60), row("las", 61, alike=["fifo"]), row("x", 99)],
+     "No difference in mean JCT is shown between fifo and las. The others are longer."),
+    ([row("fifo", 60), row("las", 30, p99=300)],
+     "las has the shortest mean JCT, 30.0 s, 50 % below fifo (1.00 m). Its p99 of JCT is 3.0x fifo's (5.00 m),"
+     " though its interval includes 0."),
+    ([row("fifo", 60), row("srtf", 10, oracle=True)], "No policy here has a shorter mean JCT than fifo (1.00 m)."),
+    ([row("fifo", 60)], "Under fifo the mean JCT is 1.00 m, the p99 1.67 m."),
+])  # fmt: skip
+def test_what_is_said(rows, says):
+    assert verdict(rows) == says
+
+
+def test_free_stops_that_decide_are_named_first():
+    costly = {"free": False, "stop_costs": "0 + 62 s", "jct_s": {"mean": 70.0}}
+    text = verdict([row("fifo", 60), row("las", 30, low=-40, high=-20, other_costs=costly)])
+    assert text.startswith("Costs change the winner: stopping jobs is free here; at 0 + 62 s a stop")
+    assert "fifo would have the shortest mean JCT, 1.00 m" in text
