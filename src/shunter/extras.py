@@ -12,6 +12,7 @@ EXTRAS = {  # which extra has it
     "lightgbm": "ml",
     "interpret.glassbox": "ml",
     "sklearn.tree": "ml",
+    "python_calamine": "xlsx",
 }
 
 

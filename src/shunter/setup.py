@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC
@@ -44,7 +43,7 @@ NETWORKS = {  # what --network takes: in words
     "dally-even": "the one fitted to Dally's Table I, calibration paper, uneven placements charged as even ones",
 }
 
-TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame"
+TraceLike: TypeAlias = "Trace | str | Path | pl.DataFrame | Any"  # or a frame of pandas
 ClusterLike: TypeAlias = "Cluster | str | Path"
 
 
@@ -387,9 +386,7 @@ def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") 
         else:
             trace, path = traces.read(Path(given), form or None, on_bad_row), str(Path(given).resolve())
         return trace, TraceSource(path, trace.digest, form or "", on_bad_row)
-    with tempfile.TemporaryDirectory() as folder:  # a frame is checked as the CSV that it would be
-        given.write_csv(Path(folder) / "frame.csv")
-        trace = traces.read(Path(folder) / "frame.csv")
+    trace = traces.of_frame(given)
     return trace, TraceSource("", trace.digest)
 
 

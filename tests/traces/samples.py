@@ -183,6 +183,15 @@ RLTUNE = """\
 deepspeech2-0_1,1201,0,25,8,-1,-1,-1,-1,-1,2,2,1,-1,0,-1,-1,-1,0
 bert-2_1,1432,7,41,1,-1,-1,4,60,-1,2,7,2,-1,0,-1,-1,-1,1
 """
+TABLE = """\
+;Created At;Run Time (h);Num GPUs;Owner;Comment
+0;01.02.2026 10:00;1,5;8;ann;first
+1;01.02.2026 11:30;0,25;1;bob;
+"""
+JSON_LINES = """\
+{"id": "a", "submitted_at": "2026-02-01T10:00:00Z", "runtime": 5400, "gpu_count": 8, "tags": ["x"]}
+{"id": "b", "submitted_at": "2026-02-01T11:30:00Z", "runtime": "00:15:00", "gpu_count": 1}
+"""
 CSV = """\
 job_id,submit,duration,gpus,user,after
 a,0,3600,1,ann,
@@ -204,6 +213,7 @@ SAMPLES: dict[str, dict[str, str]] = {
     "sacct": {"sacct.txt": SACCT, "old.txt": SACCT_GRES},
     "supercloud": {"slurm-log.csv": SUPERCLOUD},
     "swf": {"log.swf": SWF},
+    "table": {"export.csv": TABLE, "export.jsonl": JSON_LINES},
     "tiresias": {"60_job.csv": TIRESIAS},
 }
 FILES = [(form, name) for form, files in SAMPLES.items() for name in files]

@@ -46,7 +46,8 @@ def test_there_is_a_sample_of_every_format() -> None:
 @pytest.mark.parametrize(("form", "name"), FILES)
 def test_exactly_one_reader_recognises_a_file(tmp_path: Path, form: str, name: str) -> None:
     path = sample(tmp_path, form, name)
-    assert [other for other in formats() if reader(other).recognises(Source(path))] == [form]
+    special = [other for other in formats() if other == form or not hasattr(reader(other), "general")]
+    assert [other for other in special if reader(other).recognises(Source(path))] == [form]
     trace = read(path)
     assert len(trace) > 0
     assert read(path, format=form).digest == trace.digest
@@ -58,7 +59,7 @@ def test_exactly_one_reader_recognises_a_file(tmp_path: Path, form: str, name: s
 def test_a_wrong_format_is_told(tmp_path: Path, form: str, name: str) -> None:
     path = sample(tmp_path, form, name)
     alike = {("muri", "tiresias"), ("acme", "helios")}  # the same columns and some more
-    for other in set(formats()) - {form}:
+    for other in set(formats()) - {form, "table"}:  # which takes any
         if (form, other) not in alike:
             with pytest.raises(TraceError) as caught:
                 read(path, format=other)
@@ -407,7 +408,7 @@ def test_readers_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "mylab", types.ModuleType("mylab"))
     monkeypatch.setitem(sys.modules, "mylab.lines", module)
     assert len(read(tmp_path / "mine.txt", format="mylab.lines")) == 2
-    with pytest.raises(TraceError, match=r"'mylab.nothing': can't be imported"):
+    with pytest.raises(TraceError, match=r"'mylab.nothing': can't import"):
         read(tmp_path / "mine.txt", format="mylab.nothing")
     with pytest.raises(TraceError, match="needs doc, recognises and read"):
         read(tmp_path / "mine.txt", format="os.path")

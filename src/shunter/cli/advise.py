@@ -10,6 +10,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     ForceOption,
     FormatOption,
     JsonOption,
@@ -21,6 +22,7 @@ from shunter.cli.console import (
     note,
     policy_names,
     progress,
+    with_columns,
 )
 from shunter.cli.reports import check_page, write_page
 from shunter.errors import InputError, RunError
@@ -103,6 +105,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     seed: SeedOption = 0,
     workers: WorkersOption = None,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Replay a history under the present policy, compare other policies and settings, and print the three best.
@@ -112,6 +115,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     days. Those that are better are run on the days before; whatever fails there is dropped. Each of the best comes
     with what it gains and costs, and a diff of slurm.conf or the controller's command.
     """
+    format = with_columns(format, columns)  # noqa: A001
     history, cluster = _imported(history, cluster)
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster site/cluster.toml, or --cluster 40x8")

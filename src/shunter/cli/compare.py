@@ -9,6 +9,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     ContentionOption,
     DecisionsOption,
     DropOption,
@@ -29,6 +30,7 @@ from shunter.cli.console import (
     policy_names,
     progress,
     say_about,
+    with_columns,
 )
 from shunter.cli.reports import ReportOption, check_places, write_report
 from shunter.errors import RunError
@@ -80,6 +82,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
     workers: WorkersOption = None,
 ) -> None:  # fmt: skip
@@ -88,6 +91,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     The difference to the first policy is of the mean JCT, job by job, with its 95 % interval. A comparison that was
     interrupted goes on where it was when the same command is given again.
     """
+    format = with_columns(format, columns)  # noqa: A001
     if not policy:
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
     if cluster is None:

@@ -220,6 +220,13 @@ FormatOption: TypeAlias = Annotated[
         autocompletion=format_names,
     ),
 ]
+ColumnsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="OURS=THEIRS,...",
+        help="What a table's columns mean: submit=created,duration=took:min,gpus=n; a unit, dmy or mdy after a colon.",
+    ),
+]  # fmt: skip
 OnBadRowOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -235,6 +242,16 @@ TraceArgument: TypeAlias = Annotated[
 OutArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")
 ]
+
+
+def with_columns(format: str | None, columns: str | None) -> str | None:  # noqa: A002
+    """The format that the user named, with what its columns mean."""
+    if not columns:
+        return format
+
+    from shunter import traces
+
+    return traces.with_columns(format, columns)
 
 
 def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002

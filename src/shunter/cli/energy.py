@@ -11,6 +11,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     DropOption,
     ForceOption,
     FormatOption,
@@ -21,6 +22,7 @@ from shunter.cli.console import (
     policy_names,
     progress,
     say_about,
+    with_columns,
 )
 from shunter.cli.reports import ReportOption, check_page, write_page, write_report
 from shunter.errors import EnergyError, did_you_mean
@@ -103,11 +105,13 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     seed: SeedOption = 0,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     report: ReportOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Let idle nodes sleep (Helios' CES): nodes asleep, wake-ups, delayed jobs and kWh, before and after."""
+    format = with_columns(format, columns)  # noqa: A001
     from shunter.energy.series import recognises
 
     check_page(report, force)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.console import (
+    ColumnsOption,
     ForceOption,
     FormatOption,
     JsonOption,
@@ -20,6 +21,7 @@ from shunter.cli.console import (
     progress,
     read,
     show,
+    with_columns,
 )
 from shunter.cli.reports import check_page, write_page
 from shunter.errors import ModelError
@@ -113,6 +115,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = "submission",
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
     """Report how good estimates of run times would have been, live.
@@ -122,6 +125,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     last 100 with as many GPUs (gpus_median), the mean of the user's last two (user2), of the last two with equal user,
     GPUs and limit (request2), and rolling means (history).
     """
+    format = with_columns(format, columns)  # noqa: A001
     from shunter.predictors import evaluating
     from shunter.predictors.models import model as model_of
     from shunter.predictors.updating import NEVER, Schedule
@@ -171,9 +175,11 @@ def submissions(
     ] = 0.67,
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Report how good forecasts of submissions would have been: jobs and GPUs per ten minutes, an hour ahead."""
+    format = with_columns(format, columns)  # noqa: A001
     from shunter.predictors.evaluating import split_at
     from shunter.predictors.models import model as model_of
     from shunter.predictors.submissions import evaluate as forecast
@@ -198,7 +204,7 @@ def submissions(
 
 
 @app.command("fit", epilog=FIT_EXAMPLES)
-def fit(
+def fit(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the model.")],
     model: Annotated[
@@ -210,9 +216,11 @@ def fit(
     json: JsonOption = False,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:  # fmt: skip
     """Fit a model to the jobs of a trace, and write it to a file."""
+    format = with_columns(format, columns)  # noqa: A001
     from shunter.predictors import evaluating, storing
     from shunter.predictors.models import model as model_of
 
@@ -228,7 +236,7 @@ def fit(
 
 
 @app.command("explain", epilog=EXPLAIN_EXAMPLES)
-def explain(
+def explain(  # noqa: PLR0913, PLR0917  one argument per option
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'shunter predict fit'.")],
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Why this job of --trace is estimated so.")] = None,
     trace: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help="The trace that has JOB.")] = None,
@@ -236,9 +244,11 @@ def explain(
     json: JsonOption = False,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Show what a model has learned, or why it estimates a job as it does."""
+    format = with_columns(format, columns)  # noqa: A001
     from shunter.predictors import storing
     from shunter.predictors.explaining import reasons, shapes
     from shunter.predictors.fitted import Fitted as Duration

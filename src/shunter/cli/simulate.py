@@ -11,6 +11,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     ContentionOption,
     DecisionsOption,
     DropOption,
@@ -29,6 +30,7 @@ from shunter.cli.console import (
     policy_names,
     progress,
     say_about,
+    with_columns,
 )
 from shunter.cli.reports import ReportOption, check_places, write_report
 from shunter.errors import RunError
@@ -86,6 +88,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
     settings: Annotated[
         list[str] | None,
@@ -93,6 +96,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
 ) -> None:
     """Run one policy on one trace and show the results."""
+    format = with_columns(format, columns)  # noqa: A001
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
     given |= {"overhead": overhead}

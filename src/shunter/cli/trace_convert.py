@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.console import (
+    ColumnsOption,
     ForceOption,
     FormatOption,
     OnBadRowOption,
@@ -18,6 +19,7 @@ from shunter.cli.console import (
     check_trace_file,
     note,
     read,
+    with_columns,
 )
 from shunter.errors import TraceError
 
@@ -53,6 +55,7 @@ def convert(
     out: OutArgument,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Write a trace in another format.
@@ -60,6 +63,7 @@ def convert(
     Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
     out, as its first lines say.
     """
+    format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
 
     from shunter import traces
@@ -87,6 +91,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     timezone: ZoneOption = "UTC",
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Keep a part of a trace: a span of time, some virtual clusters, some users.
@@ -94,6 +99,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     A time is a date (2020-04-01 or 2020-04-01T12:30), seconds as in the trace, or +7, +7d, +12h from its first
     submission. Names of users and others that no job has any more are not written.
     """
+    format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
     if not (begin or end or vc or users):
         raise TraceError("nothing says which part; give --from, --to, --vc or --users")
@@ -118,6 +124,7 @@ def merge(
     align: Annotated[bool, typer.Option("--align", help="Shift all traces to the start of the first.")] = False,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Put the jobs of several traces into one.
@@ -125,6 +132,7 @@ def merge(
     A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
     name are taken for the same.
     """
+    format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
     if len(files) < 2:
         raise TraceError(f"merging takes two traces or more, got {len(files)}; name the others too")

@@ -9,6 +9,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     ForceOption,
     FormatOption,
     JsonOption,
@@ -17,6 +18,7 @@ from shunter.cli.console import (
     ZoneOption,
     answer,
     read,
+    with_columns,
 )
 from shunter.cli.reports import check_page, write_page
 from shunter.errors import RunError
@@ -38,7 +40,7 @@ shunter trace validate jobs.csv --cluster philly --strict && shunter simulate jo
 """
 
 
-def describe(
+def describe(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
     timezone: ZoneOption = "UTC",
@@ -46,6 +48,7 @@ def describe(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")] = None,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Show what is in a trace: sizes, run times, arrivals, users, recurrence, load.
@@ -53,6 +56,7 @@ def describe(
     The load is GPU time asked for over what the cluster offers. Without --cluster, a cluster is suggested that would
     have a load of 0.9. The page needs no network, and also has what validate finds.
     """
+    format = with_columns(format, columns)  # noqa: A001
     if force and html is None:
         raise RunError("--force replaces the file of --html; give both or neither")
 
@@ -80,6 +84,7 @@ def validate(
     json: JsonOption = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 on errors and warnings.")] = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Check a trace for anomalies: impossible times, truncated run times, jobs that never fit, overload ...
@@ -87,6 +92,7 @@ def validate(
     Each finding says how often, where, what it means and what to do. A file that can't be read ends with code 2; all
     others with 0, whatever is found, unless --strict is given.
     """
+    format = with_columns(format, columns)  # noqa: A001
     from shunter import clusters
     from shunter.report.quality import validate as validated
     from shunter.report.terminal.quality import validate_view

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.console import (
+    ColumnsOption,
     ForceOption,
     FormatOption,
     OnBadRowOption,
@@ -16,6 +17,7 @@ from shunter.cli.console import (
     check_trace_file,
     note,
     read,
+    with_columns,
 )
 from shunter.errors import TraceError
 
@@ -65,12 +67,14 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     ] = None,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Make up a trace: like a published one, like your own but without its names, or the same jobs at other times.
 
     Without --like, --fit or --from it is like the published ones in general, for 128 GPUs at a load of 0.9.
     """
+    format = with_columns(format, columns)  # noqa: A001
     _check_options({"--like": like, "--fit": fit, "--from": take}, jobs, load, gpus, arrivals)
     if (format or on_bad_row) and fit is None and take is None:
         raise TraceError("--format and --on-bad-row are about the FILE of --fit or --from; give one of these")

@@ -8,6 +8,7 @@ import typer
 
 from shunter.cli.console import (
     ClusterOption,
+    ColumnsOption,
     DropOption,
     FormatOption,
     JsonOption,
@@ -21,6 +22,7 @@ from shunter.cli.console import (
     progress,
     say_about,
     show,
+    with_columns,
 )
 from shunter.errors import RunError
 
@@ -55,6 +57,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     json: JsonOption = False,
     drop_unfit: DropOption = False,
     format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
     """Try settings of a policy in simulations of the past, one parameter after the other, and say which did best.
@@ -62,6 +65,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     Give a past that the settings are not used for afterwards: what was chosen on some jobs looks better on them than it
     will on others.
     """
+    format = with_columns(format, columns)  # noqa: A001
     if not policy:
         raise RunError("there is no policy; give one, such as --policy lucid")
     if cluster is None:

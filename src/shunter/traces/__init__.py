@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,11 +16,16 @@ from shunter.model import Trace
 from shunter.traces import readers
 from shunter.traces.source import PACKED_ENDINGS, Source
 
-__all__ = ["ON_BAD_ROW", "Reader", "formats", "place_of", "read", "reader", "write"]
+__all__ = ["ON_BAD_ROW", "Reader", "formats", "of_frame", "place_of", "read", "reader", "with_columns", "write"]
 
 GROUP = "shunter.readers"  # entry points of third parties
+GENERAL = "table"  # the format of any table
+TABLES = (GENERAL, "csv", "parquet")  # those whose columns may mean anything
 ON_BAD_ROW = ("fail", "skip")
-PLAIN = "the simplest is a CSV whose first line is job_id,submit,duration,gpus (seconds), with a line per job"
+PLAIN = (
+    "the simplest is a CSV whose first line is job_id,submit,duration,gpus (seconds), with a line per job; a table with"
+    " other names is read with --columns submit=NAME,duration=NAME,gpus=NAME"
+)
 
 
 class Reader(Protocol):
@@ -70,13 +76,20 @@ def _checked(name: str, found: Any) -> Reader:
     return checked
 
 
-def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_bad_row: str = "fail") -> Trace:  # noqa: A002
+def read(
+    path: str | os.PathLike[str],
+    format: str | Reader | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+    columns: Mapping[str, str] | None = None,
+) -> Trace:
     r"""Read a trace from a file.
 
     Args:
         path: A file, compressed or not, or a folder with one trace in it.
         format: The name of a format or a reader of your own; default: detected from the content, then from the ending.
         on_bad_row: ``"fail"``, or ``"skip"``: drop rows that can't be parsed and report them in ``Trace.remarks``.
+        columns: For a table whose names are not usual: column of the trace -> column of the file, such as
+            ``{"submit": "created", "duration": "took:min"}``.
 
     Examples:
         >>> import shunter, tempfile
@@ -89,7 +102,27 @@ def read(path: str | os.PathLike[str], format: str | Reader | None = None, on_ba
     """
     if on_bad_row not in ON_BAD_ROW:
         raise TraceError(f"on_bad_row must be {' or '.join(ON_BAD_ROW)}, got '{on_bad_row}'")
+    if columns:
+        if format is not None and not isinstance(format, str):
+            raise TraceError("columns are for tables, and a reader of your own knows its own; leave one out")
+        format = with_columns(format, ",".join(f"{ours}={theirs}" for ours, theirs in columns.items()))  # noqa: A001
     return _read(Source(_file(Path(path)), skip=on_bad_row == "skip"), format)
+
+
+def of_frame(frame: Any, columns: Mapping[str, str] | None = None) -> Trace:
+    """The trace in a frame of polars or pandas; its columns mean what their names say, or what ``columns`` does."""
+    from shunter.traces import frames
+    from shunter.traces.tabular import trace_of
+
+    source = frames.source_of("frame")
+    return trace_of(frames.table_of(source, frames.polars_frame(frame)), columns or {})
+
+
+def with_columns(format: str | None, columns: str | None) -> str | None:  # noqa: A002
+    """A format that also says what columns mean: ``table:submit=created,gpus=n``; so every record of a run has it."""
+    if not columns:
+        return format
+    return f"{format or GENERAL}{',' if ':' in (format or '') else ':'}{columns}"
 
 
 def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
@@ -121,8 +154,9 @@ def write(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
     if isinstance(format, str):
-        chosen: Reader = reader(format)
-        source.format = format
+        name, source.given = _settings(format)
+        chosen: Reader = reader(name)
+        source.format = name
     elif format is not None:
         chosen = _checked(str(getattr(format, "__name__", "given")), format)
         source.format = getattr(format, "__name__", type(format).__name__)
@@ -130,6 +164,20 @@ def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
         return _recognised(source)
     source.head  # noqa: B018  every format reports a missing or empty file alike
     return _made_by(chosen, source)
+
+
+def _settings(format: str) -> tuple[str, dict[str, str]]:  # noqa: A002
+    """A format's name, and what it says about columns."""
+    name, _, columns = format.partition(":")
+    given: dict[str, str] = {}
+    for part in filter(None, columns.split(",")):
+        column, equals, field = part.partition("=")
+        if not equals or not column.strip() or not field.strip() or column.strip() in given:
+            raise TraceError(f"columns are written submit=created,gpus=n, each once, got '{part}'")
+        given[column.strip()] = field.strip()
+    if given and name not in TABLES:
+        raise TraceError(f"the columns of format '{name}' are known; say what columns mean only for other tables")
+    return name, given
 
 
 def _made_by(chosen: Reader, source: Source) -> Trace:
@@ -148,8 +196,9 @@ def _made_by(chosen: Reader, source: Source) -> Trace:
 
 
 def _recognised(source: Source) -> Trace:
-    """Read a file by what it looks like: our formats first, then those of others, then by its ending."""
-    for names in (_ours(), _theirs()):
+    """Read a file by what it looks like: our formats first, then those of others, any table, then by its ending."""
+    special = [name for name in _ours() if not getattr(reader(name), "general", False)]
+    for names in (special, _theirs(), [GENERAL]):
         fitting = [name for name in names if reader(name).recognises(source)]
         if len(fitting) > 1:
             raise TraceError(f"{source.path}: may be {' or '.join(fitting)}; say which with --format")
@@ -175,6 +224,8 @@ def _recognised(source: Source) -> Trace:
 
 def _file(path: Path) -> Path:
     """The file to read: the path itself, or in a folder the one that is called as its format calls it."""
+    if str(path) == "-":
+        raise TraceError("-: standard input is not read, because a run must find its trace again; save it as a file")
     if not path.is_dir():
         return path
     patterns = [pattern for name in formats() for pattern in getattr(reader(name), "files", ())]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HEAD = 65536  # bytes of a file that are looked at to find out what it is
 BOM = b"\xef\xbb\xbf"
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # how UTF-16 begins, as some programs save tables
 PACKED_ENDINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 SEPARATORS = (",", "|", ";", "\t", "\x1f")  # the last: for names that may hold any of the others
 CHECK = "check the path and its permissions"
@@ -51,6 +52,7 @@ class Source:
 
     def __init__(self, path: Path, format: str = "", skip: bool = False) -> None:  # noqa: A002
         self.path, self.format = path, format  # the format's name, for messages
+        self.given: dict[str, str] = {}  # what the user said about columns: that of the trace -> that of the file
         self.skip = skip  # bad rows are left out instead of refused
         self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and who knows their lines, once read
 
@@ -68,7 +70,7 @@ class Source:
         data = self._unpacked(HEAD)
         if not data:
             raise TraceError(f"{self.path}: the file is empty; it must hold a job per line or record")
-        return data[512:] if _is_tar(data) else data.removeprefix(BOM)
+        return data[512:] if _is_tar(data) else _narrow(data, "ignore").removeprefix(BOM)
 
     @cached_property
     def first_lines(self) -> list[str]:
@@ -86,8 +88,13 @@ class Source:
     @cached_property
     def columns(self) -> frozenset[str]:
         """The names in the first line, if it is a header."""
+        return frozenset(self.header)
+
+    @cached_property
+    def header(self) -> list[str]:
+        """The same, in order."""
         first = self.first_lines[0] if self.first_lines else ""
-        return frozenset(name.strip().strip('"').strip() for name in first.split(self.separator))
+        return [name.strip().strip('"').strip() for name in first.split(self.separator)]
 
     def has(self, *names: str) -> bool:
         """Whether all of these stand in the first line."""
@@ -95,7 +102,11 @@ class Source:
 
     def text(self) -> bytes:
         """The whole file, unpacked, with plain line ends, known to be UTF-8."""
-        data = self._member(self._unpacked()).removeprefix(BOM)
+        data = self._member(self._unpacked())
+        try:
+            data = _narrow(data).removeprefix(BOM)
+        except UnicodeDecodeError as error:
+            raise TraceError(f"{self.path}: begins as UTF-16, but is none ({error}); save the file as UTF-8") from None
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n")
         if not data.strip():
@@ -172,7 +183,7 @@ class Source:
     def _plain(self, data: bytes) -> bytes:
         """What is not packed, if it was not meant to be."""
         kind = PACKED_ENDINGS.get(self.path.suffix)
-        if kind and not (_is_text(data[:HEAD]) or _is_tar(data) or data.startswith(b"PAR1")):
+        if kind and not (data.startswith(WIDE) or _is_text(data[:HEAD]) or _is_tar(data) or data.startswith(b"PAR1")):
             raise TraceError(
                 f"{self.path}: ends in {self.path.suffix}, but is no {kind} file; fetch or pack it again, or rename it"
             )
@@ -196,6 +207,11 @@ class Source:
         raise TraceError(
             f"{self.path}: is an archive of {len(names)} files ({listed}); unpack it and name the file with the jobs"
         )
+
+
+def _narrow(data: bytes, errors: str = "strict") -> bytes:
+    """UTF-16 as UTF-8; anything else as it is."""
+    return data.decode("utf-16", errors).encode() if data.startswith(WIDE) else data
 
 
 def _is_text(head: bytes) -> bool:

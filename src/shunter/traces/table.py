@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
+from shunter.traces import written
 from shunter.traces.checks import (
     REMEDIES,
     REQUIRED,
@@ -41,6 +42,8 @@ _SINGULAR = {
     "were": "was",
     "they": "it",
 }
+NO_NUMBER = "write a number"
+NO_SPAN = "write seconds, or HH:MM:SS (two parts may be hours and minutes, or minutes and seconds)"
 LONGEST_MEDIAN_S = 1e7  # 116 days: if half of the jobs run longer, the unit is wrong
 
 
@@ -97,26 +100,67 @@ class Table:
         With ``column`` they must be in that column's range, and stand there if it is required; ``factor`` turns the
         field's ``unit`` into the column's.
         """
-        import polars as pl
-
         texts = self.text(field, none)
-        read = texts.cast(pl.Float64, strict=False).to_numpy()
-        values: F64 = (read * factor).astype(np.float64)
+        return self._checked(field, texts, self.numbers(texts) * factor, column, factor, unit)
+
+    def span(self, field: str, column: str, factor: float = 0.0, none: Sequence[str] = NONE) -> F64:
+        """A field of spans of time as seconds: numbers, 01:30:00, 1-02:03:04, 2 days 03:04:05, 1h30m or PT1H30M.
+
+        ``factor`` turns numbers without a unit into seconds; 0: they are seconds.
+        """
+        texts = self.text(field, none)
+        values = self.numbers(texts) * (factor or 1.0)
+        if np.isnan(values[texts.is_not_null().to_numpy()]).any():
+            values = np.where(np.isnan(values), written.spans(texts), values)
+        return self._checked(field, texts, values, column, factor or 1.0, no_number=NO_SPAN)
+
+    def any_number(self, field: str, spans: bool = False) -> bool:
+        """Whether a field holds any number, or with ``spans`` any span of time, at all."""
+        texts = self.text(field, NONE)
+        found = np.isfinite(self.numbers(texts)).any() or (spans and np.isfinite(written.spans(texts)).any())
+        return bool(found) or texts.null_count() == len(texts)
+
+    def numbers(self, texts: pl.Series) -> F64:
+        """Texts as numbers, NaN where they are none; a comma in them is noted."""
+        found, remark = written.numbers(texts, self.source.separator)
+        if remark and remark not in self.remarks:
+            self.remarks.append(remark)
+        return found.to_numpy().astype(np.float64)
+
+    def _checked(
+        self,
+        field: str,
+        texts: pl.Series,
+        values: F64,
+        column: str,
+        factor: float = 1.0,
+        unit: str = "",
+        no_number: str = NO_NUMBER,
+    ) -> F64:
+        """Numbers that must be in their column's range, and stand there if it is required; NaN where they aren't."""
         empty = texts.is_null().to_numpy()
         about = Trace.columns()[column] if column else ANY
         wrong = number_is_wrong(column, about, values) & ~(empty & (column not in REQUIRED))
         remedy = REMEDIES.get(column, "correct it, or leave it empty")
 
         def describe(row: int) -> str:
-            return "got an empty field; fill it in" if empty[row] else f"got {texts[row][:60]!r}; {remedy}"
+            if empty[row]:
+                return "got an empty field; fill it in"
+            return (
+                f"got {texts[row][:60]!r}; {no_number if np.isnan(values[row]) and not _is_nan(texts[row]) else remedy}"
+            )
 
         must = requirement(field, column, about, factor, unit) if column else f"{field} must be a number"
         self.problems.add(wrong, must, describe)
         return np.where(wrong | empty, np.nan, values)
 
-    def time(self, field: str, none: Sequence[str] = NONE) -> F64:
-        """A field of times as seconds since 1970 UTC, or since whenever its numbers count from; NaN where empty."""
-        return self._times.seconds(field, self.text(field, none))
+    def time(self, field: str, none: Sequence[str] = NONE, order: str = "") -> F64:
+        """A field of times as seconds since 1970 UTC, or since whenever its numbers count from; NaN where empty.
+
+        ``order``: dmy or mdy, where dates like 01/02/2026 don't say themselves which is the day.
+        """
+        texts = self.text(field, none)
+        return self._times.seconds(field, texts, self.numbers(texts), order)
 
     def outcome(self, field: str, called: dict[str, str] | None = None) -> pl.Series:
         """How the jobs ended: the first word in small letters, or what ``called`` says instead."""
@@ -245,6 +289,10 @@ def _codes(texts: pl.Series) -> tuple[I64, tuple[str, ...]]:
     encoded = texts.to_arrow().dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, tuple(encoded.dictionary.to_pylist())
+
+
+def _is_nan(text: str) -> bool:
+    return text.lower().lstrip("+-") == "nan"
 
 
 def _one(what: str) -> str:

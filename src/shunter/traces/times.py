@@ -14,7 +14,11 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-LAYOUTS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d %H:%M:%S")
+LAYOUTS = (
+    *("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d"),
+    *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p"),
+)
+DAY_AND_MONTH = r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})(?:,? (.*))?$"  # in whichever order
 ZONE = r"^(.*:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d(?::?\d\d)?)$"
 MUST = "must be a time: seconds, or YYYY-MM-DD HH:MM:SS with or without a zone"
 
@@ -26,14 +30,41 @@ class Times:
         self._problems = problems
         self._first: dict[str, tuple[int, str, str]] = {}  # kind -> row, field and text of the first such date
 
-    def seconds(self, field: str, texts: pl.Series) -> F64:
-        """Seconds since 1970 UTC of dates, or numbers as they are; NaN where there is nothing."""
+    def seconds(self, field: str, texts: pl.Series, numbers: F64, order: str = "") -> F64:
+        """Seconds since 1970 UTC of dates, or ``numbers`` as they are; NaN where there is nothing."""
+        if (
+            2 * int(np.isfinite(numbers).sum()) >= texts.count()
+        ):  # one that is neither must not make the others bad dates
+            return self._checked(field, texts, numbers)
+        return self._checked(field, texts, self._dates(field, self._year_first(field, texts, order)))
+
+    def _year_first(self, field: str, texts: pl.Series, order: str) -> pl.Series:
+        """Dates like 31/12/2026 with the year in front; which is the day must show in one of them, or be given."""
         import polars as pl
 
-        numbers = texts.cast(pl.Float64, strict=False)
-        if 2 * numbers.count() >= texts.count():  # one that is neither must not turn the others into bad dates
-            return self._checked(field, texts, numbers.to_numpy())
-        return self._checked(field, texts, self._dates(field, texts))
+        parts = texts.str.extract_groups(DAY_AND_MONTH).struct.unnest()
+        first, sign, second, year, clock = (parts.to_series(at) for at in range(5))
+        if not first.count():
+            return texts
+        order = order or self._order(field, texts, first.cast(pl.Int64), sign, second.cast(pl.Int64))
+        day, month = (first, second) if order == "dmy" else (second, first)
+        made = pl.DataFrame(
+            {"y": year, "m": month.str.zfill(2), "d": day.str.zfill(2), "t": clock.fill_null("00:00:00")}
+        )
+        dates = made.select(dates=pl.format("{}-{}-{} {}", "y", "m", "d", "t"))["dates"]
+        return dates.zip_with(first.is_not_null(), texts)
+
+    def _order(self, field: str, texts: pl.Series, first: pl.Series, sign: pl.Series, second: pl.Series) -> str:
+        """Which is the day, by the dates of a column: a dot follows the day, and no month is beyond 12."""
+        if (first > 12).any() or (sign == ".").any():
+            return "dmy"
+        if (second > 12).any():
+            return "mdy"
+        row = int(first.is_not_null().arg_max() or 0)
+        raise TraceError(
+            f"{self._problems.path} {self._problems.line(row)}: {field} must show which is the day, but '{texts[row]}'"
+            f" and all others may be read both ways; write YYYY-MM-DD, or give --columns submit={field}:dmy (or :mdy)"
+        )
 
     def _dates(self, field: str, texts: pl.Series) -> F64:
         """Dates as seconds: most are written plainly, which is quick; the rest are looked at closely."""

@@ -16,15 +16,17 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
-from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, whole
+from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
+from shunter.traces import frames, meanings
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.source import Source
+from shunter.traces.tabular import trace_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
     import polars as pl
 
-doc = "shunter's own, exact and fast"
+doc = "shunter's own, exact and fast; or any table"
 endings = (".parquet",)
 VERSION = 1
 REMEDY = "make it again with shunter, or give the table as CSV"
@@ -72,8 +74,10 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source) -> Trace:
-    """Read a trace that ``write`` wrote."""
+    """Read a trace that ``write`` wrote, or any table."""
     path = source.path
+    if not _is_ours(source):
+        return trace_of(frames.table_of(source, _frame(source)), source.given)
     table, metadata = _load(path)
     fields = set(table.column_names)
     parts = (("missing", set(REQUIRED) - fields), ("unknown", fields - {"job_id", *Trace.columns()}))
@@ -101,6 +105,54 @@ def read(source: Source) -> Trace:
     if "shunter.remarks" in metadata:  # else written before there were any
         given["remarks"] = _names(path, metadata, "remarks")
     return Trace.of(metadata["shunter.name"], ids.to_list(), **given)
+
+
+def _is_ours(source: Source) -> bool:
+    """Whether a trace of shunter's is in the file, as far as its metadata say; what is damaged is reported as such."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with opened(source.path) as file:
+            found = pq.read_schema(file).metadata or {}
+        return not source.given and any(key.startswith(b"shunter.") for key in found)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, NotAFileError, TooLargeError):
+        return True
+
+
+def _frame(source: Source) -> pl.DataFrame:
+    """The columns of somebody's table that mean something, if they are not too much."""
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = source.path
+    try:
+        check_parquet(path, most_parsed())
+        fields = pq.read_schema(path)
+        wanted = {text.rpartition(":")[0] for text in source.given.values()} | set(source.given.values())
+        known = [field for field in fields if field.name in wanted or meanings.meaning(field.name)]
+        texts = [
+            field.name for field in known if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        ]
+        flat = [field.name for field in known if not pa.types.is_nested(field.type) and not _is_binary(field.type)]
+        table = pq.read_table(path, columns=flat, partitioning=None, read_dictionary=texts)
+        table = _with_texts(table, [name for name in texts if name in flat])
+        table.validate(full=True)
+        found = pl.from_arrow(table)
+    except TooLargeError as error:
+        raise TraceError(f"{path}: {error}; split the trace into several files") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
+        reason = str(error).partition("\n")[0]
+        raise TraceError(f"{path}: is not a whole Parquet file ({reason}); fetch or write it again") from None
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def _is_binary(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _load(path: Path) -> tuple[Any, dict[str, str]]:

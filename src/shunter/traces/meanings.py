@@ -1,0 +1,165 @@
+"""Which column of somebody's table is which column of a trace: by usual names in any case, with units, or as given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from shunter.errors import TraceError, did_you_mean
+from shunter.model import Trace
+from shunter.traces.checks import SHOWN
+
+# Names without case, blanks and signs. Two that fit the same column are compared, and asked about if they differ.
+NAMES: dict[str, str] = {
+    "job_id": "jobid id job jobnumber jobuuid uuid taskid",
+    "submit": "submit submittime submittedat submitted submitat submission submissiontime submissiondate submitdate "
+    "arrival arrivaltime arrivedat created createdat creationtime creationdate createtime queuedat enqueuedat "
+    "timestamp",
+    "start": "start starttime startedat started startdate begin begintime began",
+    "end": "end endtime endedat ended enddate finish finished finishtime finishedat completedat completiontime stop "
+    "stoptime",
+    "duration": "duration runtime elapsed elapsedtime elapsedraw runduration jobduration jobruntime",
+    "gpus": "gpus gpu numgpus numgpu ngpus ngpu nrgpus gpunum gpusnum gpucount gpuscount numberofgpus gpusrequested "
+    "requestedgpus gpurequest gpusrequest gpureq reqgpus reqgpu gpusallocated allocatedgpus allocgpus gpualloc "
+    "totalgpus gpunumber",
+    "user": "user username userid uid owner submitter userhash",
+    "vc": "vc partition virtualcluster queuename",
+    "gpu_type": "gputype gpumodel gpukind acceleratortype",
+    "model": "model modelname workload",
+    "limit": "limit timelimit requestedtime reqtime requestedwalltime walltimereq walltimelimit timelimitraw",
+    "cpus": "cpus cpu numcpus numcpu ncpus cpunum cpucount cores ncores numcores reqcpus alloccpus",
+    "mem_gib": "mem memory ram reqmem memoryrequest",
+    "after": "after",
+    "account": "account accountname project projectid group groupname",
+    "job_name": "jobname name title",
+    "recorded_wait": "recordedwait wait waittime waitingtime queuetime pendingtime queuewait",
+    "outcome": "outcome state status jobstate jobstatus finalstate exitstate",
+}
+INDEX = ("", "index", "unnamed0", "level0", "rownumber", "rownum")  # what programs number rows with
+SECONDS = {
+    1.0: "s sec secs second seconds",
+    0.001: "ms msec msecs millis millisecond milliseconds",
+    1e-6: "us usec micros microseconds",
+    1e-9: "ns nanos nanoseconds",
+    60.0: "min mins minute minutes",
+    3600.0: "h hr hrs hour hours",
+    86400.0: "d day days",
+}
+GIBIBYTES = {1.0: "gib gi g", 1e9 / 2**30: "gb", 1 / 1024: "mib mi m", 1e6 / 2**30: "mb", 2.0**-30: "b bytes"}
+TIMED = (
+    "submit",
+    "start",
+    "end",
+    "duration",
+    "limit",
+    "recorded_wait",
+    "deadline",
+    "fail_after",
+    "checkpoint",
+    "declared",
+)
+ORDERS = ("dmy", "mdy")  # how dates like 01/02/2026 are meant
+OPTION = "--columns"
+
+
+class Choice(NamedTuple):
+    """A column of the table that is taken for one of the trace."""
+
+    field: str
+    factor: float = 0.0  # turns its unit into the trace's; 0: the name says no unit
+    order: str = ""  # of day and month, where that was given
+
+
+def units_of(column: str) -> dict[str, float]:
+    """The units in which a column may be, by name; none for what is counted or named."""
+    table = SECONDS if column in TIMED else GIBIBYTES if column == "mem_gib" else {}
+    return {name: factor for factor, names in table.items() for name in names.split()}
+
+
+def columns() -> list[str]:
+    """What a table's columns may be taken for."""
+    return ["job_id", *Trace.columns(), "start", "end"]
+
+
+def meaning(field: str) -> tuple[str, Choice] | None:
+    """The column that a name stands for, and its unit; None: it is none that is usual."""
+    bare = re.sub(r"[^a-z0-9]", "", field.lower())
+    for column in columns():
+        for name in (*NAMES.get(column, "").split(), column.replace("_", "")):
+            unit = bare.removeprefix(name) if bare.startswith(name) else None
+            if unit == "" and not (column == "mem_gib" and field.lower() != "mem_gib"):  # of what unit?
+                return column, Choice(field)
+            if unit and unit in units_of(column):
+                return column, Choice(field, units_of(column)[unit])
+    return None
+
+
+def is_index(field: str) -> bool:
+    """Whether a column only numbers the rows."""
+    return re.sub(r"[^a-z0-9]", "", field.lower()) in INDEX
+
+
+def found(fields: Iterable[str], given: Mapping[str, str], path: object) -> tuple[dict[str, list[Choice]], list[str]]:
+    """What each column of the trace may be, best first, and which fields are nothing that is known.
+
+    A documented name goes before a usual one, and what was ``given`` before both.
+    """
+    fields = list(fields)
+    chosen = {column: [_given(column, text, fields, path)] for column, text in given.items()}
+    taken = {choices[0].field for choices in chosen.values()}
+    ignored = []
+    for field in fields:
+        known = meaning(field)
+        if field in taken or is_index(field):
+            continue
+        if known is None or known[0] in given:
+            ignored.append(field)
+        elif field == known[0]:
+            chosen.setdefault(known[0], []).insert(0, known[1])
+        else:
+            chosen.setdefault(known[0], []).append(known[1])
+    return chosen, ignored
+
+
+def _given(column: str, text: str, fields: list[str], path: object) -> Choice:
+    """The choice in a text like ``submit_time`` or ``run time:min``."""
+    if column not in columns():
+        raise TraceError(
+            f"{OPTION} {column}={text}: a trace has no column '{column}'; {did_you_mean(column, columns())}"
+        )
+    name, colon, how = text.rpartition(":")
+    units = units_of(column)
+    if text not in fields and colon and how in (*units, *ORDERS):
+        choice = Choice(name, units.get(how, 0.0), how if how in ORDERS else "")
+    else:
+        choice = Choice(text)
+    if choice.field not in fields:
+        raise TraceError(f"{path}: {OPTION} names a column '{choice.field}', which the table lacks; {_listed(fields)}")
+    return choice
+
+
+def _listed(fields: list[str]) -> str:
+    """The columns of a table, in words."""
+    shown = ", ".join(f"'{field[:40]}'" for field in fields[:20])
+    return f"it has {shown}" + (f" and {len(fields) - 20} more" if len(fields) > 20 else "")
+
+
+def lacking(column: str, fields: list[str], path: object, line: int) -> TraceError:
+    """The error for a table in which no column can be taken for one that every trace has."""
+    what = {"submit": "when jobs were submitted", "duration": "how long they ran", "gpus": "how many GPUs they had"}
+    start = ", or start and end" if column == "duration" else ""
+    return TraceError(
+        f"{path} line {line}: no column says {what[column]} ({column}{start}); the first line must name the columns, "
+        f"and {_listed(fields)}; say which with {OPTION} {column}=NAME"
+    )
+
+
+def unread(fields: list[str]) -> str:
+    """A remark about columns that are not read, with names that may have been meant; "" if there are none."""
+    shown = []
+    for field in fields[:SHOWN]:
+        near = "" if meaning(field) else did_you_mean(field, columns()).partition("known:")[0].strip()
+        shown.append(f"'{field[:40]}'" + (f" ({near})" if near else ""))
+    more = f" and {len(fields) - SHOWN:,} more" if len(fields) > SHOWN else ""
+    return f"columns that are not read: {', '.join(shown)}{more}" if fields else ""

@@ -1,0 +1,169 @@
+"""Somebody's table as a trace: what its columns mean, and what is taken for granted about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shunter.errors import TraceError
+from shunter.model import Trace
+from shunter.traces import meanings
+from shunter.traces.checks import REQUIRED
+from shunter.traces.meanings import OPTION, Choice
+from shunter.traces.table import NONE, Table
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SAME = 1e-6  # relative: two columns hold the same numbers
+EPOCHS = {1e11: 0.001, 1e14: 1e-6, 1e17: 1e-9}  # numbers from here on, as times, are in this unit: no year is 5000
+
+
+def trace_of(table: Table, given: Mapping[str, str], line: int = 1) -> Trace:
+    """The trace in a table, whose columns mean what was ``given``, or what their names say."""
+    return _Foreign(table, given, line).trace()
+
+
+class _Foreign:
+    """A table, and what each column of the trace is taken from."""
+
+    def __init__(self, table: Table, given: Mapping[str, str], line: int) -> None:
+        self.table, self.line = table, line
+        self.fields = list(table.frame.columns)
+        self.choices, self.ignored = meanings.found(self.fields, given, table.source.path)
+        self.strict = all(field in self.fields for field in REQUIRED) and not given  # the documented table
+        self.none = () if self.strict else NONE  # words for nothing
+
+    def trace(self) -> Trace:
+        """All columns as numbers and names."""
+        columns: dict[str, Any] = {}
+        start, end = (self.time(name) if name in self.choices else None for name in ("start", "end"))
+        columns["submit"] = self.submit(start)
+        columns["duration"] = self.duration(start, end)
+        columns["gpus"] = self.gpus()
+        for name, about in Trace.columns().items():
+            if name not in self.choices or name in columns:
+                continue
+            if name == "outcome" and not self.strict:
+                columns[name] = self.table.outcome(self.only(name).field)
+            elif not about.scale:
+                columns[name] = self.table.text(self.only(name).field, self.none)
+            elif (values := self.optional(name)) is not None:
+                columns[name] = values
+        if start is not None and "recorded_wait" not in columns and "submit" in self.choices:
+            columns["recorded_wait"] = np.where(start >= columns["submit"], start - columns["submit"], np.nan)
+        self.note_ignored()
+        return self.table.trace(self.ids(), **columns)
+
+    def ids(self) -> pl.Series:
+        """The jobs' ids, or numbers where there are none."""
+        import polars as pl
+
+        if "job_id" in self.choices:
+            return self.table.text(self.only("job_id").field)
+        self.table.remarks.append("no column of ids: jobs are numbered")
+        return pl.int_range(1, len(self.table) + 1, eager=True).cast(pl.String)
+
+    def submit(self, start: F64 | None) -> F64:
+        """When jobs came; where only their start is known, then."""
+        if "submit" in self.choices:
+            return self.time("submit")
+        if start is None:
+            raise meanings.lacking("submit", self.fields, self.table.source.path, self.line)
+        self.table.remarks.append("no column of submissions: jobs are submitted when they started")
+        return start
+
+    def duration(self, start: F64 | None, end: F64 | None) -> F64:
+        """How long jobs ran, or from start to end."""
+        if "duration" in self.choices:
+            return self.agreed(
+                "duration", lambda choice: self.table.span(choice.field, "duration", choice.factor, self.none)
+            )
+        if start is None or end is None:
+            raise meanings.lacking("duration", self.fields, self.table.source.path, self.line)
+        import polars as pl
+
+        begin, finish = self.only("start").field, self.only("end").field
+        outcome = self.only("outcome").field if "outcome" in self.choices else ""
+        words = (
+            self.table.outcome(outcome) if outcome else pl.repeat(None, len(self.table), dtype=pl.String, eager=True)
+        )
+        self.table.never_started(np.isnan(start), words)
+        self.table.unfinished(np.isnan(end) & ~np.isnan(start), finish)
+        self.table.before(begin, start, finish, end)
+        return end - start
+
+    def gpus(self) -> F64:
+        """How many GPUs jobs had; in a foreign table some have none, and are left out."""
+        if "gpus" not in self.choices:
+            raise meanings.lacking("gpus", self.fields, self.table.source.path, self.line)
+        if self.strict:
+            return self.table.number("gpus", "gpus")
+        return self.agreed("gpus", lambda choice: self.table.gpus(choice.field))
+
+    def optional(self, name: str) -> F64 | None:
+        """A column that a trace need not have; None where it holds something else."""
+        choice = self.only(name)
+        if not self.strict and not self.table.any_number(choice.field, spans=name in meanings.TIMED):
+            self.ignored.append(choice.field)
+            return None
+        if name in meanings.TIMED and not self.strict:
+            return self.table.span(choice.field, name, choice.factor, self.none)
+        return self.table.number(choice.field, name, choice.factor or 1.0)
+
+    def time(self, name: str) -> F64:
+        """A column of times, in seconds."""
+        return self.agreed(name, self._time)
+
+    def _time(self, choice: Choice) -> F64:
+        values = self.table.time(choice.field, self.none, choice.order)
+        if choice.factor or self.strict:
+            return values * (choice.factor or 1.0)
+        largest = np.nanmedian(np.abs(values)) if not np.isnan(values).all() else 0.0
+        for least, factor in reversed(EPOCHS.items()):
+            if largest >= least:
+                self.table.remarks.append(f"{choice.field} is taken as {_unit(factor)} since 1970")
+                return values * factor
+        return values
+
+    def only(self, name: str) -> Choice:
+        """The column that is taken, where another choice changes little."""
+        first, *others = self.choices[name]
+        self.ignored += [choice.field for choice in others if choice.field not in self.ignored]
+        return first
+
+    def agreed(self, name: str, read: Any) -> F64:
+        """The numbers of a column; several that may be meant must hold the same ones."""
+        first, *others = self.choices[name]
+        values: F64 = read(first)
+        if first.field == name or not others:
+            return self._with_rest(values, others)
+        before = len(self.table.problems.described())
+        for other in others:
+            if len(self.table.problems.described()) > before or not _same(values, read(other)):
+                fields = " and ".join(f"'{choice.field}'" for choice in self.choices[name])
+                raise TraceError(
+                    f"{self.table.source.path} line {self.line}: {fields} may both be the column '{name}', and they "
+                    f"differ; say which with {OPTION} {name}={first.field}"
+                )
+        return self._with_rest(values, others)
+
+    def _with_rest(self, values: F64, others: list[Choice]) -> F64:
+        self.ignored += [choice.field for choice in others if choice.field not in self.ignored]
+        return values
+
+    def note_ignored(self) -> None:
+        """Say which columns are not read, with the name that may have been meant."""
+        if remark := meanings.unread(self.ignored):
+            self.table.remarks.append(remark)
+
+
+def _same(left: F64, right: F64) -> bool:
+    return bool(np.allclose(left, right, rtol=SAME, equal_nan=True))
+
+
+def _unit(factor: float) -> str:
+    return {0.001: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}[factor]

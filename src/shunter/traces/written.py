@@ -1,0 +1,58 @@
+"""Numbers and spans of time as people and programs write them: 12,5 and 1.234,5 and 01:30:00 and 2 days 03:04:05."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shunter.world import F64
+
+if TYPE_CHECKING:
+    import polars as pl
+
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+COMMA = r"^[+-]?\d[\d.]*,\d+$|^[+-]?\d+,\d+$"
+CLOCK = r"^(?:(\d{1,6})-)?(\d{1,6}):([0-5]?\d):([0-5]?\d(?:\.\d+)?)$"  # 26:03:04 and Slurm's 1-02:03:04
+DAYS = r"^(\d{1,6}) days?,? ?(?:\+?(\d{1,6}):([0-5]?\d):([0-5]?\d(?:\.\d+)?))?$"  # of Python and pandas
+WORDS = (  # 1h30m, 2 hours 5 min, and ISO 8601's P1DT2H
+    r"(?i)^P?(?:(\d{1,6}(?:\.\d+)?) ?d(?:ays?)?)?[ ,T]*(?:(\d{1,6}(?:\.\d+)?) ?h(?:(?:ou)?rs?)?)?[ ,]*"
+    r"(?:(\d{1,6}(?:\.\d+)?) ?m(?:in(?:ute)?s?)?)?[ ,]*(?:(\d{1,9}(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?$"
+)
+TWO_PARTS = r"^\d+:\d\d(\.\d+)?$"
+
+
+def numbers(texts: pl.Series, separator: str = ",") -> tuple[pl.Series, str]:
+    """Numbers, null where a text is none, and what was taken for granted about their commas.
+
+    Between fields that are separated by commas, a comma in a number groups thousands; elsewhere it begins the decimals.
+    """
+    import polars as pl
+
+    found = texts.cast(pl.Float64, strict=False)
+    odd = texts.filter(found.is_null() & texts.is_not_null())
+    if not odd.len() or not odd.str.contains(",", literal=True).any():
+        return found, ""
+    groups = separator == "," or bool(odd.str.count_matches(",", literal=True).max() > 1)  # type: ignore[operator]
+    pattern, dropped = (THOUSANDS, ",") if groups else (COMMA, ".")
+    plain = texts.str.replace_all(dropped, "", literal=True).str.replace(",", ".", literal=True)
+    fits = texts.str.contains(pattern).fill_null(False)
+    remark = "a comma in a number groups thousands" if groups else "a comma in a number begins the decimals"
+    read = plain.zip_with(fits, pl.repeat(None, len(texts), dtype=pl.String, eager=True)).cast(pl.Float64, strict=False)
+    return found.fill_null(read), remark if fits.any() else ""
+
+
+def spans(texts: pl.Series) -> F64:
+    """Spans of time as seconds, NaN where a text is none that is known."""
+    import polars as pl
+
+    seconds = np.full(len(texts), np.nan)
+    for pattern in (CLOCK, DAYS, WORDS):
+        fits = texts.str.contains(pattern).fill_null(False) & texts.str.contains(r"\d").fill_null(False)
+        if fits.any():
+            parts = texts.filter(fits).str.extract_groups(pattern).struct.unnest()
+            days, hours, minutes, rest = (
+                parts.to_series(at).cast(pl.Float64, strict=False).fill_null(0).to_numpy() for at in range(4)
+            )
+            seconds[fits.to_numpy()] = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    return seconds

@@ -1,0 +1,277 @@
+"""Tables as they come: separators, names, units and times; what is ambiguous is asked about, and only that."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shunter import safe_files
+from shunter.cli.main import app
+from shunter.errors import TraceError
+from shunter.model import Trace
+from shunter.setup import read_trace
+from shunter.traces import read
+
+NOON = 1_769_940_000_000  # 1 February 2026, 10:00 UTC (ms)
+MINUTE = 60_000
+
+
+def seen(trace: Trace) -> list[tuple[int, int, int]]:
+    """What matters: submission and duration in ms, GPUs in thousandths."""
+    return list(zip(trace.submit.tolist(), trace.duration.tolist(), trace.gpus.tolist(), strict=True))
+
+
+def file(folder: Path, text: str | bytes, name: str = "export.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+TWO = [(0, 5000, 1000), (1500, 5000, 2000)]
+PLAIN = {
+    "semicolons and decimal commas": "job_id;submit;duration;gpus\na;0;5,0;1\nb;1,5;5,0;2\n",
+    "tabs": "job_id\tsubmit\tduration\tgpus\na\t0\t5\t1\nb\t1.5\t5\t2\n",
+    "bars": "job_id|submit|duration|gpus\na|0|5|1\nb|1.5|5|2\n",
+    "blanks": "job_id  submit duration   gpus\na 0  5 1\nb  1.5 5 2\n",
+    "UTF-16": "job_id,submit,duration,gpus\nä,0,5,1\nb,1.5,5,2\n".encode("utf-16"),
+    "UTF-16, big end first": b"\xfe\xff" + "job_id,submit,duration,gpus\nä,0,5,1\nb,1.5,5,2\n".encode("utf-16-be"),
+    "capitals": "JOB_ID,SUBMIT,Duration,GPUs\na,0,5,1\nb,1.5,5,2\n",
+    "usual names": "Job Id,submit_time,runTime,num_gpus\na,0,5,1\nb,1.5,5,2\n",
+    "other usual names": "id,arrivalTime,elapsed,gpuCount\na,0,5,1\nb,1.5,5,2\n",
+    "units": "id,submit_ms,duration (min),GPUs\na,0,0.0833333,1\nb,1500,0.0833333,2\n",
+    "an index and no ids": ",submit,duration,gpus\n0,0,5,1\n1,1.5,5,2\n",
+    "more columns": "id,submit,duration,gpus,colour,usr\na,0,5,1,red,x\nb,1.5,5,2,blue,y\n",
+    "JSON lines": '{"id":1,"submit":0,"runtime":5,"gpus":1}\n\n{"id":2,"submit":1.5,"runtime":5,"gpus":2,"x":{}}\n',
+    "a JSON list": '[{"id":1,"submit":0,"runtime":5,"gpus":1},{"id":2,"submit":1.5,"runtime":"5","gpus":2}]',
+    "two columns alike": "id,submit,duration,num_gpus,gpu_count\na,0,5,1,1\nb,1.5,5,2,2\n",
+    "words in a column of numbers that may lack": "id,submit,duration,gpus,qos\na,0,5,1,high\nb,1.5,5,2,low\n",
+    "jobs without GPUs": "id,submit,duration,num_gpus\na,0,5,1\nb,1.5,5,2\nc,2,5,0\n",
+}
+
+
+@pytest.mark.parametrize("text", PLAIN.values(), ids=list(PLAIN))
+def test_ways_to_write_the_same_table(tmp_path, text):
+    found = seen(read(file(tmp_path, text)))
+    assert np.allclose(found, TWO, atol=1)
+
+
+TIMES = {
+    "days first, by a day beyond 12": ("submit", ["01/02/2026 10:00", "13/02/2026 10:00"], 12 * 86_400_000),
+    "months first, by a day beyond 12": ("submit", ["02/01/2026 10:00", "02/13/2026 10:00 AM"], 12 * 86_400_000),
+    "dots": ("submit", ["1.2.2026 10:00", "01.02.2026 10:01:00"], MINUTE),
+    "am and pm": ("submit", ["02/01/2026 10:00:00 AM", "02/13/2026 10:00:00 PM"], 12 * 86_400_000 + 12 * 60 * MINUTE),
+    "year first": ("submit", ["2026/02/01 10:00", "2026/02/01 10:01"], MINUTE),
+    "milliseconds since 1970": ("created", ["1769940000000", "1769940060000"], MINUTE),
+    "nanoseconds since 1970": ("created", ["1769940000000000000", "1769940060000000000"], MINUTE),
+}
+
+
+@pytest.mark.parametrize(("name", "texts", "later"), TIMES.values(), ids=list(TIMES))
+def test_times(tmp_path, name, texts, later):
+    trace = read(file(tmp_path, f"{name};duration;gpus\n" + "".join(f"{text};5;1\n" for text in texts)))
+    assert trace.submit.tolist() == [NOON, NOON + later]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("01:30:00", 5400),
+        ("26:00:00", 93_600),
+        ("1-02:03:04", 93_784),
+        ("0 days 01:30:00.500000", 5400.5),
+        ("2 days, 0:00:01", 172_801),
+        ("1h30m", 5400),
+        ("2 hours 5 min", 7500),
+        ("PT1H30M", 5400),
+        ("P1DT2H", 93_600),
+    ],
+)
+def test_spans(tmp_path, text, seconds):
+    assert read(file(tmp_path, f"id;submit;runtime;gpus\na;0;{text};1\n")).duration.tolist() == [seconds * 1000]
+
+
+def test_start_and_end_instead_of_a_duration(tmp_path):
+    lines = [
+        "submitted,started_at,finished_at,gpus,status",
+        "2026-02-01 10:00:00,2026-02-01 10:01:00,2026-02-01 10:03:00,2,Done",
+        "2026-02-01 10:00:00,,,2,cancelled by user",
+    ]
+    trace = read(file(tmp_path, "\n".join(lines)))
+    assert seen(trace) == [(NOON, 2 * MINUTE, 2000)]
+    assert trace.recorded_wait.tolist() == [MINUTE]
+    assert "left out 1 job that was cancelled before it started" in trace.remarks
+    alone = read(file(tmp_path, "start,end,gpus\n0,5,1\n"))
+    assert seen(alone) == [(0, 5000, 1000)]
+    assert "no column of submissions: jobs are submitted when they started" in alone.remarks
+
+
+def test_what_is_left_out_or_taken_for_granted_is_said(tmp_path):
+    trace = read(file(tmp_path, "submit;duration;gpus;usr;colour\n0;1,5;1;ann;red\n"))
+    assert trace.remarks == (
+        "a comma in a number begins the decimals",
+        "columns that are not read: 'usr' (did you mean 'user'?), 'colour'",
+        "no column of ids: jobs are numbered",
+    )
+    grouped = read(file(tmp_path, 'id,submit,runtime,gpus\na,0,"1,234.5",1\n'))
+    assert grouped.duration.tolist() == [1_234_500]
+    assert "a comma in a number groups thousands" in grouped.remarks
+
+
+ASKED = {
+    "which is the day": ("submit,duration,gpus\n01/02/2026,5,1\n03/04/2026,5,1\n", "submit=submit:dmy (or :mdy)"),
+    "two columns that differ": ("submit,duration,num_gpus,gpu_count\n0,5,1,2\n", "--columns gpus=num_gpus"),
+    "no duration": ("submit,walltime,gpus\n0,5,1\n", "no column says how long they ran (duration, or start and end)"),
+    "minutes or hours": ("id,submit,duration,gpus\na,0,01:30,1\n", "got '01:30'; write seconds, or HH:MM:SS"),
+    "a word for a time": ("id,submit,duration,gpus\na,0,5,1\nb,soon,5,1\n", "line 3: submit must be a time"),
+    "a word for a span": ("id,submit,runtime,gpus\na,0,5,1\nb,0,long,1\n", "line 3: runtime must be a number"),
+    "a line that is no JSON": ('{"submit":0,"runtime":5,"gpus":1}\n{"submit":\n', "line 2: is no JSON"),
+}
+
+
+@pytest.mark.parametrize(("text", "says"), ASKED.values(), ids=list(ASKED))
+def test_only_what_is_ambiguous_is_asked_about(tmp_path, text, says):
+    with pytest.raises(TraceError) as caught:
+        read(file(tmp_path, text))
+    assert says in str(caught.value)
+    assert "give seconds" not in str(caught.value)
+
+
+def test_columns_as_the_user_says(tmp_path):
+    path = file(tmp_path, "a,b,c,d\n01/02/2026 10:00,2,8,x\n")
+    trace = read(path, columns={"submit": "a:dmy", "duration": "b:h", "gpus": "c", "user": "d"})
+    assert seen(trace) == [(NOON, 120 * MINUTE, 8000)]
+    assert trace.users == ("x",)
+    done = CliRunner().invoke(app, ["trace", "describe", str(path), "--columns", "submit=a:dmy,duration=b:h,gpus=c"])
+    assert done.exit_code == 0, done.output
+    assert read(path, "table:submit=a:mdy,duration=b,gpus=c").submit.tolist() != trace.submit.tolist()
+    for wrong, says in (
+        ({"submit": "z"}, "names a column 'z', which the table lacks; it has 'a', 'b'"),
+        ({"sumbit": "a"}, "a trace has no column 'sumbit'; did you mean 'submit'?"),
+        ({"submit": ""}, "columns are written submit=created"),
+    ):
+        with pytest.raises(TraceError) as caught:
+            read(path, columns=wrong)
+        assert says in str(caught.value)
+    with pytest.raises(TraceError, match="the columns of format 'helios' are known"):
+        read(path, "helios", columns={"submit": "a"})
+
+
+def frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "Job": ["a", "b"],
+            "Submit": [datetime(2026, 2, 1, 10), datetime(2026, 2, 1, 10, 1)],
+            "Runtime": [timedelta(hours=1.5), timedelta(seconds=30)],
+            "GPUs": [1.0, 2.0],
+            "Owner": pl.Series(["x", "y"], dtype=pl.Categorical),
+            "Tags": [[1], [2, 3]],
+        }
+    )
+
+
+def test_parquet_of_others_and_frames(tmp_path):
+    wanted = [(NOON, 90 * MINUTE, 1000), (NOON + MINUTE, 30_000, 2000)]
+    frame().write_parquet(tmp_path / "theirs.parquet")
+    assert seen(read(tmp_path / "theirs.parquet")) == wanted
+    zoned = frame().with_columns(pl.col("Submit").dt.replace_time_zone("UTC").dt.convert_time_zone("Asia/Tokyo"))
+    for given in (frame(), frame().lazy(), zoned):
+        assert seen(read_trace(given)) == wanted
+    assert read_trace(frame()).users == ("x", "y")
+    pandas = pytest.importorskip("pandas")
+    columns = {"job_id": ["a", "b"], "num_gpus": [1, 2], "runtime": pandas.to_timedelta(["1h30min", "30s"])}
+    theirs = pandas.DataFrame(columns | {"submit": pandas.to_datetime(["2026-02-01 10:00", "2026-02-01 10:01"])})
+    for given in (theirs, theirs.set_index("job_id"), theirs.assign(submit=theirs.submit.dt.tz_localize(UTC))):
+        assert seen(read_trace(given)) == wanted
+        assert read_trace(given).job_id.tolist() == ["a", "b"]
+    with pytest.raises(TraceError, match="a trace can't be made of dict; pass a polars or pandas DataFrame"):
+        read_trace({"submit": [0]})
+    with pytest.raises(TraceError, match=r"frame: there is no job in it"):
+        read_trace(frame().clear())
+
+
+def workbook(cells: str, more: bytes = b"") -> bytes:
+    """The least that is a workbook, with these cells."""
+    main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"/>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook {main} xmlns:r="{office}"><sheets><sheet name="jobs" sheetId="1" r:id="r1"/>'
+        "</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+        f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f"<worksheet {main}><sheetData>{cells}</sheetData></worksheet>",
+    }
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in parts.items():
+            archive.writestr(name, text)
+        archive.writestr("xl/media/more", more)
+    return made.getvalue()
+
+
+def row(number: int, *values: str | float) -> str:
+    cells = ""
+    for at, value in enumerate(values):
+        name = f"{'ABCDEF'[at]}{number}"
+        text = isinstance(value, str)
+        cells += (
+            f'<c r="{name}" t="inlineStr"><is><t>{value}</t></is></c>' if text else f'<c r="{name}"><v>{value}</v></c>'
+        )
+    return f'<row r="{number}">{cells}</row>'
+
+
+def test_a_spreadsheet(tmp_path):
+    pytest.importorskip("python_calamine")
+    cells = row(1, "Job", "Submitted", "Runtime", "GPUs") + row(2, "a", 0, "01:30:00", 2) + row(3, "b", 1.5, 60.0, 1)
+    trace = read(file(tmp_path, workbook(cells), "jobs.xlsx"))
+    assert seen(trace) == [(0, 90 * MINUTE, 2000), (1500, MINUTE, 1000)]
+    with pytest.raises(TraceError, match=r"jobs.xlsx row 3: GPUs must be"):
+        read(file(tmp_path, workbook(cells.replace("<v>1</v>", "<v>1.5</v>")), "jobs.xlsx"))
+    for broken in (b"PK\x03\x04 rubbish", workbook("<row")[:300], workbook("")):
+        with pytest.raises(TraceError, match=r"jobs.xlsx: (is no workbook|there is no job)"):
+            read(file(tmp_path, broken, "jobs.xlsx"))
+
+
+def test_a_hostile_spreadsheet(tmp_path, monkeypatch):
+    """A few bytes may unpack to much, and a single cell far out stands for a table of billions."""
+    pytest.importorskip("python_calamine")
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 0)
+    head = row(1, "Job", "Submitted", "Runtime", "GPUs")
+    far = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    for data in (workbook(head + far), workbook(head, b"0" * 2**22)):
+        assert len(data) < 2**15
+        with pytest.raises(TraceError, match=r"bomb.xlsx: it holds more than 1 MiB"):
+            read(file(tmp_path, data, "bomb.xlsx"))
+
+
+def test_without_the_library_for_spreadsheets(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
+    with pytest.raises(Exception, match=r"reading a spreadsheet needs python_calamine .*shunter\[xlsx\]"):
+        read(file(tmp_path, workbook(row(1, "Job")), "jobs.xlsx"))
+
+
+def test_many_fields_in_json_are_not_columns(tmp_path):
+    """Each line has keys of its own: only those that mean something become columns."""
+    lines = "".join(f'{{"submit":{at},"runtime":5,"gpus":1,"k{at}":0}}\n' for at in range(5000))
+    trace = read(file(tmp_path, lines, "many.jsonl"))
+    assert len(trace) == 5000
+    assert "and 4,995 more" in " ".join(trace.remarks)
+
+
+def test_standard_input_and_folders(tmp_path):
+    with pytest.raises(TraceError, match=r"-: standard input is not read, .*save it as a file"):
+        read("-")
+    with pytest.raises(TraceError, match="is a folder"):
+        read(tmp_path)
