@@ -5,9 +5,11 @@ import io
 import os
 import pickle
 import pwd
+import shutil
 import struct
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -383,3 +385,41 @@ def test_a_folder_that_others_replace_while_it_is_written_leads_nowhere_else(tmp
     with new_folder(shared / "run") as made:
         (made / "summary.json").write_text("new")
     assert (shared / "run" / "summary.json").read_text() == "new"
+
+
+def test_a_full_disk_keeps_nothing_and_stops_nothing(tmp_path):
+    """Kernels that find no room are compiled again the next time, and a warning says so once."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=0700", "tmpfs", str(tmp_path)]
+    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a small file system can't be mounted here")
+    code = """
+        from shunter.compiled import kernel
+        from shunter import notices
+        notices.problem.set(print)
+
+        @kernel
+        def twice(x):
+            return 2 * x
+
+        @kernel
+        def four_times(x):
+            return 2 * twice(x)
+
+        open(sys.argv[1] + "/fill", "wb", buffering=0).write(bytes(2**17))
+        print(four_times(3), twice(1.5))
+    """
+    (tmp_path.parent / "full_disk.py").write_text("import sys\n" + textwrap.dedent(code))
+    try:
+        done = subprocess.run(
+            [sys.executable, str(tmp_path.parent / "full_disk.py"), str(tmp_path)],
+            env={**os.environ, "SHUNTER_KERNELS": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+    assert done.returncode == 0, done.stderr
+    warning, result = done.stdout.splitlines()
+    assert warning.startswith(f"compiled kernels can't be kept in {tmp_path}: No space left on device; make room")
+    assert result == "12 3.0"

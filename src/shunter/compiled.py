@@ -23,7 +23,7 @@ from shunter import numba_config  # noqa: F401 before numba
 
 # isort: split
 import numba
-from numba.core import event
+from numba.core import caching, ccallback, dispatcher, event
 
 from shunter import caches, lowered, notices, numba_errors
 
@@ -135,15 +135,35 @@ class _Announcing(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _Announcing())
 
 
+class _Kept(caching.FunctionCache):  # type: ignore[misc]
+    """Machine code on disk, if there is room for it: a kernel that can't be kept is compiled again the next time."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _not_kept(error.strerror or str(error))
+
+
+@cache
+def _not_kept(why: str) -> None:
+    """Say once why kernels are not kept."""
+    notices.problem.get()(
+        f"compiled kernels can't be kept in {cache_folder().parent}: {why}; make room, or set {VARIABLE}"
+    )
+
+
 @contextmanager
 def _our_cache(part: str = "") -> Iterator[None]:
-    """Numba decides where to cache when a function is decorated; only for ours it is our folder."""
+    """Numba decides where and how to cache when a function is decorated; only for ours it is in our folder."""
     theirs = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(cache_folder() / part)
+    dispatcher.FunctionCache = ccallback.FunctionCache = _Kept  # type: ignore[attr-defined]
     try:
         yield
     finally:
         numba.config.CACHE_DIR = theirs
+        dispatcher.FunctionCache = ccallback.FunctionCache = caching.FunctionCache  # type: ignore[attr-defined]
 
 
 def kernel(function: F) -> F:

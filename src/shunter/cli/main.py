@@ -36,6 +36,7 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         notices.compiling.set(compile_kernels.Notice())
+        notices.problem.set(lambda text: note(text, "warning", "bold yellow"))
         try:
             return super().invoke(ctx)
         except InputError as error:
