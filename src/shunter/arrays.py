@@ -1,15 +1,19 @@
 """Structs of arrays that kernels get by reference.
 
 A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of this many
-dimensions, ``F1``, ``F2`` for float64, or another such class.  In Python the fields are plain NumPy arrays.  Handed to
-a kernel, the object is one machine word: the address of a block that says where the arrays are.  (Numba passes a tuple
-of arrays by value, seven and more words for each at every call, which made kernels several times slower to run and to
-compile.)
+dimensions, ``F1``, ``F2`` for float64, another such class, or ``int``, ``float``, ``bool`` for a single number.  In
+Python the fields are plain NumPy arrays and numbers.  Handed to a kernel, the object is one machine word: the address
+of a block that has the numbers and says where the arrays are.  (Numba passes a tuple of arrays by value, seven and more
+words for each at every call, which made kernels several times slower to run and to compile.)
+
+Numbers never change, so that they can be configuration.  In a subclass of ``Variables`` they are state: they can be
+set, in a kernel as in Python.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any, ClassVar, Self, TypeAlias
 
 from shunter import numba_config  # noqa: F401 before numba
@@ -19,7 +23,8 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic
+from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
 from numba.np.arrayobj import make_array, populate_array
@@ -31,24 +36,35 @@ I3: TypeAlias = NDArray[np.int64]
 F1: TypeAlias = NDArray[np.float64]
 F2: TypeAlias = NDArray[np.float64]
 
-WORDS = 4  # of the block per field: address, then up to three lengths
+WORDS = 4  # of the block per field: address, then up to three lengths; or a number
 DTYPES = {"I": np.int64, "F": np.float64}
+NUMBERS: dict[str, type] = {"int": int, "float": float, "bool": bool}
 
 
 class Arrays:
-    """The base; construct with all fields in order, or by name."""
+    """The base; construct with all fields in order, or by name. Those with a default may be left out."""
 
     fields: ClassVar[dict[str, str]] = {}  # name -> annotation
+    defaults: ClassVar[dict[str, Any]] = {}  # of numbers
+    numbers_change: ClassVar[bool] = False
     address: int  # of the block
 
     def __init_subclass__(cls) -> None:
         cls.fields = dict(cls.__annotations__)
+        numbers = [name for name, kind in cls.fields.items() if kind in NUMBERS]
+        cls.defaults = {name: cls.__dict__[name] for name in numbers if name in cls.__dict__}
+        for name in numbers:
+            setattr(cls, name, property(partial(cls._number, name=name)))
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        given = dict(zip(self.fields, values, strict=False)) | named
+        given = self.defaults | dict(zip(self.fields, values, strict=False)) | named
         block = np.zeros(WORDS * len(self.fields), np.int64)
+        self.__dict__.update(_block=block, address=block.ctypes.data, _window=False)
         for index, (name, kind) in enumerate(self.fields.items()):
             value = given[name]
+            if kind in NUMBERS:
+                self._set_number(name, value)
+                continue
             if isinstance(value, Arrays):
                 block[WORDS * index] = value.address
             else:
@@ -58,30 +74,56 @@ class Arrays:
                 block[WORDS * index] = value.ctypes.data
                 block[WORDS * index + 1 : WORDS * index + 1 + value.ndim] = value.shape
             self.__dict__[name] = value
-        self.__dict__.update(_block=block, address=block.ctypes.data)
+
+    def _word(self, name: str) -> Any:
+        """Where in the block a number is, as an array of one."""
+        first = WORDS * list(self.fields).index(name)
+        word = self.__dict__["_block"][first : first + 1]
+        return word.view(np.float64) if self.fields[name] == "float" else word
+
+    def _number(self, name: str) -> Any:
+        return NUMBERS[self.fields[name]](self._word(name)[0])
+
+    def _set_number(self, name: str, value: Any) -> None:
+        self._word(name)[0] = NUMBERS[self.fields[name]](value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse: kernels would still see the old array. ``replace`` makes a new struct."""
-        raise AttributeError(f"{type(self).__name__}.{name} can't be set; use replace({name}=...)")
+        """Set a number that changes; refuse all else: kernels would still see the old array."""
+        if self.__dict__["_window"]:
+            raise AttributeError(f"{type(self).__name__}.{name} is read-only")
+        if not self.numbers_change or self.fields.get(name) not in NUMBERS:
+            raise AttributeError(f"{type(self).__name__}.{name} can't be set; use replace({name}=...)")
+        self._set_number(name, value)
 
     def replace(self, **changed: Any) -> Self:
-        """A new struct with some fields exchanged; the others are shared."""
+        """A new struct with some fields exchanged; arrays and structs that stay are shared."""
         return type(self)(**{name: changed.get(name, getattr(self, name)) for name in self.fields})
 
     def read_only(self) -> Self:
-        """The same arrays, which can't be written to through this struct in Python."""
-        fields = {name: getattr(self, name) for name in self.fields}
-        return type(self)(**{name: _read_only(value) for name, value in fields.items()})
+        """The same arrays and numbers, which can't be written to through this struct in Python."""
+        window = object.__new__(type(self))
+        window.__dict__.update(
+            {name: _read_only(value) for name, value in self.__dict__.items() if name in self.fields}
+        )
+        window.__dict__.update(_block=self.__dict__["_block"], address=self.address, _window=True, _whole=self)
+        return window
 
     def copy(self) -> Self:
-        """An independent copy of every array."""
-        return type(self)(**{name: getattr(self, name).copy() for name in self.fields})
+        """An independent copy of every array and number."""
+        fields = {name: getattr(self, name) for name in self.fields}
+        return type(self)(**{n: v if self.fields[n] in NUMBERS else v.copy() for n, v in fields.items()})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), tuple(getattr(self, name) for name in self.fields))
+
+
+class Variables(Arrays):
+    """Arrays with numbers that change: a policy's or a queue's state."""
+
+    numbers_change = True
 
 
 def _read_only(value: Any) -> Any:
@@ -105,6 +147,8 @@ class ArraysType(types.Type):
     def field_type(self, name: str) -> Any:
         """The numba type of a field."""
         kind = self.cls.fields[name]
+        if kind in NUMBERS:
+            return {"int": types.int64, "float": types.float64, "bool": types.boolean}[kind]
         if kind[0] in DTYPES and kind[1:].isdigit():
             return types.Array(numba.from_dtype(np.dtype(DTYPES[kind[0]])), int(kind[1]), "C")
         return type_of(_class_named(self.cls, kind))
@@ -150,19 +194,44 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
         return kind.field_type(name) if name in kind.cls.fields else None
 
 
+def _place(builder: Any, kind: ArraysType, address: Any, name: str, offset: int) -> Any:
+    """A pointer to one of the words of a field."""
+    word = ir.IntType(64)
+    first = WORDS * list(kind.cls.fields).index(name)
+    return builder.gep(builder.inttoptr(address, word.as_pointer()), [ir.Constant(word, first + offset)])
+
+
+def _as_number(builder: Any, word: Any, wanted: Any) -> Any:
+    if wanted is types.float64:
+        return builder.bitcast(word, ir.DoubleType())
+    return word if wanted is types.int64 else builder.icmp_unsigned("!=", word, ir.Constant(word.type, 0))
+
+
+@lower_setattr_generic(ArraysType)  # type: ignore[untyped-decorator]
+def _set_field(context: Any, builder: Any, signature: Any, arguments: Any, name: str) -> None:
+    (kind, wanted), (address, value) = signature.args, arguments
+    if not kind.cls.numbers_change or kind.cls.fields[name] not in NUMBERS:
+        raise TypingError(f"{kind.cls.__name__}.{name} can't be set in a kernel; only numbers of Variables can")
+    if wanted is types.float64:
+        value = builder.bitcast(value, ir.IntType(64))
+    elif wanted is types.boolean:
+        value = builder.zext(value, ir.IntType(64))
+    builder.store(value, _place(builder, kind, address, name, 0))
+
+
 @lower_getattr_generic(ArraysType)  # type: ignore[untyped-decorator]
 def _field(context: Any, builder: Any, kind: ArraysType, address: Any, name: str) -> Any:
-    word = ir.IntType(64)
-    block = builder.inttoptr(address, word.as_pointer())
-    first = WORDS * list(kind.cls.fields).index(name)
+    word, wanted = ir.IntType(64), kind.field_type(name)
+    constant = not (kind.cls.numbers_change and kind.cls.fields[name] in NUMBERS)
 
     def load(offset: int) -> Any:
-        value = builder.load(builder.gep(block, [ir.Constant(word, first + offset)]))
-        # a block never changes, so a loaded address need not be loaded again after a store
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        value = builder.load(_place(builder, kind, address, name, offset))
+        if constant:  # so that what was loaded need not be loaded again after a store
+            value.set_metadata("invariant.load", builder.module.add_metadata([]))
         return value
 
-    wanted = kind.field_type(name)
+    if kind.cls.fields[name] in NUMBERS:
+        return _as_number(builder, load(0), wanted)
     if isinstance(wanted, ArraysType):
         return load(0)
     shape = [load(1 + dimension) for dimension in range(wanted.ndim)]

@@ -13,7 +13,7 @@ from shunter.params import param
 from shunter.scheduling.leasing.memory import LEASE, REACH, Offers
 from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing, Placing
 from shunter.scheduling.queue.policy import Mask
-from shunter.scheduling.queue.queue import STALE, Paper, Queue
+from shunter.scheduling.queue.queue import Paper, Queue
 from shunter.scheduling.tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
 from shunter.world import F64, I64, Job, World
 
@@ -131,7 +131,7 @@ class Marshal(Leasing):
             known = offers.queue.params[1]
             offers.queue.params[1] = work_ahead(world)
             if offers.queue.params[1] != known:
-                offers.queue.settings[STALE] = 1
+                offers.queue.state.stale = True
 
 
 @kernel

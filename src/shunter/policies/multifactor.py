@@ -76,12 +76,22 @@ class Multifactor(Ordering):
         """What jobs are billed and how large they count; Slurm looks at age and usage once in PriorityCalcPeriod."""
         queue = super().configured(queue, view, cluster)
         has_users = (view.world.jobs[w.USER] >= 0).any()
-        queue.settings[q.FAIR] = round(self.decay * 1000) if self.fairshare and has_users else 0
-        queue.settings[[q.PERIOD, q.RANKS]] = round(self.period * 1000), self.fair_tree
-        if self.period:
-            queue.settings[[q.VARYING, q.AGEING, q.REACH]] = 0
+        config = queue.config.replace(
+            half_life=round(self.decay * 1000) if self.fairshare and has_users else 0,
+            period=round(self.period * 1000),
+            ranks=self.fair_tree,
+            varying=not self.period,
+            ageing=not self.period,
+        )
+        reach = 0 if self.period else queue.state.reach
         standing = np.arange(queue.users.shape[1] if self.fair_tree else 0)
-        return queue.replace(part=self._sizes(queue, view, cluster), cost=self._costs(queue, view), standing=standing)
+        return queue.replace(
+            config=config,
+            state=queue.state.replace(reach=reach),
+            part=self._sizes(queue, view, cluster),
+            cost=self._costs(queue, view),
+            standing=standing,
+        )
 
     def _sizes(self, queue: q.Queue, view: View, cluster: Cluster) -> F64:
         """What ``size`` and ``gpu`` weigh, as one factor, of each demand class."""

@@ -135,13 +135,15 @@ class Tiresias(Backfilled):
     def configured(self, queue: q.Queue, view: View, cluster: Cluster) -> q.Queue:
         """Gittins' index needs to know what ended jobs took; a promotion, what a job ran before it."""
         queue = super().configured(queue, view, cluster)
-        queue.settings[[q.PROMOTE_TIMES, q.PROMOTE_AFTER]] = round(self.promote * 1000), round(self.starve * 1000)
-        if self.promote or self.starve:
-            queue = queue.replace(forgiven=np.zeros((2, len(queue.key)), np.int64))
-        if self.order == "gittins":
-            queue.settings[q.LEARNS] = len(queue.params)
-            queue = queue.replace(params=np.concatenate((queue.params, np.zeros(q.HISTOGRAM))))
-        return queue
+        jobs = len(queue.key) if self.promote or self.starve else 0
+        ended = q.HISTOGRAM if self.order == "gittins" else 0
+        config = queue.config.replace(
+            promote_times=round(self.promote * 1000),
+            promote_after=round(self.starve * 1000),
+            histogram_at=len(queue.params) if ended else 0,
+        )
+        params = np.concatenate((queue.params, np.zeros(ended)))
+        return queue.replace(config=config, params=params, forgiven=np.zeros((2, jobs), np.int64))
 
     def kinds(self, view: View) -> I64:
         """Whether a job is to be consolidated."""

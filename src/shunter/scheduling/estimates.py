@@ -11,18 +11,15 @@ from shunter.scheduling.backfill.bounds import note_run_time
 from shunter.scheduling.queue.queue import (
     BINS,
     ENDED_JOBS,
-    ENDED_JOBS_SEEN,
     ENDED_SUM,
     LAST,
     LAST_BUT_ONE,
-    LEARNS,
     S_DECLARED,
     S_LAST_TWO,
     S_LIMIT,
     SIZE_CLASSES,
     SIZE_JOBS,
     SIZE_SUM,
-    SOURCE,
     Queue,
 )
 from shunter.world import F64, World
@@ -84,9 +81,9 @@ def learn(world: World, queue: Queue, job: int) -> None:
     for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
         queue.sizes[SIZE_JOBS, column] += 1
         queue.sizes[SIZE_SUM, column] += time
-    if queue.settings[LEARNS] > 0:
-        queue.settings[ENDED_JOBS_SEEN] += 1
-        count_in(queue.params[queue.settings[LEARNS] :], world.jobs[w.ATTAINED, job] / 1000.0)
+    if queue.config.histogram_at > 0:
+        queue.state.ended_jobs_seen += 1
+        count_in(queue.params[queue.config.histogram_at :], world.jobs[w.ATTAINED, job] / 1000.0)
 
 
 @kernel
@@ -96,16 +93,16 @@ def expect(world: World, queue: Queue, job: int) -> int:
     Where the user's last two come first it is never more than the limit, and the limit before two have ended.
     """
     limit = world.jobs[w.LIMIT, job]
-    if queue.settings[SOURCE] == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
+    if queue.config.source == S_DECLARED and world.jobs[w.DECLARED, job] > 0:
         return int(world.jobs[w.DECLARED, job])
-    if queue.settings[SOURCE] <= S_LIMIT and limit > 0:
+    if queue.config.source <= S_LIMIT and limit > 0:
         return int(limit)
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
         guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
-        if queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+        if queue.config.source == S_LAST_TWO and limit > 0:
             guess = min(guess, float(limit))
-    elif queue.settings[SOURCE] == S_LAST_TWO and limit > 0:
+    elif queue.config.source == S_LAST_TWO and limit > 0:
         return int(limit)
     elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
         guess = queue.users[ENDED_SUM, user]

@@ -6,7 +6,7 @@ from typing import Any
 
 from shunter import world as w
 from shunter.compiled import copy_into, kernel
-from shunter.scheduling.queue.queue import TOGETHER, Paper, Parts, Queue, Scratch
+from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch
 from shunter.world import I64, Decision, World
 
 
@@ -178,7 +178,7 @@ def needs_one_node(world: World, queue: Queue, job: int) -> bool:
             if takes[tier, cls] == 1:
                 return False
         return bool(takes[0, cls] == 1)
-    if queue.settings[TOGETHER] == 0 or world.jobs[w.SPAN, job] not in (0, 1):
+    if not queue.config.together or world.jobs[w.SPAN, job] not in (0, 1):
         return False
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.TOTAL, node] >= world.jobs[w.GPUS, job] and may_use(world, job, node):

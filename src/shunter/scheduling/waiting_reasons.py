@@ -14,13 +14,6 @@ from shunter.scheduling.queue.queue import (
     B_CONSERVATIVE,
     B_EASY,
     B_NONE,
-    BACKFILL,
-    DEPTH,
-    PREEMPTIVE,
-    RESERVED,
-    SHARES,
-    STRICT,
-    VARYING,
     Parts,
     Queue,
     any_gpu_free,
@@ -86,7 +79,7 @@ def tell_class(world: World, queue: Queue, plan: Decision, cls: int) -> None:
     if queue.blocked[cls] == 1:
         at = count_free(world, queue, cls)
         code = why_blocked(world, queue, cls, at)
-    elif head >= 0 and queue.settings[BACKFILL] == B_NONE:  # not tried, because of the head
+    elif head >= 0 and queue.config.backfill == B_NONE:  # not tried, because of the head
         at = count_free(world, queue, cls)
         code = r.FULL if given.kin[FREE, at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
     changed = code != given.code[cls]
@@ -115,12 +108,12 @@ def moved(now: int, given: int, planned: int) -> bool:
 def head_of(world: World, queue: Queue, pool: int) -> int:
     """The job that stops a pool; where no job was tried the one that did before, or the next in an order that stays."""
     given = queue.given.head[pool]
-    if queue.head[pool] >= 0 or queue.settings[STRICT] == 0:
+    if queue.head[pool] >= 0 or not queue.config.strict:
         return int(queue.head[pool])
     if given >= 0 and world.jobs[w.STATE, given] == w.PENDING:
         return int(given)
     best = -1
-    if queue.settings[VARYING] == 0:
+    if not queue.config.varying:
         for cls in range(len(queue.size)):
             if queue.pool_of[cls] == pool and queue.size[cls] > 0:
                 job = top(world, queue, cls)
@@ -135,7 +128,7 @@ def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
     given, head, shadow, code = queue.given, head_of(world, queue, pool), -1, r.NONE
     if head >= 0:
         code = r.BEHIND
-        if queue.settings[BACKFILL] == B_EASY:
+        if queue.config.backfill == B_EASY:
             code = r.RESERVATION
             shadow = queue.shadow[0, pool] if queue.shadow[1, pool] == head else -1
     changed = head != given.head[pool]
@@ -149,9 +142,9 @@ def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
 def tell_planned(world: World, queue: Queue, plan: Decision) -> None:
     """Say when the jobs that conservative backfilling has planned should start."""
     given, profile, now = queue.given, queue.profile, world.clock[w.NOW]
-    if given.everything[0] != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.settings[DEPTH], 0, 0):
+    if given.everything[0] != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.config.depth, 0, 0):
         given.everything[0] = r.UNPLANNED
-    for i in range(queue.settings[RESERVED]):
+    for i in range(queue.state.reserved):
         job, start = profile.job[i], profile.start[i]
         if start != given.start[job] and moved(now, given.start[job], start):
             code = r.AWAY if start == w.NEVER else r.PLANNED
@@ -162,8 +155,8 @@ def tell_planned(world: World, queue: Queue, plan: Decision) -> None:
 @kernel
 def tell_everything(world: World, queue: Queue, plan: Decision) -> int:
     """Say what holds for all: there is nothing free at all, or not."""
-    settings, given, code = queue.settings, queue.given, r.NONE
-    if settings[PREEMPTIVE] == 0 and settings[SHARES] == 0 and not any_gpu_free(world):
+    config, given, code = queue.config, queue.given, r.NONE
+    if not config.preemptive and not config.shares and not any_gpu_free(world):
         code = r.FULL  # then no job was tried
     if code != given.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
         given.everything[0] = code
@@ -173,10 +166,10 @@ def tell_everything(world: World, queue: Queue, plan: Decision) -> int:
 @kernel
 def give(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
     """Say what has changed in why jobs wait."""
-    settings = queue.settings
+    config = queue.config
     if world.clock[w.N_PENDING] == 0:
         return False
-    if settings[BACKFILL] == B_CONSERVATIVE:
+    if config.backfill == B_CONSERVATIVE:
         tell_planned(world, queue, plan)
         return False
     code = tell_everything(world, queue, plan)

@@ -24,7 +24,7 @@ from shunter.scheduling.placing import (
     within_limits,
 )
 from shunter.scheduling.queue.preempting import lift, ran_enough
-from shunter.scheduling.queue.queue import SLOW_STOPS, Paper, Queue, insert, remove, top
+from shunter.scheduling.queue.queue import Paper, Queue, insert, remove, top
 from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
 
@@ -289,7 +289,7 @@ def take_turn(
 
     Where stopping takes time it starts later, when the GPUs are free.
     """
-    ids, at_once = offers.queue.scratch.gpu_ids, offers.queue.settings[SLOW_STOPS] == 0
+    ids, at_once = offers.queue.scratch.gpu_ids, not offers.queue.config.slow_stops
     if room_at(world, offers, tools, paper, job)[0] < 0:
         other = who_gives_way(world, offers, paper, job, runners)
         if other >= 0:
@@ -312,7 +312,7 @@ def take_turn(
 def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """Stop who has run longest for who has waited longest, no more than needed; false if nobody can give way."""
     queue, now, aside = offers.queue, world.clock[w.NOW], 0
-    slow, paper = queue.settings[SLOW_STOPS] == 1, on_paper(offers.queue.scratch)
+    slow, paper = queue.config.slow_stops, on_paper(offers.queue.scratch)
     if offers.settings[TURNED] == now:
         return False
     runners = line_up_runners(world, queue)

@@ -27,7 +27,7 @@ from shunter.scheduling.leasing.decide import collect_ended, should_go, still_fr
 from shunter.scheduling.leasing.memory import AGAIN, BETTER, LEASE, RENEWAL, SEEN, Offers, OfferTools, room_at
 from shunter.scheduling.placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
 from shunter.scheduling.queue.preempting import lift
-from shunter.scheduling.queue.queue import FRESH, SHARES, Queue, any_gpu_free, remove, take_in
+from shunter.scheduling.queue.queue import Queue, any_gpu_free, remove, take_in
 from shunter.scheduling.tiers import fill_usable, lay_out, tier_of
 from shunter.world import F64, I64, Decision, World
 
@@ -256,7 +256,7 @@ def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, 
     """The bidders take what they can, one after the other, but those who won already."""
     queue, counts = auctions.offers.queue, auctions.counts
     for at in range(count):
-        if counts[OPEN] == 0 or (counts[FREE] == 0 and queue.settings[SHARES] == 0):
+        if counts[OPEN] == 0 or (counts[FREE] == 0 and not queue.config.shares):
             return
         job = bring_forward(world, auctions, at, count)
         if job < 0:
@@ -338,7 +338,7 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
     else:  # nobody else could take anything
         for i in range(ended):
             renew(world, auctions, tools, queue.scratch.jobs[i], plan)
-    while first < count and counts[OPEN] > 0 and (counts[FREE] > 0 or queue.settings[SHARES] == 1):
+    while first < count and counts[OPEN] > 0 and (counts[FREE] > 0 or queue.config.shares):
         part = max(int(auctions.settings[OFFERED] * (count - first) + SLACK), 1)
         if part > 1 or may_bid(world, auctions, auctions.ranked[first]):
             bidders = find_bidders(world, auctions, auctions.ranked[first : first + part])
@@ -373,12 +373,12 @@ def greet(world: World, auctions: Auctions, fresh: bool) -> None:
 def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) -> None:
     """Plan all starts of an auction, the renewals of leases that end, or nothing."""
     offers, queue = auctions.offers, auctions.offers.queue
-    fresh = queue.settings[FRESH] == 1
+    fresh = queue.state.fresh
     take_in(world, queue, tools.parts)
     count_jobs(world, auctions.fair)
     greet(world, auctions, fresh)
     news = offers.settings[SEEN] != world.clock[w.RELEASES]  # else all who fit have been started
-    if news and world.clock[w.N_PENDING] > 0 and (queue.settings[SHARES] == 1 or any_gpu_free(world)):
+    if news and world.clock[w.N_PENDING] > 0 and (queue.config.shares or any_gpu_free(world)):
         hold(world, auctions, tools, 0, plan)
     if plan.counts[0] == 0 and offers.settings[LEASE] < w.NEVER and offers.settings[RENEWAL] != AGAIN:
         ended = collect_ended(world, queue)

@@ -14,9 +14,6 @@ from shunter.compiled import copy_into, kernel
 from shunter.scheduling.backfill.easy import expected_end
 from shunter.scheduling.placing import add_start, draw_for, held, may_use
 from shunter.scheduling.queue.queue import (
-    DEPTH,
-    PROFILE_ROWS,
-    RESERVED,
     Parts,
     Queue,
     ahead,
@@ -39,7 +36,7 @@ def copy_row(queue: Queue, to: int, row: int) -> None:
 @kernel
 def split(queue: Queue, time: int) -> int:
     """The row that begins at ``time``; made from the one that holds then if there is none."""
-    profile, rows = queue.profile, queue.settings[PROFILE_ROWS]
+    profile, rows = queue.profile, queue.state.profile_rows
     row = int(np.searchsorted(profile.times[:rows], time))
     if row < rows and profile.times[row] == time:
         return int(row)
@@ -47,7 +44,7 @@ def split(queue: Queue, time: int) -> int:
         copy_row(queue, i, i - 1)
     copy_row(queue, row, row - 1)
     profile.times[row] = time
-    queue.settings[PROFILE_ROWS] += 1
+    queue.state.profile_rows += 1
     return int(row)
 
 
@@ -55,13 +52,13 @@ def split(queue: Queue, time: int) -> int:
 def forget_past(world: World, queue: Queue) -> None:
     """Drop the rows that are over; the first row is the present."""
     profile, now = queue.profile, world.clock[w.NOW]
-    rows = queue.settings[PROFILE_ROWS]
+    rows = queue.state.profile_rows
     over = 0
     while over + 1 < rows and profile.times[over + 1] <= now:
         over += 1
     for row in range(rows - over):
         copy_row(queue, row, row + over)
-    queue.settings[PROFILE_ROWS] = rows - over
+    queue.state.profile_rows = rows - over
     profile.times[0] = now
 
 
@@ -69,8 +66,8 @@ def forget_past(world: World, queue: Queue) -> None:
 def present(world: World, queue: Queue) -> None:
     """A fresh table: what is free now, and what running jobs will free."""
     profile, scratch = queue.profile, queue.scratch
-    queue.settings[RESERVED] = 0
-    queue.settings[PROFILE_ROWS] = 1
+    queue.state.reserved = 0
+    queue.state.profile_rows = 1
     profile.times[0] = world.clock[w.NOW]
     copy_into(profile.free[0, 0], world.nodes[w.FREE])
     copy_into(profile.free[1, 0], world.nodes[w.CPU_FREE])
@@ -88,14 +85,14 @@ def present(world: World, queue: Queue) -> None:
             node = world.gpus[w.NODE, gpu]
             if world.clock[w.BOUNDED] == 1:
                 row = split(queue, end)
-                for later in range(row, queue.settings[PROFILE_ROWS]):
+                for later in range(row, queue.state.profile_rows):
                     profile.free[1, later, node] += world.jobs[w.CPU, job]
                     profile.free[2, later, node] += world.jobs[w.MEM, job]
     for gpu in range(len(freed)):
         node = world.gpus[w.NODE, gpu]
         if freed[gpu] > 0 and world.nodes[w.NODE_STATE, node] == w.UP:
             row = split(queue, freed[gpu])
-            for later in range(row, queue.settings[PROFILE_ROWS]):
+            for later in range(row, queue.state.profile_rows):
                 profile.free[0, later, node] += 1
 
 
@@ -103,21 +100,21 @@ def present(world: World, queue: Queue) -> None:
 def drop_started(world: World, queue: Queue) -> None:
     """Forget the reservations of jobs that wait no longer; the table keeps what they occupy."""
     profile, kept = queue.profile, 0
-    for i in range(queue.settings[RESERVED]):
+    for i in range(queue.state.reserved):
         if world.jobs[w.STATE, profile.job[i]] == w.PENDING:
             profile.job[kept] = profile.job[i]
             profile.start[kept] = profile.start[i]
             copy_into(profile.counts[kept], profile.counts[i])
             kept += 1
-    queue.settings[RESERVED] = kept
+    queue.state.reserved = kept
 
 
 @kernel
 def upset_pools(world: World, queue: Queue) -> bool:
     """Mark the pools in which something went other than planned, and say whether there are any."""
-    queue.upset[:] = 1 if queue.settings[PROFILE_ROWS] == 0 else 0
+    queue.upset[:] = 1 if queue.state.profile_rows == 0 else 0
     upset_by_jobs(world, queue)
-    if queue.settings[PROFILE_ROWS] > 0:
+    if queue.state.profile_rows > 0:
         upset_by_nodes(world, queue)
     any_upset = False
     for pool in range(len(queue.upset)):
@@ -137,7 +134,7 @@ def upset_by_jobs(world: World, queue: Queue) -> None:
         job = world.lists[w.L_ENDED, at]
         if queue.due[job] != now:
             queue.upset[queue.pool_of[queue.class_of[job]]] = 1
-    for i in range(queue.settings[RESERVED]):
+    for i in range(queue.state.reserved):
         if profile.start[i] < now:
             queue.upset[queue.pool_of[queue.class_of[profile.job[i]]]] = 1
 
@@ -148,7 +145,7 @@ def upset_by_nodes(world: World, queue: Queue) -> None:
     profile, now = queue.profile, world.clock[w.NOW]
     for node in range(world.nodes.shape[1]):
         due = 0
-        for i in range(queue.settings[RESERVED]):
+        for i in range(queue.state.reserved):
             if profile.start[i] == now:
                 due += profile.counts[i, node]
         if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
@@ -166,17 +163,17 @@ def upset_users_of(world: World, queue: Queue, node: int) -> None:
 @kernel
 def plan_anew(world: World, queue: Queue) -> None:
     """Make a fresh table; reservations of pools that aren't upset are kept, the other jobs go back to the queue."""
-    profile, count = queue.profile, queue.settings[RESERVED]
+    profile, count = queue.profile, queue.state.reserved
     present(world, queue)
     for i in range(count):
         job = profile.job[i]
         if queue.upset[queue.pool_of[queue.class_of[job]]] == 1:
             insert(queue, job)
             continue
-        kept = queue.settings[RESERVED]
+        kept = queue.state.reserved
         profile.job[kept], profile.start[kept] = job, profile.start[i]
         copy_into(profile.counts[kept], profile.counts[i])
-        queue.settings[RESERVED] += 1
+        queue.state.reserved += 1
         occupy(world, queue, kept)
 
 
@@ -201,11 +198,11 @@ def reserve(world: World, queue: Queue, parts: Parts, job: int) -> None:
     for node in range(nodes):
         scratch.total[node] = world.nodes[w.TOTAL, node] if may_use(world, job, node) else 0
     usable, total, order = scratch.usable[:nodes], scratch.total[:nodes], world.nodes[w.RANK]
-    index = queue.settings[RESERVED]
-    queue.settings[RESERVED] += 1
+    index = queue.state.reserved
+    queue.state.reserved += 1
     profile.job[index], profile.start[index] = job, w.NEVER
     profile.counts[index] = 0
-    for row in range(queue.settings[PROFILE_ROWS]):
+    for row in range(queue.state.profile_rows):
         room = 0
         for node in range(nodes):
             usable[node] = 0
@@ -229,7 +226,7 @@ def least_free(world: World, queue: Queue, job: int, node: int, row: int, end: i
     profile = queue.profile
     cpu, mem = world.jobs[w.CPU, job], world.jobs[w.MEM, job]
     least = profile.free[0, row, node]
-    for i in range(row, queue.settings[PROFILE_ROWS]):
+    for i in range(row, queue.state.profile_rows):
         if profile.times[i] >= end or least <= 0:
             break
         least = min(least, profile.free[0, i, node])
@@ -273,7 +270,7 @@ def next_unreserved(world: World, queue: Queue, parts: Parts) -> int:
 def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
     """Start the first job, in the order, whose reserved time has come; false if there is none."""
     profile, best = queue.profile, -1
-    for i in range(queue.settings[RESERVED]):
+    for i in range(queue.state.reserved):
         if profile.start[i] == world.clock[w.NOW] and (best < 0 or ahead(queue, profile.job[i], profile.job[best])):
             best = i
     if best < 0:
@@ -295,13 +292,13 @@ def start_reserved(world: World, queue: Queue, plan: Decision) -> bool:
 @kernel
 def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision) -> bool:
     """Give every job its reservation, up to the depth, and start one whose time has come; all pools at once."""
-    settings = queue.settings
+    config, state = queue.config, queue.state
     drop_started(world, queue)
-    if settings[PROFILE_ROWS] > 0:
+    if state.profile_rows > 0:
         forget_past(world, queue)
     if upset_pools(world, queue):
         plan_anew(world, queue)
-    while settings[RESERVED] < settings[DEPTH]:
+    while state.reserved < config.depth:
         job = next_unreserved(world, queue, parts)
         if job < 0:
             break

@@ -23,7 +23,6 @@ from shunter.scheduling.placing import (
 from shunter.scheduling.queue.queue import (
     L_GPU,
     L_JOB,
-    SHORTEST,
     Paper,
     Parts,
     Queue,
@@ -161,7 +160,7 @@ def still_fits(world: World, queue: Queue, parts: Parts, paper: Paper, head: int
 @kernel
 def next_candidate(world: World, queue: Queue, parts: Parts, cls: int, head: int, longest: int, speed: float) -> int:
     """The job of a class that backfilling tries first, of those that end within ``longest`` ms; -1: none."""
-    if queue.settings[SHORTEST] == 1:
+    if queue.config.shortest:
         return shortest_of(world, queue, cls, head, longest, speed)
     return first_of(world, queue, parts, cls, head, longest, speed)
 
@@ -169,7 +168,7 @@ def next_candidate(world: World, queue: Queue, parts: Parts, cls: int, head: int
 @kernel
 def tried_before(queue: Queue, a: int, b: int) -> bool:
     """Whether backfilling tries job ``a`` before job ``b``."""
-    return shorter(queue, a, b) if queue.settings[SHORTEST] == 1 else ahead(queue, a, b)
+    return shorter(queue, a, b) if queue.config.shortest else ahead(queue, a, b)
 
 
 @kernel

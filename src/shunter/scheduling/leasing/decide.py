@@ -45,9 +45,6 @@ from shunter.scheduling.placing import (
 from shunter.scheduling.queue.preempting import lift
 from shunter.scheduling.queue.queue import (
     B_EASY,
-    BACKFILL,
-    KEYED_AT,
-    SHARES,
     Paper,
     Parts,
     Queue,
@@ -109,7 +106,7 @@ def next_taker(world: World, offers: Offers, tools: OfferTools, paper: Paper) ->
     With backfilling the first of each pool that finds no room is its head, and those after it must leave it alone.
     """
     queue = offers.queue
-    easy = queue.settings[BACKFILL] == B_EASY
+    easy = queue.config.backfill == B_EASY
     no_heads(offers)
     for cls in range(len(queue.size)):
         offers.candidate[cls], offers.offered[cls] = -1, -1
@@ -307,7 +304,7 @@ def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
         settings[SEEN] = now
         queue.blocked[:] = 0
         tools.looks(world, offers, -1, -1)
-    if queue.settings[KEYED_AT] != now:
+    if queue.state.keyed_at != now:
         rekey(world, queue, tools.parts)
 
 
@@ -333,7 +330,7 @@ def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
 def start_waiting(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """Start the next waiting job, if there is one that takes what is free."""
     offers.settings[OPENING] = w.NEVER
-    room = offers.queue.settings[SHARES] == 1 or any_gpu_free(world)
+    room = offers.queue.config.shares or any_gpu_free(world)
     return bool(world.clock[w.N_PENDING] > 0 and room and start_next(world, offers, tools, plan))
 
 

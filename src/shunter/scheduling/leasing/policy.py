@@ -138,7 +138,8 @@ class Leasing(Queued):
         """The compiled form."""
         self.check_lease(view)
         queue = queue_for(self, view, cluster, previous, self.kinds(view))
-        queue.settings[[q.PREEMPTIVE, q.STRICT]] = 0  # leases end, no job is stopped; who finds no room stops nobody
+        # leases end, no job is stopped; a job that finds no room stops no other
+        queue = queue.replace(config=queue.config.replace(preemptive=False, strict=False))
         parts = parts_for(
             key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
         )
@@ -262,7 +263,7 @@ def give_reasons(world: World, offers: o.Offers, parts: q.Parts, plan: Decision)
     queue = offers.queue
     if world.clock[w.N_PENDING] == 0 or tell_everything(world, queue, plan) != r.NONE:
         return
-    if queue.settings[q.BACKFILL] == q.B_EASY:
+    if queue.config.backfill == q.B_EASY:
         for pool in range(len(queue.head)):
             tell_pool(world, queue, plan, pool)
     for cls in range(len(queue.size)):

@@ -15,7 +15,6 @@ from shunter.scheduling.leasing.memory import LAID, PLANNED_FOR, Offers, Terms, 
 from shunter.scheduling.placing import copy_paper, in_the_way, on_paper, put_on_paper
 from shunter.scheduling.queue.queue import (
     B_EASY,
-    BACKFILL,
     L_END,
     L_GPU,
     L_JOB,
@@ -56,7 +55,7 @@ def nothing_laid(offers: Offers) -> None:
 def lay(world: World, offers: Offers, paper: Paper, job: int, gpu_ids: I64, end: int, until: int) -> None:
     """Put a job on paper that gets these GPUs now, and note until when it should have them."""
     put_on_paper(world, paper, job, gpu_ids, +1)
-    if offers.queue.settings[BACKFILL] != B_EASY:
+    if offers.queue.config.backfill != B_EASY:
         return
     laid, at = offers.then.laid, offers.settings[LAID]
     for gpu in gpu_ids:

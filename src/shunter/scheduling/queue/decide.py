@@ -19,12 +19,6 @@ from shunter.scheduling.placing import add_other, add_start, as_it_is, choose_no
 from shunter.scheduling.queue.queue import (
     B_CONSERVATIVE,
     B_EASY,
-    BACKFILL,
-    KEYED_AT,
-    PREEMPTIVE,
-    QUANTUM,
-    STRICT,
-    VARYING,
     Paper,
     Parts,
     Queue,
@@ -47,11 +41,11 @@ def next_job(world: World, queue: Queue, parts: Parts) -> int:
     for cls in range(len(queue.size)):
         if queue.size[cls] == 0 or queue.head[queue.pool_of[cls]] >= 0:
             continue
-        if queue.settings[STRICT] == 0 and queue.blocked[cls] == 1:
+        if not queue.config.strict and queue.blocked[cls] == 1:
             continue
         job = top(world, queue, cls)
         if job >= 0:
-            if queue.settings[VARYING] == 1:
+            if queue.config.varying:
                 job = first_of(world, queue, parts, cls, -1, w.NEVER, 1.0)
             else:
                 queue.exact[job] = queue.key[job]
@@ -74,36 +68,36 @@ def start_next(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool
         if gpus > 0:
             add_start(plan, job, queue.scratch.gpu_ids[:gpus], w.NEVER)
             return True
-        if queue.settings[PREEMPTIVE] == 1 and tools.make_room(world, queue, parts, job, plan):
+        if queue.config.preemptive and tools.make_room(world, queue, parts, job, plan):
             return True
         queue.blocked[cls] = 1
-        if queue.settings[STRICT] == 1:
+        if queue.config.strict:
             queue.head[queue.pool_of[cls]] = job
 
 
 @kernel
 def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     """Plan the next start, or nothing."""
-    settings, parts = queue.settings, tools.parts
+    config, state, parts = queue.config, queue.state, tools.parts
     take_in(world, queue, parts)
-    if settings[BACKFILL] == B_CONSERVATIVE:
-        if settings[KEYED_AT] != world.clock[w.NOW]:
+    if config.backfill == B_CONSERVATIVE:
+        if state.keyed_at != world.clock[w.NOW]:
             rekey(world, queue, parts)
         if not tools.backfill(world, queue, parts, 0, plan):
             tools.give_reasons(world, queue, parts, 0, plan)
         return
     if anything_to_try(world, queue):
-        if settings[KEYED_AT] != world.clock[w.NOW]:
+        if state.keyed_at != world.clock[w.NOW]:
             rekey(world, queue, parts)
         if start_next(world, queue, tools, plan):
             return
-        if settings[BACKFILL] == B_EASY:
+        if config.backfill == B_EASY:
             for pool in range(len(queue.head)):
                 if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
                     return
     tools.give_reasons(world, queue, parts, 0, plan)
-    if settings[QUANTUM] > 0 and world.clock[w.N_PENDING] > 0:
-        quantum = settings[QUANTUM]
+    if config.quantum > 0 and world.clock[w.N_PENDING] > 0:
+        quantum = config.quantum
         add_other(plan, w.A_TIMER, 0, (world.clock[w.NOW] // quantum + 1) * quantum)
 
 

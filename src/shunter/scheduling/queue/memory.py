@@ -17,6 +17,8 @@ from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.policy import BACKFILLS, LEARNED, Queued, queue_of
 from shunter.world import I64, World
 
+FIRST_REACH = 60_000  # ms; how far ahead keys that fall are bounded at first
+
 
 def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None) -> q.Queue:
     """The arrays of a queue for the jobs in this view, all of them still to come; ``kinds`` as in ``queue_for``."""
@@ -34,7 +36,8 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
     elif not policy.estimates:
         estimate[:] = 1
     return q.Queue(
-        settings=settings_of(policy, world, cluster),
+        config=config_of(policy, world, cluster),
+        state=q.State(usage_at=int(world.clock[w.NOW]), reach=FIRST_REACH * policy.ageing),
         params=policy.key_params(),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
         key=np.zeros(n),
@@ -95,36 +98,41 @@ def queue_for(
     return queue
 
 
-def settings_of(policy: Queued, world: World, cluster: Cluster) -> I64:
-    """The queue's settings as numbers."""
-    settings = np.zeros(q.SETTINGS_SIZE, np.int64)
-    settings[q.TOGETHER] = policy.placement in placers.TOGETHER
-    settings[q.STRICT] = policy.blocking == "strict" or policy.backfill != "none"
-    settings[q.BACKFILL] = BACKFILLS.index(policy.backfill)
-    settings[q.SHORTEST] = policy.candidates == "shortest"
-    settings[q.PREEMPTIVE] = policy.preemptive
-    settings[q.COUNTED_AT] = -w.NEVER
-    settings[q.VARYING], settings[q.AGEING] = policy.varying, policy.ageing
-    settings[q.REACH] = 60_000 * settings[q.AGEING]
-    settings[q.HORIZON] = -w.NEVER
+def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
+    """How the queue of a policy works."""
+    shares = bool((world.jobs[w.SHARE] < 1000).any())
+    if shares and policy.backfill == "conservative":
+        raise PolicyError("backfill=conservative plans whole GPUs, but the trace has jobs that want a share; use easy")
+    return q.Config(
+        strict=policy.blocking == "strict" or policy.backfill != "none",
+        backfill=BACKFILLS.index(policy.backfill),
+        shortest=policy.candidates == "shortest",
+        depth=policy.depth,
+        preemptive=policy.preemptive,
+        slow_stops=any(seconds > 0 for _, seconds in cluster.overheads.checkpoint),
+        quantum=quantum_of(policy, world, cluster),
+        varying=policy.varying,
+        ageing=policy.ageing,
+        source=source_of(policy),
+        shares=shares,
+        together=policy.placement in placers.TOGETHER,
+    )
+
+
+def quantum_of(policy: Queued, world: World, cluster: Cluster) -> int:
+    """How often running jobs are looked at: as the policy says, or when a job that was spared may be stopped (ms)."""
+    runs = min_runs(policy, world, cluster)
+    if policy.preemptive and not policy.quantum() and len(runs):
+        return max(int(runs[runs > 0].min()), 1000)
+    return round(policy.quantum() * 1000)
+
+
+def source_of(policy: Queued) -> int:
+    """Where its estimates come from."""
     sources = {"oracle": q.S_ORACLE, "declared": q.S_DECLARED, "limit": q.S_LIMIT, "history": q.S_HISTORY}
     sources |= {"noisy": q.S_ORACLE, "last-two": q.S_LAST_TWO, **dict.fromkeys(LEARNED, q.S_LEARNED)}
     sources["auto"] = q.S_DECLARED if policy.declared_first else q.S_LIMIT
-    settings[q.SOURCE] = sources.get(policy.estimate, q.S_LEARNED) if policy.estimates else q.S_NONE
-    settings[q.FRESH] = 1
-    settings[q.SLOW_STOPS] = any(seconds > 0 for _, seconds in cluster.overheads.checkpoint)
-    settings[q.QUANTUM] = round(policy.quantum() * 1000)
-    runs = min_runs(policy, world, cluster)
-    if policy.preemptive and not settings[q.QUANTUM] and len(runs):
-        settings[q.QUANTUM] = max(int(runs[runs > 0].min()), 1000)  # a job that was spared may be stopped by then
-    settings[q.DEPTH] = policy.depth
-    settings[[q.LOOKED_AT, q.ENDED_JOBS_SEEN]] = -1, 0
-    settings[q.SHARES] = (world.jobs[w.SHARE] < 1000).any()
-    settings[[q.KEYED_AT, q.RANKED_AT, q.SEEN_RELEASES]] = -1
-    settings[q.USAGE_AT] = world.clock[w.NOW]
-    if settings[q.SHARES] and policy.backfill == "conservative":
-        raise PolicyError("backfill=conservative plans whole GPUs, but the trace has jobs that want a share; use easy")
-    return settings
+    return sources.get(policy.estimate, q.S_LEARNED) if policy.estimates else q.S_NONE
 
 
 def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
@@ -241,9 +249,8 @@ def take_over(queue: q.Queue, old: q.Queue) -> None:
     """Go on with what another configuration learned; with its estimates only if they come from the same source."""
     users = min(queue.users.shape[1], old.users.shape[1])  # on a live cluster there may be new ones
     queue.users[:, :users], queue.sizes[:], queue.total[:] = old.users[:, :users], old.sizes, old.total
-    queue.settings[q.USERS_SEEN] = old.settings[q.USERS_SEEN]
-    queue.settings[q.USAGE_AT] = old.settings[q.USAGE_AT]
-    if queue.settings[q.SOURCE] == old.settings[q.SOURCE] and queue.settings[q.SOURCE] >= q.S_DECLARED:
+    queue.state.users_seen, queue.state.usage_at = old.state.users_seen, old.state.usage_at
+    if queue.config.source == old.config.source and queue.config.source >= q.S_DECLARED:
         queue.estimate[:] = old.estimate
         if queue.bounds.level[0] == old.bounds.level[0]:
             for name in queue.bounds.fields:

@@ -22,7 +22,7 @@ from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.scheduling.queue.keys import check_key, no_number
-from shunter.scheduling.queue.queue import NO_NUMBER, Queue, key_at
+from shunter.scheduling.queue.queue import Queue, key_at
 from shunter.world import F64, I64, Decision, Job, World
 
 EXACT = "the trace has iterations and no column 'declared': declared run times are taken as exact"
@@ -183,7 +183,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
 
     def check_form(self, memory: QueueMemory) -> None:
         """Refuse a key that was no number."""
-        job = int(queue_of(memory.form).settings[NO_NUMBER]) - 1 if memory.form is not None else -1
+        job = queue_of(memory.form).state.no_number if memory.form is not None else -1
         if job >= 0:
             raise no_number(type(self).key, f"for job {job} (counted from 0 in order of submission)")
 

@@ -20,13 +20,8 @@ from shunter.scheduling.queue.queue import (
     AS_OF,
     AT_ONCE,
     B_NONE,
-    BACKFILL,
     BY_STOPS,
     NO_KEY,
-    SEEN_RELEASES,
-    SLOW_STOPS,
-    SPARED,
-    VARYING,
     Parts,
     Queue,
     ahead,
@@ -56,7 +51,7 @@ def may_be_stopped(world: World, queue: Queue, job: int, other: int) -> bool:
     if world.jobs[w.STATE, other] != w.RUNNING or queue.exact[other] <= queue.exact[job]:
         return False
     if not ran_enough(world, queue, other):
-        queue.settings[SPARED] = 1
+        queue.state.spared = True
         return False
     return True
 
@@ -179,10 +174,10 @@ def note_stoppable(world: World, queue: Queue, node: int) -> None:
 @kernel
 def look_at(world: World, queue: Queue, job: int, node: int) -> None:
     """See who may be stopped on a node, unless that was seen since anything changed there."""
-    if queue.noted[AS_OF, node] != world.nodes[w.CHANGES, node] or queue.settings[SLOW_STOPS] == 1:
+    if queue.noted[AS_OF, node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
         note_stoppable(world, queue, node)
     if queue.spared[node] > queue.exact[job]:
-        queue.settings[SPARED] = 1
+        queue.state.spared = True
 
 
 @kernel
@@ -302,7 +297,7 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
 
     Where stopping takes time the job starts once the GPUs are free; until then those being freed count as its.
     """
-    scratch, settings, stopped = queue.scratch, queue.settings, 0
+    scratch, config, stopped = queue.scratch, queue.config, 0
     count, gpus = choose_victims(world, queue, parts, job)
     if count < 0:
         return False
@@ -310,11 +305,11 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
         if scratch.jobs[i] >= 0:
             add_other(plan, w.A_PREEMPT, scratch.jobs[i], 1)
             stopped += 1
-    if settings[SLOW_STOPS] == 0:
+    if not config.slow_stops:
         if gpus == 0:
             gpus = find_gpus(world, queue, parts, on_paper(scratch), job)
         add_start(plan, job, scratch.gpu_ids[:gpus], w.NEVER)
-        if settings[BACKFILL] == B_NONE and settings[VARYING] == 0:
-            settings[SEEN_RELEASES] += stopped
+        if config.backfill == B_NONE and not config.varying:
+            queue.state.seen_releases += stopped
             reconsider_later(queue, job)
     return bool(plan.counts[0] > 0)

@@ -10,32 +10,17 @@ import math
 from typing import Any, NamedTuple
 
 from shunter import world as w
-from shunter.arrays import F1, F2, I1, I2, I3, Arrays
+from shunter.arrays import F1, F2, I1, I2, I3, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
 from shunter.scheduling.backfill.bounds import Bounds, bound_of
 from shunter.world import I64, Job, World
 
-# -- entries of `settings`: how the queue works ...
-STRICT, BACKFILL, PREEMPTIVE, VARYING, AGEING, SOURCE, SLOW_STOPS, QUANTUM, DEPTH, FAIR, SHARES = range(11)
-# ... (PROMOTE_TIMES: thousandths of the run time, PROMOTE_AFTER: ms, after which a waiting job is promoted; LEARNS:
-# where in `params` the histogram of ended jobs begins, 0: none is kept) ...
-PROMOTE_TIMES, PROMOTE_AFTER, LEARNS = range(11, 14)
-# ... and what it has to remember
-KEYED_AT, HORIZON, REACH, VISITS, SEEN_RELEASES, USAGE_AT, USERS_SEEN, PROFILE_ROWS, RESERVED, FRESH = range(14, 24)
-# (STALE: a policy changed `params`, so that all keys are to be made again)
-LOOKED_AT, ENDED_JOBS_SEEN, ENDED_JOBS_KEYED, STALE, RANKED_AT = range(24, 29)
-# PERIOD: ms after which age and usage are looked at again, 0: always; RANKS: users' usage counts by rank only;
-# TOGETHER: 1: a job that fits on one node is never put on several; SPARED: 1: a job was not stopped only because its
-# present run is too short; SHORTEST: 1: backfilling begins with the job of the least estimate, not with the next one
-PERIOD, RANKS, COUNTED_AT, TOGETHER, SPARED, SHORTEST = range(29, 35)
-NO_NUMBER = 35  # 0: every key is a number; else one more than a job whose key is not
-SETTINGS_SIZE = 36
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED, S_LAST_TWO = range(7)  # where estimates come from
 
 # -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed usage, whether ever seen, and
-# usage over the fair share as it was when a PERIOD began
+# usage over the fair share as it was when a period began
 LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN, COUNTED = range(7)
 USER_ROWS = 7
 # -- rows of `sizes` (by size class; the last column is all jobs)
@@ -118,13 +103,60 @@ class Tiers(Arrays):
     inside: I1  # (most domains of a level,) GPUs free in each, while looking
 
 
+class Config(Arrays):
+    """How a queue works; times in ms."""
+
+    strict: bool = False  # a job that doesn't fit stops its pool
+    backfill: int = B_NONE
+    shortest: bool = False  # backfilling begins with the job of the least estimate, not with the next one
+    depth: int = 0  # jobs that hold a reservation under conservative backfilling
+    preemptive: bool = False  # running jobs are stopped for earlier ones
+    slow_stops: bool = False  # stopping takes time
+    quantum: int = 0  # how often running jobs are looked at although nothing happened, 0: never
+    varying: bool = False  # the key of a waiting job changes with time ...
+    ageing: bool = False  # ... falls, or stays, while its user's usage does
+    source: int = S_NONE  # of estimates
+    shares: bool = False  # some jobs want a share of a GPU
+    together: bool = False  # a job that fits on one node is never put on several
+    half_life: int = 0  # in which past usage counts half, 0: usage does not count
+    period: int = 0  # after which age and usage are looked at again, 0: always
+    ranks: bool = False  # users' usage counts by rank only
+    promote_times: int = 0  # thousandths of its run time after which a waiting job is promoted, 0: never
+    promote_after: int = 0  # time after which it is, 0: never
+    histogram_at: int = 0  # where in `params` the histogram of ended jobs begins, 0: none is kept
+
+
+class State(Variables):
+    """What a queue has to remember besides its jobs; times in ms."""
+
+    fresh: bool = True  # whoever waits or runs is new to it
+    keyed_at: int = -1  # when keys were last looked at
+    ranked_at: int = -1  # when running jobs were last compared with those that wait
+    looked_at: int = -1  # quantum in which promotions were last considered
+    no_number: int = -1  # a job whose key is not a number, -1: none
+    stale: bool = False  # a policy changed `params`, so that all keys are to be made again
+    horizon: int = -w.NEVER  # up to when keys that fall are bounded ...
+    reach: int = 0  # ... how far ahead that was ...
+    visits: int = 0  # ... and how many jobs were looked at since
+    seen_releases: int = -1  # RELEASES at the last decision
+    spared: bool = False  # a job was not stopped only because its present run is too short
+    users_seen: int = 0
+    usage_at: int = 0  # up to when usage is counted
+    counted_at: int = -w.NEVER  # when the present period began
+    profile_rows: int = 0  # of the profile, in use ...
+    reserved: int = 0  # ... and its reserved jobs
+    ended_jobs_seen: int = 0  # in the histogram ...
+    ended_jobs_keyed: int = 0  # ... and when keys were made
+
+
 class Queue(Arrays):
     """The memory of a compiled queue policy."""
 
-    settings: I1
+    config: Config
+    state: State
     params: F1  # the order's own parameters
     factors: F1  # (virtual clusters + 1,) partition factors
-    key: F1  # (jobs,) smaller first, ties see below; of an order that varies with time, a lower bound up to HORIZON
+    key: F1  # (jobs,) smaller first, ties see below; of an order that varies with time, a lower bound up to `horizon`
     exact: F1  # (jobs,) the key of a job at present, once asked for
     tie: I1  # (jobs,) equal keys: the least of these comes first, then the lower job; or nothing
     estimate: I1  # (jobs,) ms, 0: not made yet
@@ -276,12 +308,12 @@ def top(world: World, queue: Queue, cls: int) -> int:
 @kernel
 def charge(world: World, queue: Queue, until: int) -> None:
     """Bring every user's decayed usage up to a time, now at most: it halves once per half-life, what ran adds to it."""
-    elapsed = until - queue.settings[USAGE_AT]
+    elapsed = until - queue.state.usage_at
     if elapsed <= 0:
         return
-    queue.settings[USAGE_AT] = until
-    kept, total = 2.0 ** (-elapsed / queue.settings[FAIR]), 0.0
-    gain = queue.settings[FAIR] / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
+    queue.state.usage_at = until
+    kept, total = 2.0 ** (-elapsed / queue.config.half_life), 0.0
+    gain = queue.config.half_life / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
     for user in range(queue.users.shape[1]):
         queue.users[USAGE, user] *= kept
         total += queue.users[USAGE, user]
@@ -300,20 +332,20 @@ def charge(world: World, queue: Queue, until: int) -> None:
 @kernel
 def recount(world: World, queue: Queue) -> None:
     """When a period has begun, see what users had used by then; keys are made again then, and stay until the next."""
-    settings, users = queue.settings, queue.users
-    begun = world.clock[w.NOW] // settings[PERIOD] * settings[PERIOD]
-    if settings[COUNTED_AT] == begun:
+    config, state, users = queue.config, queue.state, queue.users
+    begun = world.clock[w.NOW] // config.period * config.period
+    if state.counted_at == begun:
         return
-    settings[COUNTED_AT], settings[STALE] = begun, 1
+    state.counted_at, state.stale = begun, True
     queue.head[:] = -1
-    if settings[FAIR] == 0:
+    if config.half_life == 0:
         return
     charge(world, queue, begun)
-    if settings[RANKS] == 1:
+    if config.ranks:
         rank_users(queue)
     elif queue.total[0] > 0:
         for user in range(users.shape[1]):
-            users[COUNTED, user] = users[USAGE, user] / queue.total[0] * settings[USERS_SEEN]
+            users[COUNTED, user] = users[USAGE, user] / queue.total[0] * state.users_seen
 
 
 @kernel
@@ -322,7 +354,7 @@ def rank_users(queue: Queue) -> None:
 
     What is kept is minus the binary logarithm of the factor, so that 2^-usage is the factor here too.
     """
-    users, standing, seen = queue.users, queue.standing, queue.settings[USERS_SEEN]
+    users, standing, seen = queue.users, queue.standing, queue.state.users_seen
     for begin in range(1, len(standing)):  # hardly anything has moved since the last time
         user, at = standing[begin], begin
         while at > 0 and users[USAGE, standing[at - 1]] > users[USAGE, user]:
@@ -360,10 +392,10 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         attained += (now - jobs[w.BEGUN, job]) * jobs[w.WORKERS, job] * jobs[w.SHARE, job] // 1000
     gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
     usage, user = 0.0, jobs[w.USER, job]
-    if user >= 0 and queue.settings[PERIOD] > 0:
+    if user >= 0 and queue.config.period > 0:
         usage = queue.users[COUNTED, user]
     elif user >= 0 and total > 0:
-        usage = queue.users[USAGE, user] / total * queue.settings[USERS_SEEN]
+        usage = queue.users[USAGE, user] / total * queue.state.users_seen
     return Job(
         (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
         waited / 1000.0,
@@ -388,14 +420,14 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
 def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
     """The key of a job now; for a later time the least that it can be until then."""
     total = queue.total[0]
-    if queue.settings[PERIOD] > 0:
-        now = queue.settings[COUNTED_AT]
+    if queue.config.period > 0:
+        now = queue.state.counted_at
     ahead = now - world.clock[w.NOW]
-    if ahead > 0 and queue.settings[FAIR] > 0:  # the user may use nothing meanwhile, and the others every GPU
-        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.settings[FAIR])
+    if ahead > 0 and queue.config.half_life > 0:  # the user may use nothing meanwhile, and the others every GPU
+        total = (total + world.gpus.shape[1] * ahead) * 2.0 ** (ahead / queue.config.half_life)
     key = float(parts.key(describe(world, queue, job, total, now), queue.params))
     if math.isnan(key):
-        queue.settings[NO_NUMBER] = job + 1
+        queue.state.no_number = job
         return math.inf
     return key
 
@@ -407,24 +439,24 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
     Where a key only falls while a job waits, its value at a later time, the horizon, bounds it from below until then,
     so that a heap of bounds serves many instants.  The horizon is pulled in when bounds make us look at too many jobs.
     """
-    settings, now = queue.settings, world.clock[w.NOW]
-    settings[KEYED_AT] = now
-    if settings[LEARNS] > 0 and settings[ENDED_JOBS_SEEN] * 10 > settings[ENDED_JOBS_KEYED] * 11:
-        settings[ENDED_JOBS_KEYED] = settings[ENDED_JOBS_SEEN]  # a tenth more is known than when keys were made
+    config, state, now = queue.config, queue.state, world.clock[w.NOW]
+    state.keyed_at = now
+    if config.histogram_at > 0 and state.ended_jobs_seen * 10 > state.ended_jobs_keyed * 11:
+        state.ended_jobs_keyed = state.ended_jobs_seen  # a tenth more is known than when keys were made
         key_all(world, queue, parts, now)
-    if settings[STALE] == 1:
-        settings[STALE] = 0
+    if state.stale:
+        state.stale = False
         key_all(world, queue, parts, now)
-    if settings[VARYING] == 0:
+    if not config.varying:
         return
-    too_loose = settings[VISITS] > world.clock[w.N_PENDING] // 2
-    if now <= settings[HORIZON] and settings[AGEING] == 1 and not too_loose:
+    too_loose = state.visits > world.clock[w.N_PENDING] // 2
+    if now <= state.horizon and config.ageing and not too_loose:
         return
-    if settings[AGEING] == 1:
-        settings[REACH] = max(settings[REACH] // 2, 1) if too_loose else min(settings[REACH] * 2, LONGEST_REACH)
-    settings[HORIZON] = now + settings[REACH]
-    settings[VISITS] = 0
-    key_all(world, queue, parts, settings[HORIZON])
+    if config.ageing:
+        state.reach = max(state.reach // 2, 1) if too_loose else min(state.reach * 2, LONGEST_REACH)
+    state.horizon = now + state.reach
+    state.visits = 0
+    key_all(world, queue, parts, state.horizon)
 
 
 @kernel
@@ -441,14 +473,14 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
 @kernel
 def promote(world: World, queue: Queue, parts: Parts) -> None:
     """Forget what those ran who have waited too long since: they count as new."""
-    settings, now, jobs = queue.settings, world.clock[w.NOW], world.jobs
+    config, now, jobs = queue.config, world.clock[w.NOW], world.jobs
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
         ran, idle = jobs[w.EXECUTED, job] - queue.forgiven[0, job], now - jobs[w.WAITING_SINCE, job]
         if ran == 0:
             continue
-        by_run_time = settings[PROMOTE_TIMES] > 0 and idle * 1000 >= settings[PROMOTE_TIMES] * ran
-        if by_run_time or (settings[PROMOTE_AFTER] > 0 and idle >= settings[PROMOTE_AFTER]):
+        by_run_time = config.promote_times > 0 and idle * 1000 >= config.promote_times * ran
+        if by_run_time or (config.promote_after > 0 and idle >= config.promote_after):
             queue.forgiven[0, job], queue.forgiven[1, job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
             queue.key[job] = key_at(world, queue, parts, job, now)
             insert(queue, job)
@@ -458,9 +490,9 @@ def promote(world: World, queue: Queue, parts: Parts) -> None:
 @kernel
 def look(world: World, queue: Queue, parts: Parts) -> None:
     """See who is to be promoted, once in a quantum."""
-    settings, now = queue.settings, world.clock[w.NOW]
-    if settings[QUANTUM] > 0 and settings[LOOKED_AT] < now // settings[QUANTUM]:
-        settings[LOOKED_AT] = now // settings[QUANTUM]
+    config, state, now = queue.config, queue.state, world.clock[w.NOW]
+    if config.quantum > 0 and state.looked_at < now // config.quantum:
+        state.looked_at = now // config.quantum
         if queue.forgiven.shape[1] > 0:
             promote(world, queue, parts)
 
@@ -468,7 +500,7 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
 @kernel
 def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
-    queue.settings[RANKED_AT] = world.clock[w.NOW]
+    queue.state.ranked_at = world.clock[w.NOW]
     queue.noted[AS_OF] = -1
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
@@ -513,9 +545,9 @@ def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, long
         if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
             continue
         queue.exact[job] = queue.key[job]
-        if queue.settings[VARYING] == 1:
-            queue.settings[VISITS] += 1
-            if queue.settings[HORIZON] != now:
+        if queue.config.varying:
+            queue.state.visits += 1
+            if queue.state.horizon != now:
                 queue.exact[job] = key_at(world, queue, parts, job, now)
         if best < 0 or ahead(queue, job, best):
             best = job
@@ -572,7 +604,7 @@ def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
     user = world.jobs[w.USER, job]
     if user >= 0 and queue.users[SEEN, user] == 0:
         queue.users[SEEN, user] = 1
-        queue.settings[USERS_SEEN] += 1
+        queue.state.users_seen += 1
     if queue.estimate[job] == 0:
         queue.estimate[job] = parts.expect(world, queue, job)
 
@@ -581,9 +613,9 @@ def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
 def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """Put a job into the queue."""
     meet(world, queue, parts, job)
-    if queue.settings[BACKFILL] != B_NONE:
+    if queue.config.backfill != B_NONE:
         renew_bound(world, queue, job)
-    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.settings[HORIZON]))
+    queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.state.horizon))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
     insert(queue, job)
@@ -595,39 +627,39 @@ def reconsider(queue: Queue, job: int) -> None:
     """A job's place in the order is new: who was stopped or did not fit before says nothing about it."""
     cls = queue.class_of[job]
     queue.head[queue.pool_of[cls]] = -1
-    first = queue.at[job] == 0 or queue.settings[VARYING] == 1
-    if queue.settings[PREEMPTIVE] == 1 and first:
+    first = queue.at[job] == 0 or queue.config.varying
+    if queue.config.preemptive and first:
         queue.blocked[cls] = 0
 
 
 @kernel
 def take_in(world: World, queue: Queue, parts: Parts) -> None:
     """Learn from what ended, estimate and enqueue what arrived, and see what may fit again."""
-    settings, now = queue.settings, world.clock[w.NOW]
-    if settings[PERIOD] > 0:
+    config, state, now = queue.config, queue.state, world.clock[w.NOW]
+    if config.period > 0:
         recount(world, queue)
-    if settings[FAIR] > 0:
+    if config.half_life > 0:
         charge(world, queue, now)
     for at in range(world.clock[w.N_ENDED]):
         parts.learn(world, queue, world.lists[w.L_ENDED, at])
     row, length = w.L_ARRIVED, w.N_ARRIVED
-    if settings[FRESH] == 1:  # whoever waits or runs already is new to this queue
-        settings[FRESH] = 0
+    if state.fresh:  # whoever waits or runs already is new to this queue
+        state.fresh = False
         row, length = w.L_PENDING, w.N_PENDING
         for at in range(world.clock[w.N_RUNNING]):
             meet(world, queue, parts, world.lists[w.L_RUNNING, at])
     for at in range(world.clock[length]):
         welcome(world, queue, parts, world.lists[row, at])
-    if settings[SEEN_RELEASES] != world.clock[w.RELEASES]:
-        settings[SEEN_RELEASES] = world.clock[w.RELEASES]
+    if state.seen_releases != world.clock[w.RELEASES]:
+        state.seen_releases = world.clock[w.RELEASES]
         queue.blocked[:] = 0
         queue.head[:] = -1
     look(world, queue, parts)
-    if settings[KEYED_AT] != now and settings[VARYING] == 1:
+    if state.keyed_at != now and config.varying:
         queue.head[:] = -1
-    to_compare = settings[PREEMPTIVE] == 1 and world.clock[w.N_PENDING] > 0
-    if to_compare and settings[RANKED_AT] != now and (rank_running(world, queue, parts) or settings[SPARED] == 1):
-        settings[SPARED] = 0
+    to_compare = config.preemptive and world.clock[w.N_PENDING] > 0
+    if to_compare and state.ranked_at != now and (rank_running(world, queue, parts) or state.spared):
+        state.spared = False
         queue.head[:] = -1
         queue.blocked[:] = 0
 
@@ -646,7 +678,7 @@ def anything_to_try(world: World, queue: Queue) -> bool:
     """Whether any waiting class may fit: there is room, or somebody could make room."""
     if world.clock[w.N_PENDING] == 0:
         return False
-    if queue.settings[PREEMPTIVE] == 0 and queue.settings[SHARES] == 0 and not any_gpu_free(world):
+    if not queue.config.preemptive and not queue.config.shares and not any_gpu_free(world):
         return False
     for cls in range(len(queue.size)):  # noqa: SIM110 a loop, for numba
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:
