@@ -34,12 +34,12 @@ def test_estimates_move_with_their_jobs() -> None:
     queue = queue_of(memory.form)
     assert queue.estimate.tolist() == [10_000, 40_000, 60_000]
     queue.estimate[:] = [1, 2, 3]  # as if they had been learned then
-    queue.users[2, 0] = 7
+    queue.users.ended[0] = 7
     second = view_of(["j3", "j4", "j5", "j6"], 20_000, 2, [-1, 0, 2])
     sjf.decide(second, memory)
     queue = queue_of(memory.form)
     assert queue.estimate.tolist() == [2, 50_000, 3, 70_000]
-    assert queue.users[2, 0] == 7
+    assert queue.users.ended[0] == 7
     assert sjf.ranking(second, memory).tolist() == [0, 2, 1, 3]
 
 

@@ -67,9 +67,9 @@ def test_fair_share_halves_past_usage():
     memory = simulator.run(policy, until=30_000)
     queue = memory.form.memory
     ann, bob = 8 * decayed(10) * 2 ** (-20 / 60), 4 * decayed(20)
-    assert queue.users[q.USAGE].tolist() == pytest.approx([ann, bob])
-    assert queue.total[0] == pytest.approx(ann + bob)
-    job = q.describe.py_func(simulator.world, queue, 2, queue.total[0], 30_000)
+    assert queue.users.usage.tolist() == pytest.approx([ann, bob])
+    assert queue.state.total_usage == pytest.approx(ann + bob)
+    job = q.describe.py_func(simulator.world, queue, 2, queue.state.total_usage, 30_000)
     assert job.usage == pytest.approx(bob / (ann + bob) * 2)  # over an equal share for each of two
     assert type(policy).key(job, policy.key_params()) == pytest.approx(-(2 ** (-bob / (ann + bob) * 2)))
 
@@ -78,7 +78,7 @@ def test_a_failed_attempt_is_usage_too():
     """Ann's job fails after 10 s on 8 GPUs: she has used them, whether it worked or not."""
     trace = trace_of([(0, 20, 8, ANN)], failures=[1], fail_after=[10_000])
     memory = Simulator(trace, ONE).run(multifactor(fairshare=1, decay=60), until=10_000)
-    assert memory.form.memory.users[q.USAGE].tolist() == pytest.approx([8 * decayed(10)])
+    assert memory.form.memory.users.usage.tolist() == pytest.approx([8 * decayed(10)])
 
 
 def test_without_fair_share_the_submission_decides():

@@ -129,11 +129,11 @@ def test_ranks_of_users_who_used_alike_are_the_same():
     """Two have used nothing, one something, one more; the fifth has never been seen."""
     memory = Simulator(crowd(0), MACHINES).run(Multifactor(period=10.0, fair_tree=True), until=1000)
     queue = memory.form.memory
-    queue.users[q.SEEN], queue.settings[q.USERS_SEEN] = [1, 1, 1, 1, 0], 4
+    queue.users.seen[:], queue.state.users_seen = [1, 1, 1, 1, 0], 4
     for used, factors in (([0, 7, 0, 3, 0], [1, 0.25, 1, 0.5]), ([5, 5, 5, 5, 0], [1, 1, 1, 1])):
-        queue.users[q.USAGE] = used
+        queue.users.usage[:] = used
         q.rank_users(queue)
-        assert (2 ** -queue.users[q.COUNTED][:4]).tolist() == pytest.approx(factors)
+        assert (2 ** -queue.users.counted[:4]).tolist() == pytest.approx(factors)
 
 
 def test_a_rank_without_a_period_and_usage_of_nothing_are_refused():

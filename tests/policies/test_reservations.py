@@ -117,7 +117,9 @@ class Watched:
     def decide(self, view: View, memory: Any) -> Plan:
         plan: Plan = self.policy.decide(view, memory)
         queue = queue_of(memory.form)
-        for (time, job), head in zip(queue.shadow.T.tolist(), queue.head.tolist(), strict=True):
+        for time, job, head in zip(
+            queue.shadow.time.tolist(), queue.shadow.job.tolist(), queue.head.tolist(), strict=True
+        ):
             if head >= 0 and job == head:
                 self.promised.append((job, view.now, time))
         return plan

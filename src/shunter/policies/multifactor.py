@@ -84,7 +84,7 @@ class Multifactor(Ordering):
             ageing=not self.period,
         )
         reach = 0 if self.period else queue.state.reach
-        standing = np.arange(queue.users.shape[1] if self.fair_tree else 0)
+        standing = np.arange(len(queue.users.usage) if self.fair_tree else 0)
         return queue.replace(
             config=config,
             state=queue.state.replace(reach=reach),

@@ -19,7 +19,7 @@ from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, s
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
-from shunter.scheduling.queue.memory import queue_for
+from shunter.scheduling.queue.memory import forgiven_for, queue_for
 from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job
@@ -143,7 +143,7 @@ class Tiresias(Backfilled):
             histogram_at=len(queue.params) if ended else 0,
         )
         params = np.concatenate((queue.params, np.zeros(ended)))
-        return queue.replace(config=config, params=params, forgiven=np.zeros((2, jobs), np.int64))
+        return queue.replace(config=config, params=params, forgiven=forgiven_for(jobs))
 
     def kinds(self, view: View) -> I64:
         """Whether a job is to be consolidated."""

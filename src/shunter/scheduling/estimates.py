@@ -10,16 +10,10 @@ from shunter.predictors import learned as model
 from shunter.scheduling.backfill.bounds import note_run_time
 from shunter.scheduling.queue.queue import (
     BINS,
-    ENDED_JOBS,
-    ENDED_SUM,
-    LAST,
-    LAST_BUT_ONE,
     S_DECLARED,
     S_LAST_TWO,
     S_LIMIT,
     SIZE_CLASSES,
-    SIZE_JOBS,
-    SIZE_SUM,
     Queue,
 )
 from shunter.world import F64, World
@@ -74,13 +68,13 @@ def learn(world: World, queue: Queue, job: int) -> None:
     note_run_time(queue.bounds, queue.estimate[job], time)
     user = world.jobs[w.USER, job]
     if user >= 0:
-        queue.users[LAST_BUT_ONE, user] = queue.users[LAST, user]
-        queue.users[LAST, user] = time
-        queue.users[ENDED_JOBS, user] += 1
-        queue.users[ENDED_SUM, user] += time
+        queue.users.last_but_one[user] = queue.users.last[user]
+        queue.users.last[user] = time
+        queue.users.ended[user] += 1
+        queue.users.ended_sum[user] += time
     for column in (size_class(world.jobs[w.GPUS, job]), SIZE_CLASSES):
-        queue.sizes[SIZE_JOBS, column] += 1
-        queue.sizes[SIZE_SUM, column] += time
+        queue.sizes.jobs[column] += 1
+        queue.sizes.run_time[column] += time
     if queue.config.histogram_at > 0:
         queue.state.ended_jobs_seen += 1
         count_in(queue.params[queue.config.histogram_at :], world.jobs[w.ATTAINED, job] / 1000.0)
@@ -98,20 +92,20 @@ def expect(world: World, queue: Queue, job: int) -> int:
     if queue.config.source <= S_LIMIT and limit > 0:
         return int(limit)
     user = world.jobs[w.USER, job]
-    if user >= 0 and queue.users[ENDED_JOBS, user] >= 2:
-        guess = (queue.users[LAST, user] + queue.users[LAST_BUT_ONE, user]) / 2
+    if user >= 0 and queue.users.ended[user] >= 2:
+        guess = (queue.users.last[user] + queue.users.last_but_one[user]) / 2
         if queue.config.source == S_LAST_TWO and limit > 0:
             guess = min(guess, float(limit))
     elif queue.config.source == S_LAST_TWO and limit > 0:
         return int(limit)
-    elif user >= 0 and queue.users[ENDED_JOBS, user] == 1:
-        guess = queue.users[ENDED_SUM, user]
+    elif user >= 0 and queue.users.ended[user] == 1:
+        guess = queue.users.ended_sum[user]
     else:
         column = size_class(world.jobs[w.GPUS, job])
-        if queue.sizes[SIZE_JOBS, column] == 0:
+        if queue.sizes.jobs[column] == 0:
             column = SIZE_CLASSES
-        jobs = queue.sizes[SIZE_JOBS, column]
-        guess = queue.sizes[SIZE_SUM, column] / jobs if jobs > 0 else FIRST_GUESS
+        jobs = queue.sizes.jobs[column]
+        guess = queue.sizes.run_time[column] / jobs if jobs > 0 else FIRST_GUESS
     return max(int(guess), 1)
 
 

@@ -22,9 +22,6 @@ from shunter.scheduling.queue.queue import (
 )
 from shunter.world import Decision, World
 
-# rows of `GivenReasons.kin`: GPUs, and the releases and running jobs at which they were counted
-FREE, LARGEST, UP_GPUS, ELSEWHERE, RELEASES, RUNNING = range(6)
-
 
 @kernel
 def say(plan: Decision, scope: int, subject: int, code: int, a: int, b: int, c: int) -> bool:
@@ -43,7 +40,7 @@ def say(plan: Decision, scope: int, subject: int, code: int, a: int, b: int, c: 
 def count_free(world: World, queue: Queue, cls: int) -> int:
     """Count what is free for a class, unless nothing has started or ended since; returns its column of ``kin``."""
     kin, at, job = queue.given.kin, queue.given.kin_of[cls], queue.sample[cls]
-    if kin[RELEASES, at] == world.clock[w.RELEASES] and kin[RUNNING, at] == world.clock[w.N_RUNNING]:
+    if kin.releases[at] == world.clock[w.RELEASES] and kin.running[at] == world.clock[w.N_RUNNING]:
         return int(at)
     free, largest, up, elsewhere = 0, 0, 0, 0
     for node in range(world.nodes.shape[1]):
@@ -55,8 +52,8 @@ def count_free(world: World, queue: Queue, cls: int) -> int:
                 up += world.nodes[w.TOTAL, node]
         else:
             elsewhere += here
-    kin[FREE, at], kin[LARGEST, at], kin[UP_GPUS, at], kin[ELSEWHERE, at] = free, largest, up, elsewhere
-    kin[RELEASES, at], kin[RUNNING, at] = world.clock[w.RELEASES], world.clock[w.N_RUNNING]
+    kin.free[at], kin.largest[at], kin.up[at], kin.elsewhere[at] = free, largest, up, elsewhere
+    kin.releases[at], kin.running[at] = world.clock[w.RELEASES], world.clock[w.N_RUNNING]
     return int(at)
 
 
@@ -64,11 +61,11 @@ def count_free(world: World, queue: Queue, cls: int) -> int:
 def why_blocked(world: World, queue: Queue, cls: int, at: int) -> int:
     """Why jobs of a class that did not fit don't, given what is free for them."""
     kin, gpus = queue.given.kin, world.jobs[w.GPUS, queue.sample[cls]]
-    if kin[UP_GPUS, at] < gpus:
+    if kin.up[at] < gpus:
         return r.AWAY
-    if kin[FREE, at] < gpus:
+    if kin.free[at] < gpus:
         return r.FULL
-    return r.STARVED if world.clock[w.BOUNDED] == 1 and kin[LARGEST, at] >= gpus else r.SCATTERED
+    return r.STARVED if world.clock[w.BOUNDED] == 1 and kin.largest[at] >= gpus else r.SCATTERED
 
 
 @kernel
@@ -81,21 +78,21 @@ def tell_class(world: World, queue: Queue, plan: Decision, cls: int) -> None:
         code = why_blocked(world, queue, cls, at)
     elif head >= 0 and queue.config.backfill == B_NONE:  # not tried, because of the head
         at = count_free(world, queue, cls)
-        code = r.FULL if given.kin[FREE, at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
+        code = r.FULL if given.kin.free[at] < world.jobs[w.GPUS, queue.sample[cls]] else r.NONE
     changed = code != given.code[cls]
     if not changed and code != r.NONE and head >= 0 and queue.class_of[head] == cls:
-        changed = given.free[cls] != given.kin[FREE, at] or given.largest[cls] != given.kin[LARGEST, at]
+        changed = given.free[cls] != given.kin.free[at] or given.largest[cls] != given.kin.largest[at]
     if not changed:
         return
     if code == r.NONE:
         said = say(plan, r.OF_CLASS, cls, code, 0, 0, 0)
     elif code == r.AWAY:
-        said = say(plan, r.OF_CLASS, cls, code, given.kin[UP_GPUS, at], 0, 0)
+        said = say(plan, r.OF_CLASS, cls, code, given.kin.up[at], 0, 0)
     else:
-        numbers = given.kin[FREE, at], given.kin[LARGEST, at], given.kin[ELSEWHERE, at]
+        numbers = given.kin.free[at], given.kin.largest[at], given.kin.elsewhere[at]
         said = say(plan, r.OF_CLASS, cls, code, numbers[0], numbers[1], numbers[2])
     if said:
-        given.code[cls], given.free[cls], given.largest[cls] = code, given.kin[FREE, at], given.kin[LARGEST, at]
+        given.code[cls], given.free[cls], given.largest[cls] = code, given.kin.free[at], given.kin.largest[at]
 
 
 @kernel
@@ -130,7 +127,7 @@ def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
         code = r.BEHIND
         if queue.config.backfill == B_EASY:
             code = r.RESERVATION
-            shadow = queue.shadow[0, pool] if queue.shadow[1, pool] == head else -1
+            shadow = queue.shadow.time[pool] if queue.shadow.job[pool] == head else -1
     changed = head != given.head[pool]
     if not changed and shadow >= 0:
         changed = moved(world.clock[w.NOW], given.shadow[pool], shadow)
@@ -142,8 +139,8 @@ def tell_pool(world: World, queue: Queue, plan: Decision, pool: int) -> None:
 def tell_planned(world: World, queue: Queue, plan: Decision) -> None:
     """Say when the jobs that conservative backfilling has planned should start."""
     given, profile, now = queue.given, queue.profile, world.clock[w.NOW]
-    if given.everything[0] != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.config.depth, 0, 0):
-        given.everything[0] = r.UNPLANNED
+    if given.everything != r.UNPLANNED and say(plan, r.OF_ALL, 0, r.UNPLANNED, queue.config.depth, 0, 0):
+        given.everything = r.UNPLANNED
     for i in range(queue.state.reserved):
         job, start = profile.job[i], profile.start[i]
         if start != given.start[job] and moved(now, given.start[job], start):
@@ -158,8 +155,8 @@ def tell_everything(world: World, queue: Queue, plan: Decision) -> int:
     config, given, code = queue.config, queue.given, r.NONE
     if not config.preemptive and not config.shares and not any_gpu_free(world):
         code = r.FULL  # then no job was tried
-    if code != given.everything[0] and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
-        given.everything[0] = code
+    if code != given.everything and say(plan, r.OF_ALL, 0, code, 0, 0, 0):
+        given.everything = code
     return code
 
 

@@ -32,7 +32,7 @@ MINUTE = 60_000
 class Bounds(Arrays):
     """What jobs took over what had been estimated."""
 
-    level: I1  # (1,) the share of jobs that stay within their bounds, in thousandths; 0: bounds are the estimates
+    level: int  # the share of jobs that stay within their bounds, in thousandths; 0: bounds are the estimates
     ended: I1  # (GROUPS + 1,) how many jobs
     recent: I2  # (GROUPS + 1, RECENT) the bins of the last of them, in a ring
     counts: I2  # (GROUPS + 1, BINS) how many of these in each bin
@@ -43,7 +43,7 @@ def bounds_for(share: float) -> Bounds:
     """Nothing has ended yet; ``share`` of the jobs should stay within their bounds, 0: these are the estimates."""
     rows = GROUPS + 1
     recent, counts = np.zeros((rows, RECENT), np.int64), np.zeros((rows, BINS), np.int64)
-    return Bounds(np.array([round(1000 * share)]), np.zeros(rows, np.int64), recent, counts, np.zeros((rows, BINS)))
+    return Bounds(round(1000 * share), np.zeros(rows, np.int64), recent, counts, np.zeros((rows, BINS)))
 
 
 @kernel
@@ -72,7 +72,7 @@ def upper_edge(at: int) -> float:
 @kernel
 def note_run_time(bounds: Bounds, estimate: int, took: float) -> None:
     """A job has ended."""
-    if bounds.level[0] == 0:
+    if bounds.level == 0:
         return
     at = ratio_bin(took / max(estimate, 1))
     for group in (group_of(estimate), ALL):
@@ -90,7 +90,7 @@ def find_factors(bounds: Bounds, group: int) -> None:
     """For jobs of each age, the run time within which the share of those that got as old has ended, over estimates."""
     counts, left, upto, within = bounds.counts[group], min(bounds.ended[group], RECENT), -1, 0
     for at in range(BINS):  # `within`: how many are in the bins from this one to `upto`
-        while within * 1000 < bounds.level[0] * left:
+        while within * 1000 < bounds.level * left:
             upto += 1
             within += counts[upto]
         found = upper_edge(max(upto, at + 1))
@@ -115,7 +115,7 @@ def bound_of(bounds: Bounds, estimate: int, limit: int, work: float) -> float:
     estimate, group = max(estimate, 1), group_of(estimate)
     if bounds.ended[group] < FEWEST:
         group = ALL
-    if bounds.level[0] == 0:
+    if bounds.level == 0:
         bound = corrected(estimate, work)
     elif bounds.ended[group] < FEWEST:
         bound = AGAIN * max(float(estimate), work)

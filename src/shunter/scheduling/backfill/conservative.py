@@ -28,9 +28,11 @@ from shunter.world import Decision, World
 @kernel
 def copy_row(queue: Queue, to: int, row: int) -> None:
     """Copy one row of the table over another."""
-    queue.profile.times[to] = queue.profile.times[row]
-    for kind in range(3):
-        copy_into(queue.profile.free[kind, to], queue.profile.free[kind, row])
+    profile = queue.profile
+    profile.times[to] = profile.times[row]
+    copy_into(profile.gpus[to], profile.gpus[row])
+    copy_into(profile.cpu[to], profile.cpu[row])
+    copy_into(profile.mem[to], profile.mem[row])
 
 
 @kernel
@@ -69,9 +71,9 @@ def present(world: World, queue: Queue) -> None:
     queue.state.reserved = 0
     queue.state.profile_rows = 1
     profile.times[0] = world.clock[w.NOW]
-    copy_into(profile.free[0, 0], world.nodes[w.FREE])
-    copy_into(profile.free[1, 0], world.nodes[w.CPU_FREE])
-    copy_into(profile.free[2, 0], world.nodes[w.MEM_FREE])
+    copy_into(profile.gpus[0], world.nodes[w.FREE])
+    copy_into(profile.cpu[0], world.nodes[w.CPU_FREE])
+    copy_into(profile.mem[0], world.nodes[w.MEM_FREE])
     freed = scratch.used  # when each GPU's last tenant leaves
     freed[:] = 0
     for at in range(world.clock[w.N_RUNNING]):
@@ -86,14 +88,14 @@ def present(world: World, queue: Queue) -> None:
             if world.clock[w.BOUNDED] == 1:
                 row = split(queue, end)
                 for later in range(row, queue.state.profile_rows):
-                    profile.free[1, later, node] += world.jobs[w.CPU, job]
-                    profile.free[2, later, node] += world.jobs[w.MEM, job]
+                    profile.cpu[later, node] += world.jobs[w.CPU, job]
+                    profile.mem[later, node] += world.jobs[w.MEM, job]
     for gpu in range(len(freed)):
         node = world.gpus[w.NODE, gpu]
         if freed[gpu] > 0 and world.nodes[w.NODE_STATE, node] == w.UP:
             row = split(queue, freed[gpu])
             for later in range(row, queue.state.profile_rows):
-                profile.free[0, later, node] += 1
+                profile.gpus[later, node] += 1
 
 
 @kernel
@@ -148,7 +150,7 @@ def upset_by_nodes(world: World, queue: Queue) -> None:
         for i in range(queue.state.reserved):
             if profile.start[i] == now:
                 due += profile.counts[i, node]
-        if profile.free[0, 0, node] + due != world.nodes[w.FREE, node]:
+        if profile.gpus[0, node] + due != world.nodes[w.FREE, node]:
             upset_users_of(world, queue, node)
 
 
@@ -225,16 +227,16 @@ def least_free(world: World, queue: Queue, job: int, node: int, row: int, end: i
     """How many GPUs of a node a job can have from a row on until ``end``."""
     profile = queue.profile
     cpu, mem = world.jobs[w.CPU, job], world.jobs[w.MEM, job]
-    least = profile.free[0, row, node]
+    least = profile.gpus[row, node]
     for i in range(row, queue.state.profile_rows):
         if profile.times[i] >= end or least <= 0:
             break
-        least = min(least, profile.free[0, i, node])
+        least = min(least, profile.gpus[i, node])
         if world.clock[w.BOUNDED] == 1:
             if cpu > 0:
-                least = min(least, profile.free[1, i, node] // cpu)
+                least = min(least, profile.cpu[i, node] // cpu)
             if mem > 0:
-                least = min(least, profile.free[2, i, node] // mem)
+                least = min(least, profile.mem[i, node] // mem)
     return int(max(least, 0))
 
 
@@ -250,9 +252,9 @@ def occupy(world: World, queue: Queue, index: int) -> None:
         count = profile.counts[index, node]
         if count > 0:
             for row in range(first, last):
-                profile.free[0, row, node] -= count
-                profile.free[1, row, node] -= count * world.jobs[w.CPU, job]
-                profile.free[2, row, node] -= count * world.jobs[w.MEM, job]
+                profile.gpus[row, node] -= count
+                profile.cpu[row, node] -= count * world.jobs[w.CPU, job]
+                profile.mem[row, node] -= count * world.jobs[w.MEM, job]
 
 
 @kernel

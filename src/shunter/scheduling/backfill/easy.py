@@ -21,8 +21,6 @@ from shunter.scheduling.placing import (
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
-    L_GPU,
-    L_JOB,
     Paper,
     Parts,
     Queue,
@@ -112,9 +110,9 @@ def fits_on(world: World, queue: Queue, parts: Parts, paper: Paper, job: int) ->
 def take_off(world: World, scratch: Scratch, job: int) -> int:
     """Take a job off the paper, from the GPUs that it was laid on or else holds; returns how many."""
     laid, count, at = scratch.laid, 0, 0
-    while laid[L_JOB, at] >= 0:
-        if laid[L_JOB, at] == job:
-            scratch.gpu_ids[count] = laid[L_GPU, at]
+    while laid.job[at] >= 0:
+        if laid.job[at] == job:
+            scratch.gpu_ids[count] = laid.gpu[at]
             count += 1
         at += 1
     if count == 0:
@@ -188,7 +186,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
             continue
         if shadow < 0:
             shadow = reserve(world, queue, parts, head)
-            queue.shadow[0, pool], queue.shadow[1, pool] = shadow, head
+            queue.shadow.time[pool], queue.shadow.job[pool] = shadow, head
             gpus = find_gpus(world, queue, parts, as_it_is(world), job)
         chosen = scratch.other_ids[:gpus]
         copy_into(chosen, scratch.gpu_ids)

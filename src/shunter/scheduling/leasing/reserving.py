@@ -15,10 +15,6 @@ from shunter.scheduling.leasing.memory import LAID, PLANNED_FOR, Offers, Terms, 
 from shunter.scheduling.placing import copy_paper, in_the_way, on_paper, put_on_paper
 from shunter.scheduling.queue.queue import (
     B_EASY,
-    L_END,
-    L_GPU,
-    L_JOB,
-    L_UNTIL,
     Paper,
     Queue,
     ahead,
@@ -48,7 +44,7 @@ def end_of(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
 def nothing_laid(offers: Offers) -> None:
     """Nobody is on paper but those that run."""
     offers.settings[LAID] = 0
-    offers.then.laid[L_JOB, 0] = -1
+    offers.then.laid.job[0] = -1
 
 
 @kernel
@@ -59,9 +55,9 @@ def lay(world: World, offers: Offers, paper: Paper, job: int, gpu_ids: I64, end:
         return
     laid, at = offers.then.laid, offers.settings[LAID]
     for gpu in gpu_ids:
-        laid[L_JOB, at], laid[L_GPU, at], laid[L_END, at], laid[L_UNTIL, at] = job, gpu, end, until
+        laid.job[at], laid.gpu[at], laid.end[at], laid.until[at] = job, gpu, end, until
         at += 1
-    laid[L_JOB, at] = -1
+    laid.job[at] = -1
     offers.settings[LAID], offers.settings[PLANNED_FOR] = at, -1
 
 
@@ -97,9 +93,9 @@ def heap_of_returns(world: World, offers: Offers, tools: Terms, head: int) -> in
             end = expected_end(world, offers.queue, job)
             count = add_end(then, count, returns(world, offers, tools, head, job, end, until), job)
     for at in range(offers.settings[LAID]):
-        job = laid[L_JOB, at]
-        if at == 0 or laid[L_JOB, at - 1] != job:
-            end = returns(world, offers, tools, head, job, laid[L_END, at], laid[L_UNTIL, at])
+        job = laid.job[at]
+        if at == 0 or laid.job[at - 1] != job:
+            end = returns(world, offers, tools, head, job, laid.end[at], laid.until[at])
             count = add_end(then, count, end, job)
     order_ends(then, count)
     return count
@@ -109,13 +105,14 @@ def heap_of_returns(world: World, offers: Offers, tools: Terms, head: int) -> in
 def reserve(world: World, offers: Offers, tools: Terms, paper: Paper, head: int) -> int:
     """When the head should have room, given what is free now; leaves the state of then on paper in ``offers.then``."""
     queue, then = offers.queue, offers.then
-    shadow = queue.shadow[:, queue.pool_of[queue.class_of[head]]]
+    pool = queue.pool_of[queue.class_of[head]]
     if offers.settings[PLANNED_FOR] != head:
         offers.settings[PLANNED_FOR] = head
         copy_paper(on_paper(then), paper)
         count = heap_of_returns(world, offers, tools, head)
-        shadow[0], shadow[1] = room_comes(world, queue, tools.parts, then, head, count), head
-    return int(shadow[0])
+        queue.shadow.time[pool] = room_comes(world, queue, tools.parts, then, head, count)
+        queue.shadow.job[pool] = head
+    return int(queue.shadow.time[pool])
 
 
 @kernel
@@ -140,7 +137,7 @@ def leaves_alone(world: World, offers: Offers, tools: Terms, paper: Paper, cls: 
     end = min(end_of(world, queue, job, chosen), lease_end(world, offers, tools, job, tier))
     if not delays(world, offers, tools, paper, head, job, chosen, end):
         return True
-    longest = queue.shadow[0, queue.pool_of[cls]] - world.clock[w.NOW]
+    longest = queue.shadow.time[queue.pool_of[cls]] - world.clock[w.NOW]
     found = first_open(world, offers, tools, cls, tier, longest, slowest(world, chosen))
     offers.candidate[cls] = found
     if found < 0:

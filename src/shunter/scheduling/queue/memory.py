@@ -6,6 +6,7 @@ import numpy as np
 
 from shunter import placers
 from shunter import world as w
+from shunter.arrays import Arrays
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
@@ -57,24 +58,32 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         pool_of=pools,
         sample=first_member,
         head=np.full(int(pools.max(initial=0)) + 1, -1, np.int64),
-        shadow=np.full((2, int(pools.max(initial=0)) + 1), -1, np.int64),
+        shadow=q.Shadows(*[np.full(int(pools.max(initial=0)) + 1, -1, np.int64) for _ in q.Shadows.fields]),
         upset=np.zeros(int(pools.max(initial=0)) + 1, np.int64),
-        users=np.zeros((q.USER_ROWS, users)),
-        total=np.zeros(1),
+        users=q.Users(*[np.zeros(users) for _ in q.Users.fields]),
         standing=np.zeros(0, np.int64),
-        sizes=np.zeros((2, q.SIZE_CLASSES + 1)),
+        sizes=q.SizeClasses(*[np.zeros(q.SIZE_CLASSES + 1) for _ in q.SizeClasses.fields]),
         bounds=bounds_for(policy.share_within),
         scratch=scratch_for(m, g, int(world.clock[w.SLOTS_PER_GPU])),
         profile=profile_for(m, g, policy.depth if policy.backfill == "conservative" else 0),
         given=reasons_for(world, first_member, int(pools.max(initial=0)) + 1),
         tiers=no_tiers(),
-        forgiven=np.zeros((2, 0), np.int64),
+        forgiven=forgiven_for(0),
         learned=unlearned(),
-        latest=np.zeros(g, np.int64),
-        noted=np.full((3, m), -1, np.int64),
-        spared=np.full(m, q.NO_KEY),
+        stoppable=stoppable_for(m, g),
         min_run=min_runs(policy, world, cluster),
     )
+
+
+def forgiven_for(jobs: int) -> q.Forgiven:
+    """No job has been promoted yet."""
+    return q.Forgiven(np.zeros(jobs, np.int64), np.zeros(jobs, np.int64))
+
+
+def stoppable_for(nodes: int, gpus: int) -> q.Stoppable:
+    """No node has been looked at yet."""
+    unseen = [np.full(nodes, -1, np.int64) for _ in range(3)]
+    return q.Stoppable(*unseen, latest=np.zeros(gpus, np.int64), spared=np.full(nodes, q.NO_KEY))
 
 
 def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
@@ -156,7 +165,7 @@ def scratch_for(nodes: int, gpus: int, per_gpu: int) -> q.Scratch:
         room(gpus),
         room(running),
         room(running),
-        np.full((4, running + 1), -1, np.int64),
+        q.Laid(*[np.full(running + 1, -1, np.int64) for _ in q.Laid.fields]),
     )
 
 
@@ -167,7 +176,7 @@ def profile_for(nodes: int, gpus: int, depth: int) -> q.Profile:
     def room(*shape: int) -> I64:
         return np.zeros(shape, np.int64)
 
-    return q.Profile(room(rows), room(3, rows, nodes), room(depth), room(depth), room(depth, nodes))
+    return q.Profile(room(rows), *[room(rows, nodes) for _ in range(3)], room(depth), room(depth), room(depth, nodes))
 
 
 def reasons_for(world: World, sample: I64, pools: int) -> q.GivenReasons:
@@ -181,7 +190,6 @@ def reasons_for(world: World, sample: I64, pools: int) -> q.GivenReasons:
         return np.full(size, -1, np.int64)
 
     return q.GivenReasons(
-        everything=np.zeros(1, np.int64),
         head=nothing(pools * wanted),
         shadow=nothing(pools * wanted),
         code=np.zeros(classes, np.int64),
@@ -189,7 +197,7 @@ def reasons_for(world: World, sample: I64, pools: int) -> q.GivenReasons:
         largest=nothing(classes),
         start=nothing(jobs),
         kin_of=kin_of,
-        kin=np.full((6, int(kin_of.max(initial=0)) + 1), -1, np.int64),
+        kin=q.Kin(*[nothing(int(kin_of.max(initial=0)) + 1) for _ in q.Kin.fields]),
     )
 
 
@@ -247,13 +255,21 @@ def pools_of(world: World, members: I64) -> I64:
 
 def take_over(queue: q.Queue, old: q.Queue) -> None:
     """Go on with what another configuration learned; with its estimates only if they come from the same source."""
-    users = min(queue.users.shape[1], old.users.shape[1])  # on a live cluster there may be new ones
-    queue.users[:, :users], queue.sizes[:], queue.total[:] = old.users[:, :users], old.sizes, old.total
-    queue.state.users_seen, queue.state.usage_at = old.state.users_seen, old.state.usage_at
+    copy_known(queue.users, old.users)  # on a live cluster there may be new ones
+    copy_known(queue.sizes, old.sizes)
+    for name in ("users_seen", "usage_at", "total_usage"):
+        setattr(queue.state, name, getattr(old.state, name))
     if queue.config.source == old.config.source and queue.config.source >= q.S_DECLARED:
         queue.estimate[:] = old.estimate
-        if queue.bounds.level[0] == old.bounds.level[0]:
-            for name in queue.bounds.fields:
-                getattr(queue.bounds, name)[:] = getattr(old.bounds, name)
-    if queue.forgiven.shape == old.forgiven.shape:
-        queue.forgiven[:] = old.forgiven
+        if queue.bounds.level == old.bounds.level:
+            copy_known(queue.bounds, old.bounds)
+    if len(queue.forgiven.run_time) == len(old.forgiven.run_time):
+        copy_known(queue.forgiven, old.forgiven)
+
+
+def copy_known(to: Arrays, old: Arrays) -> None:
+    """Take over every array of a struct, as far as both reach; not its numbers."""
+    for name in to.fields:
+        if isinstance(values := getattr(to, name), np.ndarray):
+            count = min(len(values), len(getattr(old, name)))
+            values[:count] = getattr(old, name)[:count]

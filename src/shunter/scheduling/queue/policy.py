@@ -282,10 +282,16 @@ def renumbered(form: Compiled, view: View) -> Compiled:
     if len(moved) != len(old.estimate):
         moved = np.full(len(old.estimate), -1, np.int64)  # there was a view that it did not see
     stays, jobs = moved >= 0, view.world.jobs.shape[1]
-    estimate, forgiven = np.zeros(jobs, np.int64), np.zeros((2, jobs if old.forgiven.shape[1] else 0), np.int64)
+
+    def moved_to(values: I64) -> I64:
+        found = np.zeros(jobs if len(values) else 0, np.int64)
+        if len(values):
+            found[moved[stays]] = values[stays]
+        return found
+
+    estimate = np.zeros(jobs, np.int64)
     estimate[moved[stays]] = old.estimate[stays]
-    if forgiven.shape[1]:
-        forgiven[:, moved[stays]] = old.forgiven[:, stays]
+    forgiven = type(old.forgiven)(moved_to(old.forgiven.run_time), moved_to(old.forgiven.gpu_time))
     queue = old.replace(estimate=estimate, forgiven=forgiven)
     return form._replace(memory=queue if form.memory is old else form.memory.replace(queue=queue))
 

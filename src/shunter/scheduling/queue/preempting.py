@@ -17,10 +17,7 @@ from shunter.scheduling.placing import (
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
-    AS_OF,
-    AT_ONCE,
     B_NONE,
-    BY_STOPS,
     NO_KEY,
     Parts,
     Queue,
@@ -150,7 +147,7 @@ def tenant(world: World, gpu: int) -> int:
 def note_stoppable(world: World, queue: Queue, node: int) -> None:
     """Note who on a node may be stopped, the last in the order first; where jobs share a GPU, that all can be had."""
     first, total, found, at_once = world.nodes[w.FIRST_GPU, node], world.nodes[w.TOTAL, node], 0, 0
-    jobs, spared = queue.latest[first : first + total], NO_KEY
+    jobs, spared = queue.stoppable.latest[first : first + total], NO_KEY
     for gpu in range(first, first + total):
         other = tenant(world, gpu) if world.gpus[w.TENANTS, gpu] > 0 else -1
         if world.gpus[w.TENANTS, gpu] > 1:
@@ -167,16 +164,16 @@ def note_stoppable(world: World, queue: Queue, node: int) -> None:
                 at -= 1
             jobs[at] = other
             found += 1
-    queue.noted[AS_OF, node], queue.spared[node] = world.nodes[w.CHANGES, node], spared
-    queue.noted[AT_ONCE, node], queue.noted[BY_STOPS, node] = at_once, found
+    queue.stoppable.as_of[node], queue.stoppable.spared[node] = world.nodes[w.CHANGES, node], spared
+    queue.stoppable.at_once[node], queue.stoppable.by_stops[node] = at_once, found
 
 
 @kernel
 def look_at(world: World, queue: Queue, job: int, node: int) -> None:
     """See who may be stopped on a node, unless that was seen since anything changed there."""
-    if queue.noted[AS_OF, node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
+    if queue.stoppable.as_of[node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
         note_stoppable(world, queue, node)
-    if queue.spared[node] > queue.exact[job]:
+    if queue.stoppable.spared[node] > queue.exact[job]:
         queue.state.spared = True
 
 
@@ -191,15 +188,15 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
         if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
             continue
         look_at(world, queue, job, node)
-        more, first = world.jobs[w.GPUS, job] - queue.noted[AT_ONCE, node], world.nodes[w.FIRST_GPU, node]
+        more, first = world.jobs[w.GPUS, job] - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
         if more <= 0:
             return SEVERAL
-        if more > queue.noted[BY_STOPS, node]:
+        if more > queue.stoppable.by_stops[node]:
             continue
-        needed = queue.latest[first + more - 1]
+        needed = queue.stoppable.latest[first + more - 1]
         if queue.exact[needed] <= queue.exact[job]:
             continue
-        alone = queue.latest[first] == needed  # that job is enough there, whatever the other nodes need
+        alone = queue.stoppable.latest[first] == needed  # that job is enough there, whatever the other nodes need
         if needed == last:
             tied = True
             best, enough = (node, True) if alone else (best, enough)
@@ -215,12 +212,12 @@ def stop_on(world: World, queue: Queue, job: int, node: int) -> int:
     ``scratch.ends`` has how many each holds there; -1: it needs not go after all.  Returns how many jobs.
     """
     jobs, gpus, taken = queue.scratch.jobs, queue.scratch.ends, 0
-    first, spare = world.nodes[w.FIRST_GPU, node], queue.noted[AT_ONCE, node] - world.jobs[w.GPUS, job]
-    for at in range(first, first + queue.noted[BY_STOPS, node]):
-        if taken == 0 or jobs[taken - 1] != queue.latest[at]:
+    first, spare = world.nodes[w.FIRST_GPU, node], queue.stoppable.at_once[node] - world.jobs[w.GPUS, job]
+    for at in range(first, first + queue.stoppable.by_stops[node]):
+        if taken == 0 or jobs[taken - 1] != queue.stoppable.latest[at]:
             if spare >= 0:
                 break
-            jobs[taken], gpus[taken] = queue.latest[at], 0
+            jobs[taken], gpus[taken] = queue.stoppable.latest[at], 0
             taken += 1
         gpus[taken - 1] += 1
         spare += 1

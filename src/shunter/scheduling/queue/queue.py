@@ -10,7 +10,7 @@ import math
 from typing import Any, NamedTuple
 
 from shunter import world as w
-from shunter.arrays import F1, F2, I1, I2, I3, Arrays, Variables
+from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
 from shunter.scheduling.backfill.bounds import Bounds, bound_of
@@ -19,22 +19,11 @@ from shunter.world import I64, Job, World
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
 S_NONE, S_ORACLE, S_DECLARED, S_LIMIT, S_HISTORY, S_LEARNED, S_LAST_TWO = range(7)  # where estimates come from
 
-# -- rows of `users`: run times of the last two jobs, how many ended, their sum, decayed usage, whether ever seen, and
-# usage over the fair share as it was when a period began
-LAST, LAST_BUT_ONE, ENDED_JOBS, ENDED_SUM, USAGE, SEEN, COUNTED = range(7)
-USER_ROWS = 7
-# -- rows of `sizes` (by size class; the last column is all jobs)
-SIZE_JOBS, SIZE_SUM = range(2)
 SIZE_CLASSES = 6
 LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
-# -- rows of `laid`: a job, one of its GPUs, when it should end by its estimate, and when its lease does
-L_JOB, L_GPU, L_END, L_UNTIL = range(4)
 # of ended jobs, by GPU time in seconds, four bins per factor of two: how many, the sum and the mean of their GPU time,
 # how many are in this bin and all above; then where the last bin ends that has any
 BINS = 128
-# -- rows of `noted`: CHANGES of the node when it was looked at, -1: not since keys are new; how many GPUs can be had
-# without a stop, and how many by stops
-AS_OF, AT_ONCE, BY_STOPS = range(3)
 NO_KEY = -math.inf
 HISTOGRAM = 4 * BINS + 1
 
@@ -47,6 +36,15 @@ class Paper(NamedTuple):
     mem: I64  # (nodes,)
     tenants: I64  # (gpus,)
     used: I64  # (gpus,)
+
+
+class Laid(Arrays):
+    """Jobs that are on paper besides those that run, one row per GPU; job -1: no more."""
+
+    job: I1
+    gpu: I1
+    end: I1  # when it should end by its estimate ...
+    until: I1  # ... and when its lease does
 
 
 class Scratch(Arrays):
@@ -67,31 +65,44 @@ class Scratch(Arrays):
     other_ids: I1  # (gpus,)
     jobs: I1  # (gpus * slots,) running jobs, in some order
     ends: I1  # (gpus * slots,)
-    laid: I2  # (4, gpus * slots + 1) jobs that are on paper besides those that run, see L_JOB; job -1: no more
+    laid: Laid  # (gpus * slots + 1,)
 
 
 class Profile(Arrays):
     """The future as conservative backfilling plans it; row i holds from times[i] to times[i + 1]."""
 
     times: I1  # (rows,)
-    free: I3  # (3, rows, nodes) GPUs, CPU, memory
+    gpus: I2  # (rows, nodes) free ...
+    cpu: I2
+    mem: I2
     job: I1  # (depth,) reserved jobs ...
     start: I1  # (depth,) ... and when ...
     counts: I2  # (depth, nodes) ... and where
 
 
-class GivenReasons(Arrays):
+class Kin(Arrays):
+    """What is free for classes that may use the same nodes, and when that was counted."""
+
+    free: I1  # GPUs ...
+    largest: I1  # ... the most of them on one node ...
+    up: I1  # ... all that are up ...
+    elsewhere: I1  # ... and those free on other nodes
+    releases: I1  # RELEASES ...
+    running: I1  # ... and running jobs at that time
+
+
+class GivenReasons(Variables):
     """What was last said about why jobs wait; of no size where it is not wanted."""
 
-    everything: I1  # (1,) code
+    everything: int = 0  # code
     head: I1  # (pools,)
     shadow: I1  # (pools,)
     code: I1  # (classes,)
     free: I1  # (classes,) GPUs that a class may use ...
     largest: I1  # (classes,) ... and the most on one node, when that was said of the class of a head
     start: I1  # (jobs,) planned
-    kin_of: I1  # (classes,) classes that may use the same nodes are kin ...
-    kin: I2  # (6, kins) ... what is free for them, and when that was counted
+    kin_of: I1  # (classes,) classes that may use the same nodes are kin
+    kin: Kin  # (kins,)
 
 
 class Tiers(Arrays):
@@ -101,6 +112,49 @@ class Tiers(Arrays):
     fit: I1  # (classes,) FIRST ... AFFINE
     spread: I1  # (classes,) LIST ... SCATTER
     inside: I1  # (most domains of a level,) GPUs free in each, while looking
+
+
+class Users(Arrays):
+    """What is known of each user; times in ms."""
+
+    last: F1  # run time of the last job that ended ...
+    last_but_one: F1  # ... and of the one before
+    ended: F1  # how many ended ...
+    ended_sum: F1  # ... and their run times together
+    usage: F1  # decayed
+    counted: F1  # usage over the fair share as it was when a period began
+    seen: I1  # 1: a job of the user was there
+
+
+class SizeClasses(Arrays):
+    """What has ended, by size class; the last entry is all jobs."""
+
+    jobs: F1
+    run_time: F1  # of these jobs together (ms)
+
+
+class Forgiven(Arrays):
+    """What a job ran before its promotion, which no longer counts (ms); of no size where none is promoted."""
+
+    run_time: I1
+    gpu_time: I1
+
+
+class Shadows(Arrays):
+    """EASY's reservations."""
+
+    time: I1  # (pools,)
+    job: I1  # (pools,)
+
+
+class Stoppable(Arrays):
+    """What stopping jobs brings on each node."""
+
+    as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: not since keys are new
+    at_once: I1  # (nodes,) GPUs to be had without a stop ...
+    by_stops: I1  # (nodes,) ... and by stops
+    latest: I1  # (gpus,) node by node the jobs that may be stopped, the last in the order first, one entry per GPU
+    spared: F1  # (nodes,) the greatest key of a job that has run too briefly to be stopped; NO_KEY: there is none
 
 
 class Config(Arrays):
@@ -141,7 +195,8 @@ class State(Variables):
     seen_releases: int = -1  # RELEASES at the last decision
     spared: bool = False  # a job was not stopped only because its present run is too short
     users_seen: int = 0
-    usage_at: int = 0  # up to when usage is counted
+    usage_at: int = 0  # up to when usage is counted ...
+    total_usage: float = 0.0  # ... and all users' together
     counted_at: int = -w.NEVER  # when the present period began
     profile_rows: int = 0  # of the profile, in use ...
     reserved: int = 0  # ... and its reserved jobs
@@ -173,24 +228,19 @@ class Queue(Arrays):
     pool_of: I1  # (classes,) classes that compete for the same nodes
     sample: I1  # (classes,) a job of each class
     head: I1  # (pools,) the job that stopped a pool, -1: none
-    shadow: I2  # (2, pools) when EASY's reservation is, and for whom
+    shadow: Shadows
     upset: I1  # (pools,) 1: reservations must be made again
-    users: F2  # (USER_ROWS, users)
-    total: F1  # (1,) the sum of their decayed usage
+    users: Users
     standing: I1  # (users,) users by usage, least first; or nothing
-    sizes: F2  # (2, SIZE_CLASSES + 1)
+    sizes: SizeClasses
     bounds: Bounds
     scratch: Scratch
     profile: Profile
     given: GivenReasons
     tiers: Tiers
-    forgiven: I2  # (2, jobs) run time and GPU time before a job's promotion, which no longer count (ms); or nothing
+    forgiven: Forgiven
     learned: Learned  # the model behind learned estimates; or nothing
-    latest: (
-        I1  # (gpus,) node by node the jobs that may be stopped there, the last in the order first, one entry per GPU
-    )
-    noted: I2  # (3, nodes) about these, see AS_OF
-    spared: F1  # (nodes,) the greatest key of a job there that has run too briefly to be stopped; NO_KEY: there is none
+    stoppable: Stoppable
     min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
 
 
@@ -314,9 +364,9 @@ def charge(world: World, queue: Queue, until: int) -> None:
     queue.state.usage_at = until
     kept, total = 2.0 ** (-elapsed / queue.config.half_life), 0.0
     gain = queue.config.half_life / math.log(2.0) * (1.0 - kept)  # of one GPU in use all the while, itself decaying
-    for user in range(queue.users.shape[1]):
-        queue.users[USAGE, user] *= kept
-        total += queue.users[USAGE, user]
+    for user in range(len(queue.users.usage)):
+        queue.users.usage[user] *= kept
+        total += queue.users.usage[user]
     for row, length in ((w.L_RUNNING, w.N_RUNNING), (w.L_ENDED, w.N_ENDED), (w.L_ARRIVED, w.N_ARRIVED)):
         for at in range(world.clock[length]):
             job = world.lists[row, at]
@@ -324,9 +374,9 @@ def charge(world: World, queue: Queue, until: int) -> None:
             ran = row == w.L_RUNNING or world.jobs[w.EXECUTED, job] > 0  # since before: starts are decisions too
             if user >= 0 and ran:
                 cost = queue.cost[queue.class_of[job]]
-                queue.users[USAGE, user] += cost * gain
+                queue.users.usage[user] += cost * gain
                 total += cost * gain
-    queue.total[0] = total
+    queue.state.total_usage = total
 
 
 @kernel
@@ -343,9 +393,9 @@ def recount(world: World, queue: Queue) -> None:
     charge(world, queue, begun)
     if config.ranks:
         rank_users(queue)
-    elif queue.total[0] > 0:
-        for user in range(users.shape[1]):
-            users[COUNTED, user] = users[USAGE, user] / queue.total[0] * state.users_seen
+    elif queue.state.total_usage > 0:
+        for user in range(len(users.usage)):
+            users.counted[user] = users.usage[user] / queue.state.total_usage * state.users_seen
 
 
 @kernel
@@ -357,17 +407,17 @@ def rank_users(queue: Queue) -> None:
     users, standing, seen = queue.users, queue.standing, queue.state.users_seen
     for begin in range(1, len(standing)):  # hardly anything has moved since the last time
         user, at = standing[begin], begin
-        while at > 0 and users[USAGE, standing[at - 1]] > users[USAGE, user]:
+        while at > 0 and users.usage[standing[at - 1]] > users.usage[user]:
             standing[at] = standing[at - 1]
             at -= 1
         standing[at] = user
     rank, left, before = seen, seen, -1.0
     for at in range(len(standing)):
         user = standing[at]
-        if users[SEEN, user] == 1:
-            if users[USAGE, user] != before:
-                rank, before = left, users[USAGE, user]
-            users[COUNTED, user] = math.log2(seen / rank)
+        if users.seen[user] == 1:
+            if users.usage[user] != before:
+                rank, before = left, users.usage[user]
+            users.counted[user] = math.log2(seen / rank)
             left -= 1
 
 
@@ -379,9 +429,9 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     """A job as its order's key sees it, or would at a later time."""
     jobs = world.jobs
     executed, attained, waited = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job], jobs[w.WAITED, job]
-    if queue.forgiven.shape[1] > 0:
-        executed -= queue.forgiven[0, job]
-        attained -= queue.forgiven[1, job]
+    if len(queue.forgiven.run_time) > 0:
+        executed -= queue.forgiven.run_time[job]
+        attained -= queue.forgiven.gpu_time[job]
     work, queued = world.progress[w.WORK, job], now
     if jobs[w.STATE, job] == w.PENDING:
         waited += max(now - jobs[w.WAITING_SINCE, job], 0)  # a period may have begun before it came
@@ -393,9 +443,9 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
     gpus = jobs[w.GPUS, job] * jobs[w.SHARE, job] / 1000
     usage, user = 0.0, jobs[w.USER, job]
     if user >= 0 and queue.config.period > 0:
-        usage = queue.users[COUNTED, user]
+        usage = queue.users.counted[user]
     elif user >= 0 and total > 0:
-        usage = queue.users[USAGE, user] / total * queue.state.users_seen
+        usage = queue.users.usage[user] / total * queue.state.users_seen
     return Job(
         (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
         waited / 1000.0,
@@ -419,7 +469,7 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
 @kernel
 def key_at(world: World, queue: Queue, parts: Parts, job: int, now: int) -> float:
     """The key of a job now; for a later time the least that it can be until then."""
-    total = queue.total[0]
+    total = queue.state.total_usage
     if queue.config.period > 0:
         now = queue.state.counted_at
     ahead = now - world.clock[w.NOW]
@@ -476,12 +526,12 @@ def promote(world: World, queue: Queue, parts: Parts) -> None:
     config, now, jobs = queue.config, world.clock[w.NOW], world.jobs
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
-        ran, idle = jobs[w.EXECUTED, job] - queue.forgiven[0, job], now - jobs[w.WAITING_SINCE, job]
+        ran, idle = jobs[w.EXECUTED, job] - queue.forgiven.run_time[job], now - jobs[w.WAITING_SINCE, job]
         if ran == 0:
             continue
         by_run_time = config.promote_times > 0 and idle * 1000 >= config.promote_times * ran
         if by_run_time or (config.promote_after > 0 and idle >= config.promote_after):
-            queue.forgiven[0, job], queue.forgiven[1, job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
+            queue.forgiven.run_time[job], queue.forgiven.gpu_time[job] = jobs[w.EXECUTED, job], jobs[w.ATTAINED, job]
             queue.key[job] = key_at(world, queue, parts, job, now)
             insert(queue, job)
             reconsider(queue, job)
@@ -493,7 +543,7 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
     config, state, now = queue.config, queue.state, world.clock[w.NOW]
     if config.quantum > 0 and state.looked_at < now // config.quantum:
         state.looked_at = now // config.quantum
-        if queue.forgiven.shape[1] > 0:
+        if len(queue.forgiven.run_time) > 0:
             promote(world, queue, parts)
 
 
@@ -501,7 +551,7 @@ def look(world: World, queue: Queue, parts: Parts) -> None:
 def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     """Evaluate the keys of the running jobs, to compare with those that wait; whether any is new."""
     queue.state.ranked_at = world.clock[w.NOW]
-    queue.noted[AS_OF] = -1
+    queue.stoppable.as_of[:] = -1
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
@@ -602,8 +652,8 @@ def run_time(world: World, queue: Queue, job: int, speed: float) -> int:
 def meet(world: World, queue: Queue, parts: Parts, job: int) -> None:
     """See a job for the first time: count its user, estimate its run time."""
     user = world.jobs[w.USER, job]
-    if user >= 0 and queue.users[SEEN, user] == 0:
-        queue.users[SEEN, user] = 1
+    if user >= 0 and queue.users.seen[user] == 0:
+        queue.users.seen[user] = 1
         queue.state.users_seen += 1
     if queue.estimate[job] == 0:
         queue.estimate[job] = parts.expect(world, queue, job)
