@@ -1,10 +1,11 @@
 """Structs of arrays that kernels get by reference.
 
 A subclass of ``Arrays`` declares its fields by annotation: ``I1``, ``I2``, ``I3`` for int64 arrays of this many
-dimensions, ``F1``, ``F2`` for float64, another such class, or ``int``, ``float``, ``bool`` for a single number.  In
-Python the fields are plain NumPy arrays and numbers.  Handed to a kernel, the object is one machine word: the address
-of a block that has the numbers and says where the arrays are.  (Numba passes a tuple of arrays by value, seven and more
-words for each at every call, which made kernels several times slower to run and to compile.)
+dimensions, ``F1``, ``F2`` for float64, another such class, ``Arrays`` itself for any of them (see ``narrowed``), or
+``int``, ``float``, ``bool`` for a single number.  In Python the fields are plain NumPy arrays and numbers.  Handed to a
+kernel, the object is one machine word: the address of a block that has the numbers and says where the arrays are.
+(Numba passes a tuple of arrays by value, seven and more words for each at every call, which made kernels several times
+slower to run and to compile.)
 
 Numbers never change, so that they can be configuration.  In a subclass of ``Variables`` they are state: they can be
 set, in a kernel as in Python.
@@ -13,8 +14,9 @@ set, in a kernel as in Python.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 from shunter import numba_config  # noqa: F401 before numba
 
@@ -26,7 +28,7 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed, lower_getattr_generic, lower_setattr_generic
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import NativeValue, infer_getattr, models, register_model, typeof_impl, unbox
+from numba.extending import NativeValue, infer_getattr, intrinsic, models, register_model, typeof_impl, unbox
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
@@ -36,6 +38,7 @@ I3: TypeAlias = NDArray[np.int64]
 F1: TypeAlias = NDArray[np.float64]
 F2: TypeAlias = NDArray[np.float64]
 
+T = TypeVar("T", bound="Arrays")
 WORDS = 4  # of the block per field: address, then up to three lengths; or a number
 DTYPES = {"I": np.int64, "F": np.float64}
 NUMBERS: dict[str, type] = {"int": int, "float": float, "bool": bool}
@@ -120,10 +123,29 @@ class Arrays:
         return (type(self), tuple(getattr(self, name) for name in self.fields))
 
 
+class Nothing(Arrays):
+    """What is in the place of a struct where none is needed."""
+
+
 class Variables(Arrays):
     """Arrays with numbers that change: a policy's or a queue's state."""
 
     numbers_change = True
+
+
+def narrowed(cls: type[T]) -> Callable[[Arrays], T]:
+    """A function for kernels that takes a field declared as ``Arrays``, any struct, for one of this class.
+
+    It is not checked: the field must have been given such a struct.
+    """
+    if numba.config.DISABLE_JIT:
+        return lambda value: cast(T, value)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def narrow(context: Any, value: Any) -> Any:
+        return type_of(cls)(value), lambda context, builder, signature, arguments: arguments[0]
+
+    return cast(Callable[[Arrays], T], narrow)
 
 
 def _read_only(value: Any) -> Any:

@@ -38,11 +38,9 @@ def policy_class(name: str) -> type[Any]:
     if name not in names():
         raise PolicyError(f"there is no policy '{name}'; {did_you_mean(name, names())}")
     module = importlib.import_module(f"shunter.policies.{name}")
-    return next(
-        item
-        for item in vars(module).values()
-        if isinstance(item, type) and item.__module__ in {module.__name__, f"{module.__name__}.policy"}
-    )
+    own = {module.__name__, f"{module.__name__}.policy"}
+    classes = [item for item in vars(module).values() if isinstance(item, type) and item.__module__ in own]
+    return next(cls for cls in classes if hasattr(cls, "decide"))
 
 
 def _by_path(path: str) -> type[Any]:

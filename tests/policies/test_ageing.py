@@ -104,8 +104,6 @@ def test_bounds_give_the_order_of_the_present(bounded, exact, more, mode, seed, 
 
 def test_bounds_are_used_at_all():
     """Otherwise the test above compares a thing with itself."""
-    from shunter.scheduling.queue import queue as q
-
     simulator = Simulator(crowd(1, 5), Cluster("c", (NodeGroup(3, 8),)))
     memory = simulator.run(Wfp3(), until=60_000_000)
-    assert memory.form.memory.settings[q.HORIZON] > simulator.now
+    assert memory.form.memory.state.horizon > simulator.now

@@ -58,12 +58,13 @@ def test_timers_of_dally_go_on() -> None:
     memory = dally.start(CLUSTER)
     dally.decide(view_of(["j0", "j3"], 10_000, 1, None, gpus=4), memory)
     offers = memory.form.memory
-    offers.own[0, :4] = [123.0, 0.0, 2.0, 5.0]
-    offers.kept[0, :2] = [77.0, 88.0]
+    timers = offers.own
+    timers.timer[0], timers.tuned_at[0], timers.first[0], timers.last[0] = 123.0, 0, 2, 5
+    timers.waits[0, :2] = [77, 88]
     dally.decide(view_of(["j3", "j4"], 20_000, 2, [-1, 0], gpus=4), memory)
     again = memory.form.memory
     assert again is not offers
-    assert again.kept[0, :2].tolist() == [77.0, 88.0]
-    assert again.own[0, 2] == 2.0
+    assert again.own.waits[0, :2].tolist() == [77, 88]
+    assert again.own.first[0] == 2
     dally.decide(view_of(["j3", "j4"], 30_000, 3, [0, 1], gpus=2), memory)  # another size: nothing is known of it
-    assert memory.form.memory.kept[0, :2].tolist() == [0.0, 0.0]
+    assert memory.form.memory.own.waits[0, :2].tolist() == [0, 0]

@@ -8,26 +8,46 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import world as w
+from shunter.arrays import F1, I1, I2, Arrays, narrowed
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.scheduling.leasing.memory import EVIDENCE, HISTORY_ROWS, OPENING, Offers
-from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, Placing, first_only
+from shunter.scheduling.leasing.memory import Offers
+from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Backfilled, Placing, first_only, timer_changes_for
 from shunter.scheduling.queue.policy import Mask
 from shunter.scheduling.queue.queue import Queue
 from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Job, World
 
-# -- columns of `own`, one row per tier and number of GPUs: the timer (ms), when it was last tuned, and the first and
-# the one after the last of its waits in `kept`, a ring that holds them (ms) with their times
-TIMER, TUNED_AT, FIRST, LAST = range(4)
-# -- entries of the row after those: how timers come about
-MODE, WINDOW, DEVIATIONS, CLAMPS, UNIT = range(5)  # UNIT: the shortest wait that counts, and a timer without any
-AUTO, MANUAL = range(2)
 MODES = ("auto", "manual", "none", "infinite")
 USUAL_GPUS = 512  # of the cluster for which the window of the waits is `history` itself
 MOST_WAITS = 512  # that a timer is tuned from: the latest ones
 MOST_CHANGES = 200_000  # of timers that are kept to be looked at
+
+
+class TimerConfig(Arrays):
+    """How timers come about; times in ms."""
+
+    tuned: bool  # from recent waits
+    window: float  # for how long a wait counts
+    deviations: float
+    clamps: bool
+    unit: float  # the shortest wait that counts, and a timer without any
+
+
+class Timers(Arrays):
+    """A timer for each tier but the last and number of GPUs, tier by tier; times in ms."""
+
+    config: TimerConfig
+    timer: F1  # (timers,)
+    tuned_at: I1  # (timers,) when it was last tuned, -1: never
+    first: I1  # (timers,) of its waits, the first that counts ...
+    last: I1  # (timers,) ... and the one after the last; the waits are rings
+    waits: I2  # (timers, MOST_WAITS)
+    took_at: I2  # (timers, MOST_WAITS) when these waits ended
+
+
+timers_of = narrowed(Timers)
 
 
 @dataclass(frozen=True)
@@ -83,112 +103,126 @@ class Dally(Backfilled):
         return np.array([float(self.sensitivity == "single")])
 
     def memory(self, view: View, queue: Queue) -> Offers:
-        """What it remembers, with the window of this cluster."""
-        offers = super().memory(view, queue)
-        if self.window == "size":
-            offers.own[-1, WINDOW] = round(offers.own[-1, WINDOW] * math.sqrt(USUAL_GPUS / view.world.gpus.shape[1]))
-        return offers
+        """What it remembers, with the window of this cluster and room for what its timers do."""
+        offers = super().memory(view, queue).replace(history=timer_changes_for(MOST_CHANGES * (self.timers == "auto")))
+        timers = offers.own
+        if self.window == "fixed" or not isinstance(timers, Timers):
+            return offers
+        window = round(timers.config.window * math.sqrt(USUAL_GPUS / view.world.gpus.shape[1]))
+        return offers.replace(own=timers.replace(config=timers.config.replace(window=window)))
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
         """With infinite timers a job never goes further than the first tier that could hold it."""
         takes = first_only(holds) if self.timers == "infinite" else holds
         return Placing(FITS.index(self.fit), SPREADS.index(self.spread), takes)
 
-    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> Timers:
         """Timers of all tiers but the last, by number of GPUs; without history a timer is one lease."""
-        rows = (tiers - 1) * len(sizes)
-        own = np.zeros((rows + 1, 5))
-        own[:, TUNED_AT] = -1
-        own[rows] = (MANUAL, self.history * HOUR * 1000, self.deviations, self.clamps, (self.lease or HOUR) * 1000)
-        if self.timers == "auto":
-            own[rows, MODE] = AUTO
-        elif self.timers == "manual":
+        count = (tiers - 1) * len(sizes)
+        config = TimerConfig(
+            tuned=self.timers == "auto",
+            window=self.history * HOUR * 1000,
+            deviations=self.deviations,
+            clamps=self.clamps,
+            unit=(self.lease or HOUR) * 1000,
+        )
+        timer = np.zeros(count)
+        if self.timers == "manual":
             step = self.rack_timer - self.machine_timer
             fixed = [self.machine_timer + tier * step for tier in range(tiers - 1)]
-            own[:rows, TIMER] = np.repeat(np.array(fixed) * 1000, len(sizes))
-        return own, np.zeros((rows, 2 * MOST_WAITS)), MOST_CHANGES if self.timers == "auto" else 0
+            timer = np.repeat(np.array(fixed) * 1000, len(sizes))
+
+        def none(*shape: int) -> I64:
+            return np.zeros(shape, np.int64)
+
+        rings = none(count, MOST_WAITS), none(count, MOST_WAITS)
+        return Timers(config, timer, np.full(count, -1, np.int64), none(count), none(count), *rings)
 
     def inherit(self, offers: Offers, old: Offers) -> None:
         """The timers of the same settings go on, for those numbers of GPUs that both know."""
-        if not np.array_equal(offers.own[-1], old.own[-1]):
+        timers, before = offers.own, old.own
+        if not isinstance(timers, Timers) or not isinstance(before, Timers):
+            return
+        if not same_numbers(timers.config, before.config):
             return
         sizes, known = len(offers.gpus_of), len(old.gpus_of)
         _, here, there = np.intersect1d(offers.gpus_of, old.gpus_of, return_indices=True)
-        for tier in range(min(len(offers.kept) // sizes, len(old.kept) // known)):
-            offers.own[tier * sizes + here] = old.own[tier * known + there]
-            offers.kept[tier * sizes + here] = old.kept[tier * known + there]
-        rows = min(int(old.settings[HISTORY_ROWS]), len(offers.history))
-        offers.history[:rows], offers.settings[HISTORY_ROWS] = old.history[:rows], rows
+        for tier in range(min(len(timers.timer) // sizes, len(before.timer) // known)):
+            for name in ("timer", "tuned_at", "first", "last", "waits", "took_at"):
+                getattr(timers, name)[tier * sizes + here] = getattr(before, name)[tier * known + there]
+        rows = offers.history.rows = min(old.history.rows, len(offers.history.time))
+        for name in ("time", "tier", "gpus", "timer", "waits"):
+            getattr(offers.history, name)[:rows] = getattr(old.history, name)[:rows]
 
     @staticmethod
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """When the timers of all lower tiers that could hold the job have run out since it began to wait."""
-        cls, longest = offers.queue.class_of[job], 0.0
-        sizes, tuned = len(offers.gpus_of), offers.own[len(offers.own) - 1, MODE] == AUTO
+        cls, longest, timers = offers.queue.class_of[job], 0.0, timers_of(offers.own)
+        sizes, tuned = len(offers.gpus_of), timers.config.tuned
         for lower in range(tier):
             if offers.queue.tiers.takes[lower, cls] == 1:
                 row = lower * sizes + offers.size_of[cls]
-                if tuned and offers.own[row, TUNED_AT] != world.clock[w.NOW]:
+                if tuned and timers.tuned_at[row] != world.clock[w.NOW]:
                     tune(world, offers, row)
                 if tuned:  # its timer changes without anything else happening when a wait is too old to count
-                    offers.settings[OPENING] = min(offers.settings[OPENING], forgets_at(offers, row))
-                if offers.own[row, TIMER] >= longest:
-                    longest = offers.own[row, TIMER]
-                    offers.settings[EVIDENCE] = int(offers.own[row, LAST] - offers.own[row, FIRST]) if tuned else -1
+                    offers.state.opening = min(offers.state.opening, forgets_at(timers, row))
+                if timers.timer[row] >= longest:
+                    longest = timers.timer[row]
+                    offers.state.evidence = timers.last[row] - timers.first[row] if tuned else -1
         return int(world.jobs[w.WAITING_SINCE, job] + math.ceil(longest))
 
     @staticmethod
     def took(world: World, offers: Offers, job: int, tier: int) -> None:
         """Remember how long it waited for this tier; waits of less than a lease say nothing."""
-        waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
+        timers, waited = timers_of(offers.own), world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
         row = tier * len(offers.gpus_of) + offers.size_of[offers.queue.class_of[job]]
-        settings = offers.own[len(offers.own) - 1]
-        if settings[MODE] == AUTO and row < len(offers.own) - 1 and waited >= settings[UNIT]:
-            at = int(offers.own[row, LAST]) % MOST_WAITS
-            offers.kept[row, at] = waited
-            offers.kept[row, MOST_WAITS + at] = world.clock[w.NOW]
-            offers.own[row, LAST] += 1
+        if timers.config.tuned and row < len(timers.timer) and waited >= timers.config.unit:
+            at = timers.last[row] % MOST_WAITS
+            timers.waits[row, at] = waited
+            timers.took_at[row, at] = world.clock[w.NOW]
+            timers.last[row] += 1
             tune(world, offers, row)
 
 
 @kernel
-def forgets_at(offers: Offers, row: int) -> int:
+def forgets_at(timers: Timers, row: int) -> int:
     """When the oldest wait that a timer was tuned from no longer counts."""
-    first, window = int(offers.own[row, FIRST]), int(offers.own[len(offers.own) - 1, WINDOW])
-    if first == offers.own[row, LAST]:
+    first = timers.first[row]
+    if first == timers.last[row]:
         return int(w.NEVER)
-    return int(offers.kept[row, MOST_WAITS + first % MOST_WAITS]) + window + 1
+    return int(timers.took_at[row, first % MOST_WAITS]) + int(timers.config.window) + 1
 
 
 @kernel
 def tune(world: World, offers: Offers, row: int) -> None:
     """Set a timer to the mean of its recent waits and some standard deviations; one lease without any."""
-    own, waits, now = offers.own[row], offers.kept[row], world.clock[w.NOW]
-    settings = offers.own[len(offers.own) - 1]
-    own[FIRST] = max(own[FIRST], own[LAST] - MOST_WAITS)
-    while own[FIRST] < own[LAST] and waits[MOST_WAITS + int(own[FIRST]) % MOST_WAITS] < now - settings[WINDOW]:
-        own[FIRST] += 1
-    count, total, squares = own[LAST] - own[FIRST], 0.0, 0.0
-    for at in range(int(own[FIRST]), int(own[LAST])):
+    timers, now = timers_of(offers.own), world.clock[w.NOW]
+    config, waits, took_at = timers.config, timers.waits[row], timers.took_at[row]
+    first, last = max(timers.first[row], timers.last[row] - MOST_WAITS), timers.last[row]
+    while first < last and took_at[first % MOST_WAITS] < now - config.window:
+        first += 1
+    timers.first[row] = first
+    count, total, squares = last - first, 0.0, 0.0
+    for at in range(first, last):
         total += waits[at % MOST_WAITS]
     mean = total / max(count, 1)
-    for at in range(int(own[FIRST]), int(own[LAST])):
+    for at in range(first, last):
         squares += (waits[at % MOST_WAITS] - mean) ** 2
-    timer = settings[UNIT]
+    timer = config.unit
     if count > 0:
-        timer = mean + settings[DEVIATIONS] * math.sqrt(squares / max(count - 1, 1))
-    if settings[CLAMPS] == 1:
-        timer = clamped(settings, timer, row < len(offers.gpus_of))
-    own[TUNED_AT] = now
-    if timer != own[TIMER]:
-        own[TIMER] = timer
-        note(world, offers, row, int(count))
+        timer = mean + config.deviations * math.sqrt(squares / max(count - 1, 1))
+    if config.clamps:
+        timer = clamped(config, timer, row < len(offers.gpus_of))
+    timers.tuned_at[row] = now
+    if timer != timers.timer[row]:
+        timers.timer[row] = timer
+        note(world, offers, row, count)
 
 
 @kernel
-def clamped(settings: F64, timer: float, machine: bool) -> float:
+def clamped(config: TimerConfig, timer: float, machine: bool) -> float:
     """The timer within the bounds of the authors' simulator, which the paper does not mention."""
-    lease, window = settings[UNIT], settings[WINDOW]
+    lease, window = config.unit, config.window
     low = (6 if machine else 12) * lease
     high = math.ceil(0.8 * window / lease) * lease if machine else window
     return float(min(max(timer, low), max(high, low)))
@@ -197,9 +231,18 @@ def clamped(settings: F64, timer: float, machine: bool) -> float:
 @kernel
 def note(world: World, offers: Offers, row: int, waits: int) -> None:
     """Keep that a timer has changed, for people to look at."""
-    at, sizes = offers.settings[HISTORY_ROWS], len(offers.gpus_of)
-    if at < len(offers.history):
-        history = offers.history[at]
-        history[0], history[1], history[2] = world.clock[w.NOW], row // sizes, offers.gpus_of[row % sizes]
-        history[3], history[4] = int(offers.own[row, TIMER]), waits
-        offers.settings[HISTORY_ROWS] += 1
+    history, sizes = offers.history, len(offers.gpus_of)
+    at = history.rows
+    if at < len(history.time):
+        history.time[at], history.tier[at], history.gpus[at] = (
+            world.clock[w.NOW],
+            row // sizes,
+            offers.gpus_of[row % sizes],
+        )
+        history.timer[at], history.waits[at] = int(timers_of(offers.own).timer[row]), waits
+        history.rows += 1
+
+
+def same_numbers(one: Arrays, other: Arrays) -> bool:
+    """Whether two configurations are the same."""
+    return all(getattr(one, name) == getattr(other, name) for name in one.fields)

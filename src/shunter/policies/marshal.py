@@ -7,21 +7,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import world as w
+from shunter.arrays import F1, F2, I1, Arrays, Variables, narrowed
 from shunter.compiled import kernel
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.scheduling.leasing.memory import LEASE, REACH, Offers
+from shunter.scheduling.leasing.memory import Offers
 from shunter.scheduling.leasing.policy import HOUR, RENEWALS, Leasing, Placing
 from shunter.scheduling.queue.policy import Mask
 from shunter.scheduling.queue.queue import Paper, Queue
 from shunter.scheduling.tiers import FITS, SPREADS, lay_out, reach_of, room_for, sort_nodes
 from shunter.world import F64, I64, Job, World
 
-# -- columns of `own`, by number of GPUs: the mean wait for the best placement (ms), and of how many it is
-WAIT, WAITS = range(2)
-PATIENCE, LONGEST, PROBE, NEXT_LOOK = range(4)  # settings, in the last row of `own`
 MEMORY = 20.0  # a mean counts as that of this many at most, so that it follows the times
 UNKNOWN = -1.0
+
+
+class Patience(Arrays):
+    """For how long a better place is worth waiting."""
+
+    leases: float  # for which it should be kept
+    longest: float  # ms
+    probe: float  # ms of the first lease on a tier wider than needed
+
+
+class Places(Variables):
+    """What places cost jobs, and how long the best ones are waited for."""
+
+    patience: Patience
+    next_look: int = 0  # ms; when we see again how much there is to do
+    wait: F1  # (sizes,) the mean wait for the best place, by number of GPUs (ms) ...
+    waits: F1  # (sizes,) ... and of how many it is
+    cost: F2  # (tiers, jobs) what each unit that a job is joined with costs it, UNKNOWN
+    least_reach: I1  # (jobs,) that each could have
+
+
+places_of = narrowed(Places)
 
 
 @dataclass(frozen=True)
@@ -69,65 +89,68 @@ class Marshal(Leasing):
         """As configured."""
         return Placing(FITS.index(self.fit), SPREADS.index(self.spread))
 
-    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> Places:
         """Waits by number of GPUs; by tier and job, what each unit that it is joined with costs it."""
-        own = np.ones((len(sizes) + 1, 4))
-        own[:, WAIT] = self.lease * 1000  # while nothing is known
-        own[-1] = (self.patience, self.longest * HOUR * 1000, self.probe * 1000, 0)
-        return own, np.full((tiers + 1, jobs), UNKNOWN), 0
+        return Places(
+            patience=Patience(self.patience, self.longest * HOUR * 1000, self.probe * 1000),
+            wait=np.full(len(sizes), self.lease * 1000),  # while nothing is known
+            waits=np.ones(len(sizes)),
+            cost=np.full((tiers, jobs), UNKNOWN),
+            least_reach=np.zeros(jobs, np.int64),
+        )
 
     def memory(self, view: View, queue: Queue) -> Offers:
-        """The last row of ``kept`` is the least reach that each job could have."""
+        """With the least reach that each job could have."""
         offers = super().memory(view, queue)
-        offers.kept[-1] = least_reach(view.world, queue)[queue.class_of]
-        return offers
+        return offers.replace(own=offers.own.replace(least_reach=least_reach(view.world, queue)[queue.class_of]))
 
     @staticmethod
     def opens(world: World, offers: Offers, job: int, tier: int) -> int:
         """At once, if the best place is not worth waiting for; else when waiting would no longer pay."""
-        here = slowdown(offers, job, tier, offers.settings[REACH])
+        places = places_of(offers.own)
+        here = slowdown(places, job, tier, offers.state.reach)
         lowest, reach = best_place(offers, job)
-        if here == UNKNOWN or (tier == lowest and offers.settings[REACH] <= reach):
+        if here == UNKNOWN or (tier == lowest and offers.state.reach <= reach):
             return 0
-        there = max(slowdown(offers, job, lowest, reach), 1.0)
-        settings = offers.own[len(offers.own) - 1]
-        worth = settings[PATIENCE] * offers.settings[LEASE] * (here / there - 1.0)
-        if worth <= offers.own[offers.size_of[offers.queue.class_of[job]], WAIT]:
+        there = max(slowdown(places, job, lowest, reach), 1.0)
+        worth = places.patience.leases * offers.config.lease * (here / there - 1.0)
+        if worth <= places.wait[offers.size_of[offers.queue.class_of[job]]]:
             return 0
-        return int(world.jobs[w.WAITING_SINCE, job] + min(worth, settings[LONGEST]))
+        return int(world.jobs[w.WAITING_SINCE, job] + min(worth, places.patience.longest))
 
     @staticmethod
     def took(world: World, offers: Offers, job: int, tier: int) -> None:
         """Remember how long it waited for the best place."""
         lowest, reach = best_place(offers, job)
-        if tier == lowest and offers.settings[REACH] <= reach:
-            known = offers.own[offers.size_of[offers.queue.class_of[job]]]
+        if tier == lowest and offers.state.reach <= reach:
+            places, size = places_of(offers.own), offers.size_of[offers.queue.class_of[job]]
             waited = world.clock[w.NOW] - world.jobs[w.WAITING_SINCE, job]
-            known[WAITS] = min(known[WAITS] + 1, MEMORY)
-            known[WAIT] += (waited - known[WAIT]) / known[WAITS]
+            places.waits[size] = min(places.waits[size] + 1, MEMORY)
+            places.wait[size] += (waited - places.wait[size]) / places.waits[size]
 
     @staticmethod
     def lasts(world: World, offers: Offers, job: int, tier: int) -> int:
         """Only shortly, where it is not known yet how fast the job is there."""
         lowest, _ = best_place(offers, job)
-        probe = offers.own[len(offers.own) - 1, PROBE]
-        if tier > lowest and offers.kept[tier, job] == UNKNOWN and probe > 0:
+        places = places_of(offers.own)
+        probe = places.patience.probe
+        if tier > lowest and places.cost[tier, job] == UNKNOWN and probe > 0:
             return max(int(probe), 1000)
-        return int(offers.settings[LEASE])
+        return int(offers.config.lease)
 
     @staticmethod
     def ended(world: World, offers: Offers, job: int, tier: int) -> None:
         """See what this place cost the job, for each unit that it was joined with."""
-        rate, reach = world.progress[w.RATE, job], offers.settings[REACH]
+        rate, reach = world.progress[w.RATE, job], offers.state.reach
         if rate > 0:
-            offers.kept[tier, job] = max(1.0 / rate - 1.0, 0.0) / max(reach - 1, 1)
+            places_of(offers.own).cost[tier, job] = max(1.0 / rate - 1.0, 0.0) / max(reach - 1, 1)
 
     @staticmethod
     def looks(world: World, offers: Offers, job: int, tier: int) -> None:
         """See how much there is to do, when jobs have come and now and then."""
-        settings, now = offers.own[len(offers.own) - 1], world.clock[w.NOW]
-        if offers.queue.params[0] == 1 and (world.clock[w.N_ARRIVED] > 0 or now >= settings[NEXT_LOOK]):
-            settings[NEXT_LOOK] = now + offers.settings[LEASE] // 4
+        places, now = places_of(offers.own), world.clock[w.NOW]
+        if offers.queue.params[0] == 1 and (world.clock[w.N_ARRIVED] > 0 or now >= places.next_look):
+            places.next_look = now + offers.config.lease // 4
             known = offers.queue.params[1]
             offers.queue.params[1] = work_ahead(world)
             if offers.queue.params[1] != known:
@@ -159,9 +182,9 @@ def work_ahead(world: World) -> float:
 
 
 @kernel
-def slowdown(offers: Offers, job: int, tier: int, reach: int) -> float:
+def slowdown(places: Places, job: int, tier: int, reach: int) -> float:
     """How much slower than alone a job should be at a tier, joined with this many units; -1: not known."""
-    cost = offers.kept[tier, job]
+    cost = places.cost[tier, job]
     return float(cost if cost == UNKNOWN else 1.0 + cost * max(reach - 1, 1))
 
 
@@ -171,7 +194,7 @@ def best_place(offers: Offers, job: int) -> tuple[int, int]:
     takes, cls, lowest = offers.queue.tiers.takes, offers.queue.class_of[job], 0
     while takes[lowest, cls] == 0:
         lowest += 1
-    return lowest, int(offers.kept[len(takes), job])
+    return lowest, int(places_of(offers.own).least_reach[job])
 
 
 def least_reach(world: World, queue: Queue) -> I64:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.gandiva.moves import (
-    GROWTH,
-    MIGRATION,
-    MOVING,
-    PACKING,
-    PAIRED,
-    QUANTUM,
-    SLICING,
     may_move,
     move_closer,
+    moves_of,
     partner_of,
 )
 from shunter.policies.gandiva.turns import line_up, pair_up, part_bad_pairs, take_turns
 from shunter.scheduling.leasing.decide import catch_up, leases_end, start_waiting
-from shunter.scheduling.leasing.memory import WAKE, Offers, OfferTools
+from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import (
     add_other,
     add_placed,
@@ -41,7 +35,7 @@ from shunter.world import Decision, World
 def room_to_grow(world: World, offers: Offers, job: int) -> int:
     """How many free GPUs of its machine a job may have besides; a job on several machines does not grow."""
     jobs = world.jobs
-    more = jobs[w.GPUS, job] * offers.settings[GROWTH] // 1000 - jobs[w.WORKERS, job]
+    more = jobs[w.GPUS, job] * moves_of(offers.own).config.growth // 1000 - jobs[w.WORKERS, job]
     if more <= 0 or jobs[w.STATE, job] != w.RUNNING or jobs[w.SHARE, job] < 1000 or partner_of(world, job) >= 0:
         return 0
     node = world.gpus[w.NODE, jobs[w.HEAD, job] // world.clock[w.SLOTS_PER_GPU]]
@@ -108,45 +102,46 @@ def shrink(world: World, offers: Offers, plan: Decision) -> bool:
 @kernel
 def look(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """What is done from time to time: bad pairs part, turns change, jobs grow into idle GPUs."""
-    settings = offers.settings
-    if settings[PACKING] == 1 and part_bad_pairs(world, offers, plan):
+    config = moves_of(offers.own).config
+    if config.packing and part_bad_pairs(world, offers, plan):
         return True
-    if settings[SLICING] == 1 and world.clock[w.N_PENDING] > 0 and take_turns(world, offers, tools, plan):
+    if config.slicing and world.clock[w.N_PENDING] > 0 and take_turns(world, offers, tools, plan):
         return True
-    return settings[GROWTH] > 1000 and grow(world, offers, plan)
+    return config.growth > 1000 and grow(world, offers, plan)
 
 
 @kernel
 def look_again(world: World, offers: Offers, plan: Decision) -> None:
     """Set a timer for the next look, if there will be anything to do."""
-    settings, now, at = offers.settings, world.clock[w.NOW], w.NEVER
-    if settings[MIGRATION] == 1 and settings[MOVING] > 0 and may_move(world, offers) and any_gpu_free(world):
-        at = (now // settings[MOVING] + 1) * settings[MOVING]
-    turns = settings[SLICING] == 1 and world.clock[w.N_PENDING] > 0 and world.clock[w.N_RUNNING] > 0
-    if turns or settings[PAIRED] == 1 or (settings[GROWTH] > 1000 and next_to_grow(world, offers, w.NEVER) >= 0):
-        at = min(at, (now // settings[QUANTUM] + 1) * settings[QUANTUM])
-    if at < w.NEVER and settings[WAKE] != at:
-        settings[WAKE] = at
+    moves, now, at = moves_of(offers.own), world.clock[w.NOW], w.NEVER
+    config = moves.config
+    if config.migration and config.moving > 0 and may_move(world, offers) and any_gpu_free(world):
+        at = (now // config.moving + 1) * config.moving
+    turns = config.slicing and world.clock[w.N_PENDING] > 0 and world.clock[w.N_RUNNING] > 0
+    if turns or moves.paired or (config.growth > 1000 and next_to_grow(world, offers, w.NEVER) >= 0):
+        at = min(at, (now // config.quantum + 1) * config.quantum)
+    if at < w.NEVER and offers.state.wake != at:
+        offers.state.wake = at
         add_other(plan, w.A_TIMER, 0, at)
 
 
 @kernel
 def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
     """Plan the next move, start or pair, what a look brings, or nothing."""
-    settings = offers.settings
+    config = moves_of(offers.own).config
     catch_up(world, offers, tools)
     if leases_end(world, offers, tools, plan):
         return
-    if settings[MIGRATION] == 1 and move_closer(world, offers, tools, plan):
+    if config.migration and move_closer(world, offers, tools, plan):
         return
     if start_waiting(world, offers, tools, plan):
         return
     if world.clock[w.N_PENDING] > 0:
-        if settings[GROWTH] > 1000 and shrink(world, offers, plan):
+        if config.growth > 1000 and shrink(world, offers, plan):
             return
-        if settings[PACKING] == 1 and pair_up(world, offers, tools, plan):
+        if config.packing and pair_up(world, offers, tools, plan):
             return
-    if world.clock[w.NOW] % settings[QUANTUM] == 0 and look(world, offers, tools, plan):
+    if world.clock[w.NOW] % config.quantum == 0 and look(world, offers, tools, plan):
         return
     tools.give_reasons(world, offers, tools.parts, plan)
     look_again(world, offers, plan)

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from shunter import world as w
+from shunter.arrays import I1, I2, Arrays, Variables, narrowed
 from shunter.compiled import kernel
 from shunter.scheduling.leasing.decide import next_taker
-from shunter.scheduling.leasing.memory import SETTINGS_SIZE, Offers, OfferTools
+from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import add_placed, as_it_is, collect
 from shunter.scheduling.queue.queue import Paper, ahead, any_gpu_free, key_at
 from shunter.scheduling.tiers import lay_out, room_below, tier_of
 from shunter.world import Decision, World
 
-# -- entries of `settings` after those of all that lease: how it works (QUANTUM: ms from look to look, GROWTH:
-# thousandths of the GPUs that a job asked for,
-# MOVING: ms from one look for closer GPUs to the next, 0: only when some come free)
-QUANTUM, SLICING, PACKING, MIGRATION, GROWTH, MOVING = range(SETTINGS_SIZE, SETTINGS_SIZE + 6)
-# ... and what it has to remember (MOVABLE: how many jobs may gain by moving, MOVES_SEEN: releases when none of them
-# could, UNTRIED: whether some may be able to although no GPUs came free since, PAIRED: 1: there are pairs that nobody
-# looked at yet, JUDGED: when one did, TURNED: when turns were taken)
-MOVABLE, MOVES_SEEN, UNTRIED, PAIRED, JUDGED, TURNED = range(SETTINGS_SIZE + 6, SETTINGS_SIZE + 12)
-ALL_SETTINGS = SETTINGS_SIZE + 12
+NO, YES, ONCE_NOBODY_WAITS = range(3)  # values of `untried`
 
-NO, YES, ONCE_NOBODY_WAITS = range(3)  # values of UNTRIED
-# -- rows of `kept`: running jobs that may gain by moving, for each job whether it is there, and whether it did badly in
-# a pair although its model is not known
-LIST, LISTED, ALONE = range(3)
+
+class GandivaConfig(Arrays):
+    """What it does besides starting jobs; times in ms."""
+
+    quantum: int  # from look to look
+    slicing: bool
+    packing: bool
+    migration: bool
+    growth: int  # thousandths of the GPUs that a job asked for
+    moving: int  # from one look for closer GPUs to the next, 0: only when some come free
+
+
+class Moves(Variables):
+    """Who may gain by moving, and who does badly beside whom."""
+
+    config: GandivaConfig
+    movable: int = 0  # how many jobs may gain by moving
+    moves_seen: int = -1  # RELEASES when none of them could
+    untried: int = NO  # whether some may be able to although no GPUs came free since
+    paired: bool = False  # there are pairs that nobody looked at yet
+    judged: int = -1  # when one did
+    turned: int = -1  # when turns were taken
+    listed: I1  # (jobs,) running jobs that may gain by moving
+    is_listed: I1  # (jobs,) 1: it is there
+    alone: I1  # (jobs,) 1: it did badly in a pair although its model is not known
+    bad: I2  # (models, models) 1: these were seen to do badly together
+
+
+moves_of = narrowed(Moves)
 
 
 @kernel
@@ -50,19 +68,20 @@ def as_asked(world: World, job: int) -> bool:
 @kernel
 def may_gain(offers: Offers, job: int) -> None:
     """Remember that a job may gain by moving: it is on several machines, or shares its GPUs."""
-    offers.settings[UNTRIED] = YES
-    if offers.kept[LISTED, job] == 0:
-        offers.kept[LIST, offers.settings[MOVABLE]] = job
-        offers.kept[LISTED, job] = 1
-        offers.settings[MOVABLE] += 1
+    moves = moves_of(offers.own)
+    moves.untried = YES
+    if moves.is_listed[job] == 0:
+        moves.listed[moves.movable] = job
+        moves.is_listed[job] = 1
+        moves.movable += 1
 
 
 @kernel
-def forget(offers: Offers, at: int) -> None:
+def forget(moves: Moves, at: int) -> None:
     """Take the job at a position off that list: the last one fills its place."""
-    offers.settings[MOVABLE] -= 1
-    offers.kept[LISTED, int(offers.kept[LIST, at])] = 0
-    offers.kept[LIST, at] = offers.kept[LIST, offers.settings[MOVABLE]]
+    moves.movable -= 1
+    moves.is_listed[moves.listed[at]] = 0
+    moves.listed[at] = moves.listed[moves.movable]
 
 
 @kernel
@@ -78,19 +97,19 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
     Better is a lower tier, or the same one if it shares its GPUs and no job waits.  Notes whether it is worth to look
     again before GPUs come free.
     """
-    queue, now, found = offers.queue, world.clock[w.NOW], (-1, -1, -1)
+    queue, moves, now, found = offers.queue, moves_of(offers.own), world.clock[w.NOW], (-1, -1, -1)
     waiting, untried = world.clock[w.N_PENDING] > 0, NO
-    for at in range(offers.settings[MOVABLE] - 1, -1, -1):
-        job = int(offers.kept[LIST, at])
+    for at in range(moves.movable - 1, -1, -1):
+        job = int(moves.listed[at])
         if not as_asked(world, job):
-            forget(offers, at)
+            forget(moves, at)
             continue
         if world.jobs[w.GPUS, job] == 1 and waiting:  # all that it could do is to leave its pair
             untried = ONCE_NOBODY_WAITS if untried == NO else untried
             continue
         tier, paired = tier_of(world, job), partner_of(world, job) >= 0
         if tier == 0 and not paired:
-            forget(offers, at)
+            forget(moves, at)
             continue
         if paired and waiting and untried == NO:
             untried = ONCE_NOBODY_WAITS
@@ -104,23 +123,23 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
         if found[0] < 0 or ahead(queue, job, found[0]):
             better, place = room_below(world, queue, paper, job, limit)
             found = (job, better, place) if better >= 0 else found
-    offers.settings[UNTRIED] = YES if found[0] >= 0 else untried
+    moves.untried = YES if found[0] >= 0 else untried
     return found
 
 
 @kernel
 def may_move(world: World, offers: Offers) -> bool:
     """Whether a job may be able to move although no GPUs have come free since the last look."""
-    chance = offers.settings[UNTRIED]
+    chance = moves_of(offers.own).untried
     return bool(chance == YES or (chance == ONCE_NOBODY_WAITS and world.clock[w.N_PENDING] == 0))
 
 
 @kernel
 def due_to_move(world: World, offers: Offers) -> bool:
     """Whether it is time to look for closer GPUs: some came free, or such a time has come and it is not in vain."""
-    settings = offers.settings
-    if settings[MOVES_SEEN] == world.clock[w.RELEASES]:
-        period = settings[MOVING]
+    moves = moves_of(offers.own)
+    if moves.moves_seen == world.clock[w.RELEASES]:
+        period = moves.config.moving
         if period == 0 or world.clock[w.NOW] % period != 0 or not may_move(world, offers):
             return False
     return any_gpu_free(world)
@@ -129,16 +148,16 @@ def due_to_move(world: World, offers: Offers) -> bool:
 @kernel
 def move_closer(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """Move the first running job in the order that can have better GPUs, unless one that waits before it takes them."""
-    queue, settings = offers.queue, offers.settings
+    queue, moves = offers.queue, moves_of(offers.own)
     if not due_to_move(world, offers):
         return False
-    if settings[MOVES_SEEN] < 0:  # a new memory in a world where jobs run already
+    if moves.moves_seen < 0:  # a new memory in a world where jobs run already
         for at in range(world.clock[w.N_RUNNING]):
             may_gain(offers, world.lists[w.L_RUNNING, at])
     paper = as_it_is(world)
     job, tier, place = first_to_move(world, offers, tools, paper)
     if job < 0:
-        settings[MOVES_SEEN] = world.clock[w.RELEASES]
+        moves.moves_seen = world.clock[w.RELEASES]
         return False
     other = next_taker(world, offers, tools, paper)
     if other >= 0:

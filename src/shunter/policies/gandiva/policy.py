@@ -14,7 +14,7 @@ from shunter.policies.gandiva import moves as g
 from shunter.policies.gandiva.decide import decide
 from shunter.policies.gandiva.turns import MOST_MODELS
 from shunter.protocols import Shares
-from shunter.scheduling.leasing.memory import LEASE, Offers
+from shunter.scheduling.leasing.memory import Offers
 from shunter.scheduling.leasing.policy import Leasing, Placing
 from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask
 from shunter.scheduling.queue.queue import Queue
@@ -93,21 +93,25 @@ class Gandiva(Leasing, Shares):
         """Its own."""
         return decide
 
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> g.Moves:
+        """Nothing yet of who may gain by moving, and who does badly in a pair."""
+        config = g.GandivaConfig(
+            quantum=round(self.look_again * 1000),
+            slicing=self.slicing,
+            packing=self.packing,
+            migration=self.migration,
+            growth=int(self.growth * 1000),
+            moving=round(self.move_again * 1000),
+        )
+        lists = {name: np.zeros(jobs, np.int64) for name in ("listed", "is_listed", "alone")}
+        return g.Moves(config=config, bad=np.zeros((0, 0), np.int64), **lists)
+
     def memory(self, view: View, queue: Queue) -> Offers:
-        """Besides, settings of its own, who does badly beside whom, who may gain by moving, and where jobs were."""
+        """Besides, who does badly beside whom, and where jobs were; turns take the place of leases."""
         offers, world = super().memory(view, queue), view.world
-        settings = np.zeros(g.ALL_SETTINGS, np.int64)
-        settings[: len(offers.settings)] = offers.settings
-        settings[g.QUANTUM], settings[g.GROWTH] = round(self.look_again * 1000), int(self.growth * 1000)
-        settings[g.SLICING], settings[g.PACKING], settings[g.MIGRATION] = self.slicing, self.packing, self.migration
-        settings[g.MOVING] = round(self.move_again * 1000)
-        settings[[g.MOVES_SEEN, g.JUDGED, g.TURNED]] = -1
-        if self.slicing:
-            settings[LEASE] = w.NEVER
         models = min(int(world.jobs[w.MODEL].max(initial=-1)) + 1, MOST_MODELS)
         return offers.replace(
-            settings=settings,
-            own=np.zeros((models, models)),
-            kept=np.zeros((3, world.jobs.shape[1])),
+            config=offers.config.replace(lease=w.NEVER) if self.slicing else offers.config,
+            own=offers.own.replace(bad=np.zeros((models, models), np.int64)),
             seat=np.zeros(world.jobs.shape[1], np.int64),
         )

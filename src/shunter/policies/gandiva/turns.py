@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.gandiva.moves import ALONE, JUDGED, PAIRED, TURNED, as_asked, keep_seat, may_gain, partner_of
+from shunter.policies.gandiva.moves import as_asked, keep_seat, may_gain, moves_of, partner_of
 from shunter.scheduling.leasing.decide import first_class
 from shunter.scheduling.leasing.memory import Offers, OfferTools, gpus_for, lease_end, room_at
 from shunter.scheduling.placing import (
@@ -28,7 +28,7 @@ from shunter.scheduling.queue.queue import Paper, Queue, insert, remove, top
 from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
 
-MOST_MODELS = 512  # of which is remembered who does badly beside whom, in `own`
+MOST_MODELS = 512  # of which is remembered who does badly beside whom, in `bad`
 MOST_TURNS = 64  # in one plan; after it others may move or start
 SLACK = 1e-9  # of sums of speeds
 
@@ -46,19 +46,19 @@ def line_up(world: World, offers: Offers) -> None:
 @kernel
 def known_bad(world: World, offers: Offers, job: int, other: int) -> bool:
     """Whether jobs of these models were seen to do badly together, or the waiting one did, where models are unknown."""
-    mine, theirs = world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
-    known = 0 <= mine < len(offers.own) and 0 <= theirs < len(offers.own)
-    return bool(offers.own[mine, theirs] == 1 if known else offers.kept[ALONE, job] == 1)
+    moves, mine, theirs = moves_of(offers.own), world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
+    known = 0 <= mine < len(moves.bad) and 0 <= theirs < len(moves.bad)
+    return bool(moves.bad[mine, theirs] == 1 if known else moves.alone[job] == 1)
 
 
 @kernel
 def note_bad(world: World, offers: Offers, job: int, other: int) -> None:
     """Remember that these jobs do badly together: their models, or of unknown ones the job that leaves."""
-    mine, theirs = world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
-    if 0 <= mine < len(offers.own) and 0 <= theirs < len(offers.own):
-        offers.own[mine, theirs] = offers.own[theirs, mine] = 1
+    moves, mine, theirs = moves_of(offers.own), world.jobs[w.MODEL, job], world.jobs[w.MODEL, other]
+    if 0 <= mine < len(moves.bad) and 0 <= theirs < len(moves.bad):
+        moves.bad[mine, theirs] = moves.bad[theirs, mine] = 1
     else:
-        offers.kept[ALONE, job] = 1
+        moves.alone[job] = 1
 
 
 @kernel
@@ -125,7 +125,7 @@ def start_on(
     add_shared_start(plan, job, ids, until)
     may_gain(offers, job)
     may_gain(offers, beside)
-    offers.settings[PAIRED] = 1
+    moves_of(offers.own).paired = True
 
 
 @kernel
@@ -160,17 +160,17 @@ def throughput(world: World, job: int) -> float:
 @kernel
 def part_bad_pairs(world: World, offers: Offers, plan: Decision) -> bool:
     """Stop the later one of every pair that does less together than in turns, and remember their models."""
-    jobs, now = world.jobs, world.clock[w.NOW]
-    if offers.settings[JUDGED] == now:
+    jobs, moves, now = world.jobs, moves_of(offers.own), world.clock[w.NOW]
+    if moves.judged == now:
         return False
-    offers.settings[JUDGED], offers.settings[PAIRED] = now, 0
+    moves.judged, moves.paired = now, False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
         other = partner_of(world, job) if as_asked(world, job) else -1
         if other < 0 or jobs[w.STATE, other] != w.RUNNING or not began_before(world, other, job):
             continue
         if jobs[w.BEGUN, job] == now:
-            offers.settings[PAIRED] = 1
+            moves.paired = True
         elif throughput(world, job) + throughput(world, other) < 1.0 - SLACK:
             stop(world, offers, job, plan)
             note_bad(world, offers, job, other)
@@ -313,7 +313,7 @@ def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
     """Stop who has run longest for who has waited longest, no more than needed; false if nobody can give way."""
     queue, now, aside = offers.queue, world.clock[w.NOW], 0
     slow, paper = queue.config.slow_stops, on_paper(offers.queue.scratch)
-    if offers.settings[TURNED] == now:
+    if moves_of(offers.own).turned == now:
         return False
     runners = line_up_runners(world, queue)
     copy_to_paper(world, paper)
@@ -335,5 +335,5 @@ def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
     for i in range(aside):
         insert(queue, offers.aside[i])
     if slow or plan.counts[0] == 0:
-        offers.settings[TURNED] = now
+        moves_of(offers.own).turned = now
     return bool(plan.counts[0] > 0)

@@ -8,13 +8,9 @@ they gain per GPU.
 from __future__ import annotations
 
 from shunter import world as w
-from shunter.arrays import F1, I1, Arrays
+from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.policies.themis.fairness import (
-    DRAW,
-    LISTED,
-    RHO,
-    WORTH,
     Fairness,
     count_jobs,
     gain,
@@ -24,27 +20,37 @@ from shunter.policies.themis.fairness import (
 )
 from shunter.policies.themis.winners import LOSES, Search, fill_room, find_winners
 from shunter.scheduling.leasing.decide import collect_ended, should_go, still_free
-from shunter.scheduling.leasing.memory import AGAIN, BETTER, LEASE, RENEWAL, SEEN, Offers, OfferTools, room_at
+from shunter.scheduling.leasing.memory import AGAIN, BETTER, Offers, OfferTools, room_at
 from shunter.scheduling.placing import add_start, collect, copy_to_paper, held, on_paper, put_on_paper
 from shunter.scheduling.queue.preempting import lift
 from shunter.scheduling.queue.queue import Queue, any_gpu_free, remove, take_in
 from shunter.scheduling.tiers import fill_usable, lay_out, tier_of
 from shunter.world import F64, I64, Decision, World
 
-# -- entries of `settings`
-OFFERED, MODE, BY_SERVICE = range(3)  # which part gets an offer, AUTO or ..., whether leases are in GPU time
-SETTINGS_SIZE = 3
 AUTO, EXACT, GREEDY = range(3)
 AUCTIONS = ("auto", "exact", "greedy")
 FEW_BIDDERS, FEW_GPUS = 8, 32  # up to this many of each, AUTO searches exactly
-# -- entries of `counts`: steps of a search, how many are `ranked`, for which lease the draws hold, and how many classes
-# and ended leases are left of which somebody may take something, and how many GPUs are left for them
-STEPS, RANKED, DRAWN, OPEN, FREE = range(5)
-COUNTS_SIZE = 5
 MOST_STEPS = {"auto": 2_000, "exact": 1_000_000}  # after which the best found so far is taken
-# -- columns of `known`: RHO at present, DRAW ranks equals, WORTH: gain per GPU at the best tier; and LISTED, which is:
-NOT, WANTS, SATED = range(3)  # not in `ranked`, there and wants GPUs, still there but to be left out
+NOT, WANTS, SATED = range(3)  # `known.listed`: not in `ranked`, there and wants GPUs, still there but to be left out
 SLACK = 1e-9  # (1 - 0.8) * 10 is a little less than 2
+
+
+class AuctionConfig(Arrays):
+    """How auctions work."""
+
+    offered: float  # which part of the jobs gets an offer
+    mode: int  # AUTO, EXACT, GREEDY
+    by_service: bool  # leases are in GPU time
+    steps: int  # of a search at most
+
+
+class AuctionState(Variables):
+    """Where an auction stands."""
+
+    ranked: int = 0  # how many are `ranked`
+    drawn: int = 0  # for which lease the draws hold
+    open: int = 0  # how many classes and ended leases are left of which some job may take something ...
+    free: int = 0  # ... and how many GPUs are left for them
 
 
 class Auctions(Arrays):
@@ -53,8 +59,8 @@ class Auctions(Arrays):
     offers: Offers
     fair: Fairness
     search: Search
-    settings: F1
-    counts: I1
+    config: AuctionConfig
+    state: AuctionState
     ranked: I1  # (jobs,) those who want GPUs, in the order of the last time
 
     @property
@@ -77,20 +83,20 @@ def draw_for(world: World, job: int, lease: int) -> float:
 
 
 @kernel
-def comes_before(known: F64, a: int, b: int, by: int, then: int) -> bool:
-    """Whether job ``a`` is ahead of ``b``: by one column, equals by another, the larger first; then by job."""
-    if known[a, by] != known[b, by]:
-        return bool(known[a, by] > known[b, by])
-    return bool(known[a, then] > known[b, then] or (known[a, then] == known[b, then] and a < b))
+def comes_before(by: F64, then: F64, a: int, b: int) -> bool:
+    """Whether job ``a`` is ahead of ``b``: by one number, equals by another, the larger first; then by job."""
+    if by[a] != by[b]:
+        return bool(by[a] > by[b])
+    return bool(then[a] > then[b] or (then[a] == then[b] and a < b))
 
 
 @kernel
-def sort_at(jobs: I64, known: F64, by: int, then: int, gap: int, most: int) -> bool:
+def sort_at(jobs: I64, by: F64, then: F64, gap: int, most: int) -> bool:
     """Sort every ``gap``-th job by insertion; gives up after this many moves."""
     moves = 0
     for i in range(gap, len(jobs)):
         job, at = jobs[i], i
-        while at >= gap and comes_before(known, job, jobs[at - gap], by, then):
+        while at >= gap and comes_before(by, then, job, jobs[at - gap]):
             jobs[at] = jobs[at - gap]
             at -= gap
             moves += 1
@@ -101,38 +107,38 @@ def sort_at(jobs: I64, known: F64, by: int, then: int, gap: int, most: int) -> b
 
 
 @kernel
-def sort_down(jobs: I64, known: F64, by: int, then: int) -> None:
+def sort_down(jobs: I64, by: F64, then: F64) -> None:
     """Sort jobs; mostly they are nearly in order, else by Shell's method."""
-    if not sort_at(jobs, known, by, then, 1, 8 * len(jobs)):
+    if not sort_at(jobs, by, then, 1, 8 * len(jobs)):
         gap = 1
         while gap < len(jobs) // 3:
             gap = 3 * gap + 1
         while gap > 0:
-            sort_at(jobs, known, by, then, gap, len(jobs) ** 2)
+            sort_at(jobs, by, then, gap, len(jobs) ** 2)
             gap //= 3
 
 
 @kernel
 def enlist(world: World, auctions: Auctions, job: int) -> None:
     """A job wants GPUs."""
-    known = auctions.fair.known[job]
+    known, state = auctions.fair.known, auctions.state
     meet(world, auctions.offers.queue, auctions.fair, job)
-    if known[LISTED] == NOT:
-        auctions.ranked[auctions.counts[RANKED]] = job
-        auctions.counts[RANKED] += 1
-        known[DRAW] = draw_for(world, job, auctions.counts[DRAWN])
-    known[LISTED] = WANTS
+    if known.listed[job] == NOT:
+        auctions.ranked[state.ranked] = job
+        state.ranked += 1
+        known.draw[job] = draw_for(world, job, state.drawn)
+    known.listed[job] = WANTS
 
 
 @kernel
 def draw_again(world: World, auctions: Auctions) -> None:
     """Draw again who comes first of equals, once in the time of a lease."""
-    lease = world.clock[w.NOW] // auctions.offers.settings[LEASE]
-    if lease != auctions.counts[DRAWN]:
-        auctions.counts[DRAWN] = lease
-        for at in range(auctions.counts[RANKED]):
+    lease = world.clock[w.NOW] // auctions.offers.config.lease
+    if lease != auctions.state.drawn:
+        auctions.state.drawn = lease
+        for at in range(auctions.state.ranked):
             job = auctions.ranked[at]
-            auctions.fair.known[job, DRAW] = draw_for(world, job, lease)
+            auctions.fair.known.draw[job] = draw_for(world, job, lease)
 
 
 @kernel
@@ -140,16 +146,16 @@ def rank(world: World, auctions: Auctions) -> int:
     """Rank all who want GPUs, and leave out the others; returns how many."""
     ranked, known, count = auctions.ranked, auctions.fair.known, 0
     draw_again(world, auctions)
-    for at in range(auctions.counts[RANKED]):
+    for at in range(auctions.state.ranked):
         job = ranked[at]
-        if known[job, LISTED] == WANTS:
-            known[job, RHO] = rho_of_waiting(world, auctions.fair, job)
+        if known.listed[job] == WANTS:
+            known.rho[job] = rho_of_waiting(world, auctions.fair, job)
             ranked[count] = job
             count += 1
         else:
-            known[job, LISTED] = NOT
-    auctions.counts[RANKED] = count
-    sort_down(ranked[:count], known, RHO, DRAW)
+            known.listed[job] = NOT
+    auctions.state.ranked = count
+    sort_down(ranked[:count], known.rho, known.draw)
     return count
 
 
@@ -161,7 +167,7 @@ def block_classes(world: World, auctions: Auctions, tools: OfferTools) -> None:
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:
             job = queue.members[queue.first[cls]]
             if room_at(world, auctions.offers, tools, on_paper(queue.scratch), job)[0] >= 0:
-                auctions.counts[OPEN] += 1
+                auctions.state.open += 1
             else:
                 queue.blocked[cls] = 1
 
@@ -184,7 +190,7 @@ def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
             while queue.tiers.takes[lowest, queue.class_of[job]] == 0:
                 lowest += 1
             best = gain(world, queue, auctions.fair, job, lowest)
-            auctions.fair.known[job, WORTH] = best / job_size(world, job)
+            auctions.fair.known.worth[job] = best / job_size(world, job)
             auctions.search.jobs[count] = job
             count += 1
     return count
@@ -196,10 +202,10 @@ def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
 @kernel
 def lease_end(world: World, auctions: Auctions, job: int) -> int:
     """When a lease that a job gets now ends."""
-    lease = auctions.offers.settings[LEASE]
+    lease = auctions.offers.config.lease
     if lease == w.NEVER:
         return int(w.NEVER)
-    if auctions.settings[BY_SERVICE] == 1:
+    if auctions.config.by_service:
         lease = max(round(lease / job_size(world, job)), 1)
     return int(world.clock[w.NOW] + max(lease, 1))
 
@@ -214,12 +220,12 @@ def start(world: World, auctions: Auctions, job: int, tier: int, place: int, pla
     else:
         gpus = collect(world, scratch, paper, lay_out(world, queue, paper, job, tier, place))
     put_on_paper(world, paper, job, scratch.gpu_ids[:gpus], +1)
-    auctions.counts[FREE] -= gpus
+    auctions.state.free -= gpus
     if real:
         add_start(plan, job, scratch.gpu_ids[:gpus], lease_end(world, auctions, job))
         remove(queue, job)
-        auctions.fair.known[job, LISTED] = SATED
-        auctions.counts[OPEN] -= queue.size[queue.class_of[job]] == 0
+        auctions.fair.known.listed[job] = SATED
+        auctions.state.open -= queue.size[queue.class_of[job]] == 0
 
 
 @kernel
@@ -227,13 +233,13 @@ def renew(world: World, auctions: Auctions, tools: OfferTools, job: int, plan: D
     """Let a job whose lease is over keep its GPUs if nobody has taken any of them on paper, and none are better."""
     offers, scratch = auctions.offers, auctions.offers.queue.scratch
     paper = on_paper(scratch)
-    auctions.counts[OPEN] -= 1
-    if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier_of(world, job)):
+    auctions.state.open -= 1
+    if offers.config.renewal == BETTER and should_go(world, offers, tools, paper, job, tier_of(world, job)):
         return
     ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
     if still_free(world, paper, job, ids):
         put_on_paper(world, paper, job, ids, +1)
-        auctions.counts[FREE] -= len(ids)
+        auctions.state.free -= len(ids)
         add_start(plan, job, ids, lease_end(world, auctions, job))
 
 
@@ -242,7 +248,7 @@ def bring_forward(world: World, auctions: Auctions, at: int, count: int) -> int:
     """Swap the bidder of ``search.jobs[at:count]`` that gains most per GPU to ``at``; returns it, -1: none is left."""
     jobs, known, best = auctions.search.jobs, auctions.fair.known, -1
     for i in range(at, count):
-        better = best < 0 or comes_before(known, jobs[i], jobs[best], WORTH, RHO)
+        better = best < 0 or comes_before(known.worth, known.rho, jobs[i], jobs[best])
         if better and may_bid(world, auctions, jobs[i]):
             best = i
     if best < 0:
@@ -254,9 +260,9 @@ def bring_forward(world: World, auctions: Auctions, at: int, count: int) -> int:
 @kernel
 def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, real: bool, plan: Decision) -> None:
     """The bidders take what they can, one after the other, but those who won already."""
-    queue, counts = auctions.offers.queue, auctions.counts
+    queue, state = auctions.offers.queue, auctions.state
     for at in range(count):
-        if counts[OPEN] == 0 or (counts[FREE] == 0 and not queue.config.shares):
+        if state.open == 0 or (state.free == 0 and not queue.config.shares):
             return
         job = bring_forward(world, auctions, at, count)
         if job < 0:
@@ -269,16 +275,16 @@ def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, 
                 start(world, auctions, job, tier, place, plan, real)
             else:
                 queue.blocked[queue.class_of[job]] = 1
-                counts[OPEN] -= 1
+                state.open -= 1
 
 
 @kernel
 def is_searched(world: World, auctions: Auctions, count: int) -> bool:
     """Whether the winners are found by search: few enough, and every GPU is as good for all of them."""
-    mode, jobs = auctions.settings[MODE], auctions.search.jobs
+    mode, jobs = auctions.config.mode, auctions.search.jobs
     if mode == GREEDY or count < 2:
         return False
-    if mode == AUTO and (count > FEW_BIDDERS or auctions.counts[FREE] > FEW_GPUS):
+    if mode == AUTO and (count > FEW_BIDDERS or auctions.state.free > FEW_GPUS):
         return False
     plain = world.clock[w.BOUNDED] == 0
     for i in range(count):
@@ -292,16 +298,16 @@ def is_searched(world: World, auctions: Auctions, count: int) -> bool:
 def by_search(world: World, auctions: Auctions, count: int, plan: Decision) -> None:
     """Start those who together gain most."""
     queue, search = auctions.offers.queue, auctions.search
-    sort_down(search.jobs[:count], auctions.fair.known, WORTH, RHO)
+    sort_down(search.jobs[:count], auctions.fair.known.worth, auctions.fair.known.rho)
     fill_usable(world, queue.scratch, on_paper(queue.scratch), search.jobs[0])
     fill_room(world, search, queue.scratch.usable[: world.nodes.shape[1]])
     for i in range(count):
         job = search.jobs[i]
-        search.most[i] = auctions.fair.known[job, WORTH] * world.jobs[w.GPUS, job]
+        search.most[i] = auctions.fair.known.worth[job] * world.jobs[w.GPUS, job]
         for tier in range(len(search.room)):
             bids = queue.tiers.takes[tier, queue.class_of[job]] == 1
             search.gains[i, tier] = gain(world, queue, auctions.fair, job, tier) if bids else 0.0
-    find_winners(world, search, count, auctions.counts[STEPS])
+    find_winners(world, search, count, auctions.config.steps)
     domains = search.room.shape[1]
     for tier in range(len(search.room)):  # who must be on one machine first: the others may be anywhere in their domain
         for i in range(count):
@@ -320,7 +326,7 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
     What the first ``ended`` of ``scratch.jobs`` hold is free too, whose lease is over; then it is only found out who of
     them keeps it: the others give it up first.
     """
-    queue, counts, first = auctions.offers.queue, auctions.counts, 0
+    queue, state, first = auctions.offers.queue, auctions.state, 0
     paper = on_paper(queue.scratch)
     copy_to_paper(world, paper)
     if ended > 0:
@@ -328,18 +334,18 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
     for i in range(ended):
         lift(world, queue, queue.scratch.jobs[i], -1)
         enlist(world, auctions, queue.scratch.jobs[i])
-    counts[OPEN], counts[FREE] = ended, 0
+    state.open, state.free = ended, 0
     for node in range(len(paper.free)):
-        counts[FREE] += paper.free[node]
+        state.free += paper.free[node]
     block_classes(world, auctions, tools)
     count = 0
-    if counts[OPEN] > ended:
+    if state.open > ended:
         count = rank(world, auctions)
     else:  # nobody else could take anything
         for i in range(ended):
             renew(world, auctions, tools, queue.scratch.jobs[i], plan)
-    while first < count and counts[OPEN] > 0 and (counts[FREE] > 0 or queue.config.shares):
-        part = max(int(auctions.settings[OFFERED] * (count - first) + SLACK), 1)
+    while first < count and state.open > 0 and (state.free > 0 or queue.config.shares):
+        part = max(int(auctions.config.offered * (count - first) + SLACK), 1)
         if part > 1 or may_bid(world, auctions, auctions.ranked[first]):
             bidders = find_bidders(world, auctions, auctions.ranked[first : first + part])
             if ended == 0 and is_searched(world, auctions, bidders):
@@ -349,9 +355,9 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
     if ended > 0:
         queue.blocked[:] = 0
         for i in range(ended):
-            auctions.fair.known[queue.scratch.jobs[i], LISTED] = SATED  # if it isn't, it is soon back in the queue
+            auctions.fair.known.listed[queue.scratch.jobs[i]] = SATED  # if it isn't, it is soon back in the queue
     else:
-        auctions.offers.settings[SEEN] = world.clock[w.RELEASES]
+        auctions.offers.state.seen = world.clock[w.RELEASES]
 
 
 @kernel
@@ -366,7 +372,7 @@ def greet(world: World, auctions: Auctions, fresh: bool) -> None:
         job = world.lists[row, at]
         enlist(world, auctions, job)
         if queue.blocked[queue.class_of[job]] == 0:
-            auctions.offers.settings[SEEN] = -1
+            auctions.offers.state.seen = -1
 
 
 @kernel
@@ -377,10 +383,10 @@ def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) 
     take_in(world, queue, tools.parts)
     count_jobs(world, auctions.fair)
     greet(world, auctions, fresh)
-    news = offers.settings[SEEN] != world.clock[w.RELEASES]  # else all who fit have been started
+    news = offers.state.seen != world.clock[w.RELEASES]  # else all who fit have been started
     if news and world.clock[w.N_PENDING] > 0 and (queue.config.shares or any_gpu_free(world)):
         hold(world, auctions, tools, 0, plan)
-    if plan.counts[0] == 0 and offers.settings[LEASE] < w.NEVER and offers.settings[RENEWAL] != AGAIN:
+    if plan.counts[0] == 0 and offers.config.lease < w.NEVER and offers.config.renewal != AGAIN:
         ended = collect_ended(world, queue)
         if ended > 0:  # what isn't renewed is free in a moment
             hold(world, auctions, tools, ended, plan)

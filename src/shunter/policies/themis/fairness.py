@@ -5,54 +5,73 @@ from __future__ import annotations
 import math
 
 from shunter import world as w
-from shunter.arrays import F1, F2, Arrays
+from shunter.arrays import F1, F2, I1, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.scheduling.queue.queue import Queue
 from shunter.world import World
 
-# -- entries of `settings`: how it is defined ...
-SHARED, GROWTH, OBJECTIVE = range(3)  # ideal=share; ms in which rho grows by its last value; VALUE or FAIRNESS
-# ... and what it has to remember: the sum over jobs of the time (ms) that they were there, up to when, how many are
-JOB_TIME, COUNTED_AT, PRESENT = range(3, 6)
-SETTINGS_SIZE = 6
-VALUE, FAIRNESS = range(2)
-
-# -- columns of `known`: when a job was first seen (infinite: not yet), JOB_TIME then; its rho when it last stopped
-# (infinite: never ran), and when that was; and how it is ranked, see `_auction`
-MET_AT, MET_WITH, LAST_RHO, SINCE, RHO, DRAW, WORTH, LISTED = range(8)
-KNOWN_COLUMNS = 8
-
+VALUE, FAIRNESS = range(2)  # objectives
 LARGEST_RHO = 1e9  # what counts as infinite where a number is needed
 LEAST_GAIN = 1e-5  # of a bid that brings nothing, so that GPUs are not left idle
+
+
+class FairnessConfig(Arrays):
+    """How rho is defined, and what auctions maximise."""
+
+    shared: bool  # the ideal is a fair share of the cluster
+    growth: float  # ms in which rho grows by its last value
+    objective: int
+
+
+class JobTime(Variables):
+    """How many jobs were there."""
+
+    total: float = 0.0  # the sum over jobs of the time (ms) that they were there ...
+    counted_at: float = math.inf  # ... up to when ...
+    present: int = 0  # ... and how many are
+
+
+class Known(Arrays):
+    """What is known of each job; times in ms."""
+
+    met_at: F1  # when it was first seen, infinite: not yet ...
+    met_with: F1  # ... and the total job time then
+    last_rho: F1  # its rho when it last stopped, infinite: never ran ...
+    since: F1  # ... and when that was
+    rho: F1  # at present
+    draw: F1  # ranks equals
+    worth: F1  # gain per GPU at the best tier
+    listed: I1  # see `auction`
 
 
 class Fairness(Arrays):
     """What is known of how fairly jobs are treated."""
 
-    settings: F1
-    known: F2  # (jobs, KNOWN_COLUMNS) what is looked at together is side by side in memory
+    config: FairnessConfig
+    job_time: JobTime
+    known: Known
     speeds: F2  # (tiers, classes) what is left of a job's speed at a tier
     values: F2  # (tiers, classes) the logarithm of its GPUs times that
 
 
 @kernel
 def count_jobs(world: World, fair: Fairness) -> None:
-    """Bring JOB_TIME up to now; between two instants neither comes nor goes anybody."""
-    settings, now = fair.settings, world.clock[w.NOW]
-    if settings[COUNTED_AT] < now:
-        settings[JOB_TIME] += settings[PRESENT] * (now - settings[COUNTED_AT])
-    settings[COUNTED_AT] = now
-    settings[PRESENT] = world.clock[w.N_PENDING] + world.clock[w.N_RUNNING]
+    """Bring the job time up to now; between two instants neither comes nor goes any job."""
+    time, now = fair.job_time, world.clock[w.NOW]
+    if time.counted_at < now:
+        time.total += time.present * (now - time.counted_at)
+    time.counted_at = now
+    time.present = world.clock[w.N_PENDING] + world.clock[w.N_RUNNING]
 
 
 @kernel
 def meet(world: World, queue: Queue, fair: Fairness, job: int) -> None:
     """A job wants GPUs, for the first time or again: remember what its rho is now."""
-    known, now = fair.known[job], world.clock[w.NOW]
-    if known[MET_AT] == math.inf:
-        known[MET_AT], known[MET_WITH] = now, fair.settings[JOB_TIME]
+    known, now = fair.known, world.clock[w.NOW]
+    if known.met_at[job] == math.inf:
+        known.met_at[job], known.met_with[job] = now, fair.job_time.total
     if world.jobs[w.STARTED, job] >= 0:
-        known[LAST_RHO], known[SINCE] = rho_of_running(world, queue, fair, job), now
+        known.last_rho[job], known.since[job] = rho_of_running(world, queue, fair, job), now
 
 
 @kernel
@@ -64,10 +83,10 @@ def job_size(world: World, job: int) -> float:
 @kernel
 def mean_jobs(world: World, fair: Fairness, job: int) -> float:
     """How many jobs were there on average, itself included, since this one came."""
-    known, now = fair.known[job], world.clock[w.NOW]
-    if known[MET_AT] >= now:
-        return float(fair.settings[PRESENT])
-    return float((fair.settings[JOB_TIME] - known[MET_WITH]) / (now - known[MET_AT]))
+    known, now = fair.known, world.clock[w.NOW]
+    if known.met_at[job] >= now:
+        return float(fair.job_time.present)
+    return float((fair.job_time.total - known.met_with[job]) / (now - known.met_at[job]))
 
 
 @kernel
@@ -87,7 +106,7 @@ def rho_at(world: World, queue: Queue, fair: Fairness, job: int, work: float, sp
     total = max(float(queue.estimate[job]), work)
     shared = world.clock[w.NOW] - world.jobs[w.ELIGIBLE, job] + (total - work) / speed
     ideal = total
-    if fair.settings[SHARED] == 1:
+    if fair.config.shared:
         ideal *= max(job_size(world, job) * mean_jobs(world, fair, job) / world.gpus.shape[1], 1.0)
     return float(shared / max(ideal, 1.0))
 
@@ -102,16 +121,16 @@ def rho_of_running(world: World, queue: Queue, fair: Fairness, job: int) -> floa
 @kernel
 def rho_of_waiting(world: World, fair: Fairness, job: int) -> float:
     """The rho of a job that waits: it grows from what it was when the job stopped."""
-    waited = world.clock[w.NOW] - fair.known[job, SINCE]
-    return float(fair.known[job, LAST_RHO] * (1.0 + waited / fair.settings[GROWTH]))
+    waited = world.clock[w.NOW] - fair.known.since[job]
+    return float(fair.known.last_rho[job] * (1.0 + waited / fair.config.growth))
 
 
 @kernel
 def gain(world: World, queue: Queue, fair: Fairness, job: int, tier: int) -> float:
     """What it is worth to give a job its GPUs at a tier: the logarithm of what an auction multiplies."""
     cls = queue.class_of[job]
-    if fair.settings[OBJECTIVE] == VALUE:
+    if fair.config.objective == VALUE:
         return float(fair.values[tier, cls])
     work, _ = progress_of(world, job)
     after = rho_at(world, queue, fair, job, work, fair.speeds[tier, cls])
-    return max(math.log(min(fair.known[job, RHO], LARGEST_RHO) / after), LEAST_GAIN)
+    return max(math.log(min(fair.known.rho[job], LARGEST_RHO) / after), LEAST_GAIN)

@@ -33,6 +33,7 @@ from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Decision, World
 
 OBJECTIVES = ("value", "fairness")
+NOT_YET = ("met_at", "last_rho")  # infinite before a job is met, or has run
 
 
 @dataclass(frozen=True)
@@ -146,38 +147,35 @@ class Themis(Leasing):
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)
         fair = self._fairness(view, queue)
         old = previous.memory if previous is not None else None
-        if isinstance(old, a.Auctions) and old.fair.known.shape == fair.known.shape:
-            fair.known[:, : f.RHO] = old.fair.known[:, : f.RHO]
-            fair.settings[f.JOB_TIME :] = old.fair.settings[f.JOB_TIME :]
+        if isinstance(old, a.Auctions) and len(old.fair.known.rho) == len(fair.known.rho):
+            fair = fair.replace(job_time=old.fair.job_time.copy())
+            for name in ("met_at", "met_with", "last_rho", "since"):
+                getattr(fair.known, name)[:] = getattr(old.fair.known, name)
         return Compiled(_decide_pointer(tools), self._auctions(view, queue, fair), tools)
 
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
-        settings = np.zeros(f.SETTINGS_SIZE)
-        settings[f.SHARED] = self.ideal == "share"
-        settings[f.GROWTH] = self.growth * 1000
-        settings[f.OBJECTIVE] = OBJECTIVES.index(self.objective)
-        settings[f.COUNTED_AT] = np.inf
-        known = np.zeros((view.world.jobs.shape[1], f.KNOWN_COLUMNS))
-        known[:, [f.MET_AT, f.LAST_RHO]] = np.inf
+        jobs = view.world.jobs.shape[1]
+        config = f.FairnessConfig(self.ideal == "share", self.growth * 1000, OBJECTIVES.index(self.objective))
+        known = f.Known(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.Known.fields])
         speeds = self._speed_table(view, queue.sample, len(queue.tiers.takes))
         gpus = view.jobs.gpus[queue.sample] * view.jobs.share[queue.sample] / GPU
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)
-        return f.Fairness(settings, known, speeds, values)
+        return f.Fairness(config, f.JobTime(), known, speeds, values)
 
     def _auctions(self, view: View, queue: q.Queue, fair: f.Fairness) -> a.Auctions:
-        settings, jobs = np.zeros(a.SETTINGS_SIZE), view.world.jobs.shape[1]
-        settings[a.OFFERED] = 1 - self.fraction
-        settings[a.MODE] = a.AUCTIONS.index(self.auction)
-        settings[a.BY_SERVICE] = self.lease_by == "service"
-        counts = np.zeros(a.COUNTS_SIZE, np.int64)
-        counts[a.STEPS] = a.MOST_STEPS["exact" if self.auction == "exact" else "auto"]
+        config = a.AuctionConfig(
+            offered=1 - self.fraction,
+            mode=a.AUCTIONS.index(self.auction),
+            by_service=self.lease_by == "service",
+            steps=a.MOST_STEPS["exact" if self.auction == "exact" else "auto"],
+        )
         return a.Auctions(
             offers=self.memory(view, queue),
             fair=fair,
             search=_search(view.world, len(queue.tiers.takes)),
-            settings=settings,
-            counts=counts,
-            ranked=np.zeros(jobs, np.int64),
+            config=config,
+            state=a.AuctionState(),
+            ranked=np.zeros(view.world.jobs.shape[1], np.int64),
         )
 
 

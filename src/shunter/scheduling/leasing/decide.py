@@ -14,15 +14,6 @@ from shunter.scheduling.backfill.easy import expected_end
 from shunter.scheduling.leasing.memory import (
     AGAIN,
     BETTER,
-    EVIDENCE,
-    GATED,
-    LEASE,
-    NOTED,
-    OPENING,
-    REACH,
-    RENEWAL,
-    SEEN,
-    WAKE,
     Offers,
     OfferTools,
     choose,
@@ -77,13 +68,13 @@ def look_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: 
             queue.head[queue.pool_of[cls]] = job
         queue.blocked[cls] = 1
         job = -1
-    elif offers.settings[GATED] == 1 and tier > 0:
+    elif offers.config.gated and tier > 0:
         choose(world, offers, paper, job, tier, place)
-        offers.settings[EVIDENCE] = -1
+        offers.state.evidence = -1
         opening = tools.opens(world, offers, job, tier)
         if opening > world.clock[w.NOW]:
-            offers.gate[0, cls], offers.gate[1, cls] = tier, opening - world.jobs[w.WAITING_SINCE, job]
-            offers.gate[2, cls] = offers.settings[EVIDENCE]
+            offers.gate.tier[cls], offers.gate.timer[cls] = tier, opening - world.jobs[w.WAITING_SINCE, job]
+            offers.gate.evidence[cls] = offers.state.evidence
             job = first_open(world, offers, tools, cls, tier, w.NEVER, 1.0)
     offers.candidate[cls] = job
 
@@ -210,8 +201,8 @@ def note_reach(world: World, offers: Offers, job: int, tier: int) -> int:
     """Note and return the reach of a running job's placement."""
     scratch = offers.queue.scratch
     used = list_nodes(world, job, scratch.nodes, scratch.counts)
-    offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
-    return int(offers.settings[REACH])
+    offers.state.reach = reach_of(world, tier, scratch.nodes, scratch.counts, used)
+    return int(offers.state.reach)
 
 
 @kernel
@@ -228,12 +219,12 @@ def should_go(world: World, offers: Offers, tools: OfferTools, paper: Paper, job
     if tier == 0:
         return False
     reach = note_reach(world, offers, job, tier)
-    if offers.settings[GATED] == 1 and tools.opens(world, offers, job, tier) > world.clock[w.NOW]:
+    if offers.config.gated and tools.opens(world, offers, job, tier) > world.clock[w.NOW]:
         return True
     better, place = room_at(world, offers, tools, paper, job)
     if 0 <= better <= tier:
         choose(world, offers, paper, job, better, place)
-    return bool(0 <= better < tier or (better == tier and offers.settings[REACH] < reach))
+    return bool(0 <= better < tier or (better == tier and offers.state.reach < reach))
 
 
 @kernel
@@ -242,7 +233,7 @@ def take_on_paper(world: World, offers: Offers, tools: OfferTools, paper: Paper,
     tier, place = room_at(world, offers, tools, paper, job)
     if tier >= 0 and world.jobs[w.SHARE, job] == 1000:
         used = choose(world, offers, paper, job, tier, place)
-        if offers.settings[GATED] == 0 or tools.opens(world, offers, job, tier) <= world.clock[w.NOW]:
+        if not offers.config.gated or tools.opens(world, offers, job, tier) <= world.clock[w.NOW]:
             gpus = collect(world, offers.queue.scratch, paper, used)
             put_on_paper(world, paper, job, offers.queue.scratch.gpu_ids[:gpus], +1)
 
@@ -263,7 +254,7 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
         if world.clock[w.N_PENDING] > aside:
             aside = let_earlier_ones_take(world, offers, tools, job, aside)
         tier = tier_of(world, job)
-        if offers.settings[RENEWAL] == BETTER and should_go(world, offers, tools, paper, job, tier):
+        if offers.config.renewal == BETTER and should_go(world, offers, tools, paper, job, tier):
             take_on_paper(world, offers, tools, paper, job)
             continue
         ids = scratch.gpu_ids[: held(world, job, scratch.gpu_ids)]
@@ -285,23 +276,23 @@ def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Dec
 @kernel
 def wake_up(world: World, offers: Offers, plan: Decision) -> None:
     """Look again when the next one accepts what is free."""
-    settings, now, free = offers.settings, world.clock[w.NOW], -1
-    opening = settings[OPENING]
+    state, now, free = offers.state, world.clock[w.NOW], -1
+    opening = state.opening
     for at in range(len(offers.wakes)):
         if offers.wakes[at] <= now:
             free = at
-    if opening < w.NEVER and (settings[WAKE] <= now or opening < settings[WAKE]) and free >= 0:
-        settings[WAKE] = offers.wakes[free] = opening
+    if opening < w.NEVER and (state.wake <= now or opening < state.wake) and free >= 0:
+        state.wake = offers.wakes[free] = opening
         add_other(plan, w.A_TIMER, 0, opening)
 
 
 @kernel
 def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
     """Take in what happened since the last decision."""
-    queue, settings, now = offers.queue, offers.settings, world.clock[w.NOW]
+    queue, now = offers.queue, world.clock[w.NOW]
     take_in(world, queue, tools.parts)
-    if settings[SEEN] != now:
-        settings[SEEN] = now
+    if offers.state.seen != now:
+        offers.state.seen = now
         queue.blocked[:] = 0
         tools.looks(world, offers, -1, -1)
     if queue.state.keyed_at != now:
@@ -311,17 +302,17 @@ def catch_up(world: World, offers: Offers, tools: OfferTools) -> None:
 @kernel
 def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """Whether leases end now; plans the renewals. What isn't renewed is free in a moment."""
-    if offers.settings[LEASE] == w.NEVER:
+    if offers.config.lease == w.NEVER:
         return False
     queue = offers.queue
     ended = collect_ended(world, queue)
     if ended == 0:
         return False
-    if offers.settings[NOTED] != world.clock[w.NOW]:  # after some were renewed we are asked again
-        offers.settings[NOTED] = world.clock[w.NOW]
+    if offers.state.noted != world.clock[w.NOW]:  # after some were renewed we are asked again
+        offers.state.noted = world.clock[w.NOW]
         for i in range(ended):
             note_end(world, offers, tools, queue.scratch.jobs[i])
-    if offers.settings[RENEWAL] != AGAIN:
+    if offers.config.renewal != AGAIN:
         renew(world, offers, tools, ended, plan)
     return True
 
@@ -329,7 +320,7 @@ def leases_end(world: World, offers: Offers, tools: OfferTools, plan: Decision) 
 @kernel
 def start_waiting(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
     """Start the next waiting job, if there is one that takes what is free."""
-    offers.settings[OPENING] = w.NEVER
+    offers.state.opening = w.NEVER
     room = offers.queue.config.shares or any_gpu_free(world)
     return bool(world.clock[w.N_PENDING] > 0 and room and start_next(world, offers, tools, plan))
 

@@ -5,45 +5,74 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from shunter import world as w
-from shunter.arrays import F2, I1, I2, Arrays
+from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.scheduling.placing import choose_share, collect
 from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, ends_within, precedes
 from shunter.scheduling.tiers import lay_out, reach_of, room_below, room_for, sort_nodes
 from shunter.world import World
 
-# -- entries of `settings`: how it works (LEASE in ms or NEVER, GATED: some tiers are accepted only later) ...
-LEASE, RENEWAL, GATED = range(3)
-# ... and what it has to remember (OPENING: when the next one waiting accepts what is free, WAKE: when we look again)
-# (REACH: of the placement that is being thought about, see `reach_of`;
-# EVIDENCE: from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned)
-# (PLANNED_FOR: for whom the reservation on paper is, -1: none; LAID: how many rows of `then.laid` are in use)
-SEEN, OPENING, WAKE, HISTORY_ROWS, REACH, EVIDENCE, NOTED, PLANNED_FOR, LAID = range(3, 12)
-SETTINGS_SIZE = 12
 MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has this many timers for one policy
 AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
 
-# -- columns of `history`: what a policy learned when, for people to look at
-HISTORY_COLUMNS = 5
+
+class LeaseConfig(Arrays):
+    """How leases work."""
+
+    lease: int  # ms, or NEVER
+    renewal: int = AGAIN
+    gated: bool = False  # some tiers are accepted only later
+
+
+class LeaseState(Variables):
+    """What a policy that leases has to remember besides its jobs; times in ms."""
+
+    seen: int = -1  # the last instant, or RELEASES, that it has looked at
+    noted: int = -1  # when ended leases were last noted
+    opening: int = 0  # when the next one waiting accepts what is free
+    wake: int = -1  # when we look again
+    reach: int = 0  # of the placement that is being thought about, see `reach_of`
+    evidence: int = 0  # from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned
+    planned_for: int = 0  # for whom the reservation on paper is, -1: none
+    laid: int = 0  # how many rows of `then.laid` are in use
+
+
+class Gates(Arrays):
+    """Of the first of each class that does not take what is free: why."""
+
+    tier: I1  # (classes,)
+    timer: I1  # (classes,) how long it waits for a lower one (ms) ...
+    evidence: I1  # (classes,) ... and from how many waits that comes
+
+
+class TimerChanges(Variables):
+    """How timers changed, for people to look at."""
+
+    rows: int = 0  # in use
+    time: I1  # ms
+    tier: I1
+    gpus: I1
+    timer: I1  # ms
+    waits: I1  # that it comes from
 
 
 class Offers(Arrays):
     """The memory of a policy that leases GPUs."""
 
     queue: Queue
-    settings: I1
+    config: LeaseConfig
+    state: LeaseState
     candidate: I1  # (classes,) the next one of each class that may take something, -1: none
     offered: I1  # (classes,) the tier that it would take, -1: not looked yet
-    gate: I2  # (3, classes) of one that does not take what is free: the tier, its timer (ms), EVIDENCE
+    gate: Gates
     wakes: I1  # (MOST_WAKES,) for when we asked to be asked again
     aside: I1  # (jobs,) taken out of the queue while planning on paper
     then: Scratch  # room to work out a reservation in: what will be free when it comes true
     size_of: I1  # (classes,) classes of the same number of GPUs have the same
     gpus_of: I1  # (sizes,)
     seat: I1  # (jobs,) of a job that was stopped: one above the tier that it had, 0: none; empty: that does not matter
-    own: F2  # what a policy knows beyond that ...
-    kept: F2  # ... and more of it
-    history: I2  # (rows, HISTORY_COLUMNS)
+    own: Arrays  # what only one policy knows
+    history: TimerChanges
 
 
 class Terms(NamedTuple):
@@ -88,7 +117,7 @@ def first_open(
             continue
         opening = tools.opens(world, offers, job, tier)
         if opening > now:
-            offers.settings[OPENING] = min(offers.settings[OPENING], opening)
+            offers.state.opening = min(offers.state.opening, opening)
         elif best < 0 or precedes(queue, job, best):
             best = job
     return best
@@ -116,7 +145,7 @@ def choose(world: World, offers: Offers, paper: Paper, job: int, tier: int, plac
     queue, scratch = offers.queue, offers.queue.scratch
     used = lay_out(world, queue, paper, job, tier, place)
     sort_nodes(scratch.nodes, scratch.counts, used)
-    offers.settings[REACH] = reach_of(world, tier, scratch.nodes, scratch.counts, used)
+    offers.state.reach = reach_of(world, tier, scratch.nodes, scratch.counts, used)
     return used
 
 
@@ -127,7 +156,7 @@ def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Pap
     tier, place = room_at(world, offers, tools, paper, job)
     if world.jobs[w.SHARE, job] < 1000:
         scratch.gpu_ids[0] = place
-        offers.settings[REACH] = 1
+        offers.state.reach = 1
         return 1, tier
     return collect(world, scratch, paper, choose(world, offers, paper, job, tier, place)), tier
 
@@ -135,6 +164,6 @@ def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Pap
 @kernel
 def lease_end(world: World, offers: Offers, tools: Terms | OfferTools, job: int, tier: int) -> int:
     """When a lease that a job gets now ends."""
-    if offers.settings[LEASE] == w.NEVER:
+    if offers.config.lease == w.NEVER:
         return int(w.NEVER)
     return int(world.clock[w.NOW] + max(tools.lasts(world, offers, job, tier), 1))

@@ -20,7 +20,7 @@ from numba import typeof, types
 from shunter import placers
 from shunter import reasons as r
 from shunter import world as w
-from shunter.arrays import type_of
+from shunter.arrays import Arrays, Nothing, type_of
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import NetworkError, PolicyError
@@ -38,7 +38,7 @@ from shunter.scheduling.queue.memory import queue_for, scratch_for, spans
 from shunter.scheduling.queue.policy import BACKFILLS, Estimating, Mask, Queued, QueueMemory
 from shunter.scheduling.tiers import BEST, EVEN
 from shunter.scheduling.waiting_reasons import say, tell_class, tell_everything, tell_pool
-from shunter.world import F64, I64, Decision, World
+from shunter.world import I64, Decision, World
 
 HOUR = 3600.0
 SHORTEST_LEASE = 1.0  # seconds
@@ -93,9 +93,9 @@ class Leasing(Queued):
         room = np.zeros(int(world.domains.max(initial=0)) + 1, np.int64)
         return queue.replace(tiers=q.Tiers(holds & placing.takes, each(placing.fit), each(placing.spread), room))
 
-    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> tuple[F64, F64, int]:
-        """The policy's own arrays ``own`` and ``kept``, and how many rows of history it keeps at most."""
-        return np.zeros((0, 0)), np.zeros((0, 0)), 0
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> Arrays:
+        """What only this policy knows, for ``Offers.own``: given the numbers of GPUs that jobs want."""
+        return Nothing()
 
     def inherit(self, offers: o.Offers, old: o.Offers) -> None:
         """Go on with what an earlier memory knew, where that means the same."""
@@ -112,7 +112,7 @@ class Leasing(Queued):
     @staticmethod
     def lasts(world: World, offers: o.Offers, job: int, tier: int) -> int:
         """For how long a job gets GPUs of this tier (ms)."""
-        return int(offers.settings[o.LEASE])
+        return int(offers.config.lease)
 
     @staticmethod
     def ended(world: World, offers: o.Offers, job: int, tier: int) -> None:
@@ -129,10 +129,10 @@ class Leasing(Queued):
     def timer_changes(self, memory: QueueMemory) -> I64:
         """How the policy's timers changed: rows of time (ms), tier, GPUs, timer (ms), from how many waits it comes."""
         if memory.form is None or not isinstance(memory.form.memory, o.Offers):
-            return np.zeros((0, o.HISTORY_COLUMNS), np.int64)
-        offers = memory.form.memory
-        rows: I64 = offers.history[: offers.settings[o.HISTORY_ROWS]]
-        return rows
+            return np.zeros((0, len(o.TimerChanges.fields) - 1), np.int64)
+        history = memory.form.memory.history
+        columns = (history.time, history.tier, history.gpus, history.timer, history.waits)
+        return np.stack([column[: history.rows] for column in columns], axis=1)
 
     def form(self, view: View, cluster: Cluster, previous: Compiled | None) -> Compiled:
         """The compiled form."""
@@ -169,28 +169,27 @@ class Leasing(Queued):
         nothing = np.full(len(queue.sample), -1, np.int64)
         sizes, size_of = np.unique(world.jobs[w.GPUS, queue.sample], return_inverse=True)
 
-        settings = np.zeros(o.SETTINGS_SIZE, np.int64)
-        settings[o.LEASE] = round(self.lease * 1000) if self.lease > 0 and view.leases else w.NEVER
-        settings[o.RENEWAL] = RENEWALS.index(self.renewal)
-        settings[o.GATED] = type(self).opens is not Leasing.opens
-        settings[[o.SEEN, o.WAKE, o.NOTED]] = -1
+        classes = len(queue.sample)
         nodes, gpus = (world.nodes.shape[1], world.gpus.shape[1]) if self.backfill != "none" else (0, 0)
-        own, kept, rows = self.knowledge(sizes, len(queue.tiers.takes), world.jobs.shape[1])
         return o.Offers(
             queue=queue,
-            settings=settings,
+            config=o.LeaseConfig(
+                lease=round(self.lease * 1000) if self.lease > 0 and view.leases else w.NEVER,
+                renewal=RENEWALS.index(self.renewal),
+                gated=type(self).opens is not Leasing.opens,
+            ),
+            state=o.LeaseState(),
             candidate=nothing,
             offered=nothing.copy(),
-            gate=np.zeros((3, len(nothing)), np.int64),
+            gate=o.Gates(*[np.zeros(classes, np.int64) for _ in o.Gates.fields]),
             wakes=np.full(o.MOST_WAKES, -1, np.int64),
             aside=np.zeros(world.jobs.shape[1], np.int64),
             then=scratch_for(nodes, gpus, int(world.clock[w.SLOTS_PER_GPU])),
             size_of=size_of,
             gpus_of=sizes,
             seat=np.zeros(0, np.int64),
-            own=own,
-            kept=kept,
-            history=np.zeros((rows, o.HISTORY_COLUMNS), np.int64),
+            own=self.knowledge(sizes, len(queue.tiers.takes), world.jobs.shape[1]),
+            history=timer_changes_for(0),
         )
 
 
@@ -227,6 +226,12 @@ class Backfilled(Estimating, Leasing):
         return queue.replace(tie=np.zeros(len(queue.key), np.int64)) if self.ties == "assignment" else queue
 
 
+def timer_changes_for(rows: int) -> o.TimerChanges:
+    """Room for this many changes of timers."""
+    columns = ("time", "tier", "gpus", "timer", "waits")
+    return o.TimerChanges(**{name: np.zeros(rows, np.int64) for name in columns})
+
+
 def first_only(holds: Mask) -> Mask:
     """Of the tiers that could hold each class only the first."""
     first: Mask = np.arange(len(holds))[:, None] == np.argmax(holds, axis=0)
@@ -249,11 +254,11 @@ def silent(world: World, offers: o.Offers, parts: q.Parts, plan: Decision) -> No
 @kernel
 def tell_offer(offers: o.Offers, plan: Decision, cls: int) -> None:
     """Say that a class waits for a lower tier although GPUs are free, and for how long."""
-    given, timer, lowest = offers.queue.given, offers.gate[1, cls], 0
+    given, timer, lowest = offers.queue.given, offers.gate.timer[cls], 0
     while offers.queue.tiers.takes[lowest, cls] == 0:
         lowest += 1
     news = given.code[cls] != r.OFFER or abs(given.free[cls] - timer) * 10 > timer
-    if news and say(plan, r.OF_CLASS, cls, r.OFFER, lowest, timer, offers.gate[2, cls]):
+    if news and say(plan, r.OF_CLASS, cls, r.OFFER, lowest, timer, offers.gate.evidence[cls]):
         given.code[cls], given.free[cls] = r.OFFER, timer
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.backfill.easy import add_end, expected_end, order_ends, room_comes, slowest, still_fits
-from shunter.scheduling.leasing.memory import LAID, PLANNED_FOR, Offers, Terms, first_open, gpus_for, lease_end
+from shunter.scheduling.leasing.memory import Offers, Terms, first_open, gpus_for, lease_end
 from shunter.scheduling.placing import copy_paper, in_the_way, on_paper, put_on_paper
 from shunter.scheduling.queue.queue import (
     B_EASY,
@@ -28,7 +28,7 @@ from shunter.world import I64, World
 def no_heads(offers: Offers) -> None:
     """Nobody has been found to have no room yet."""
     offers.queue.head[:] = -1
-    offers.settings[PLANNED_FOR] = -1
+    offers.state.planned_for = -1
 
 
 @kernel
@@ -43,7 +43,7 @@ def end_of(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
 @kernel
 def nothing_laid(offers: Offers) -> None:
     """Nobody is on paper but those that run."""
-    offers.settings[LAID] = 0
+    offers.state.laid = 0
     offers.then.laid.job[0] = -1
 
 
@@ -53,12 +53,12 @@ def lay(world: World, offers: Offers, paper: Paper, job: int, gpu_ids: I64, end:
     put_on_paper(world, paper, job, gpu_ids, +1)
     if offers.queue.config.backfill != B_EASY:
         return
-    laid, at = offers.then.laid, offers.settings[LAID]
+    laid, at = offers.then.laid, offers.state.laid
     for gpu in gpu_ids:
         laid.job[at], laid.gpu[at], laid.end[at], laid.until[at] = job, gpu, end, until
         at += 1
     laid.job[at] = -1
-    offers.settings[LAID], offers.settings[PLANNED_FOR] = at, -1
+    offers.state.laid, offers.state.planned_for = at, -1
 
 
 # ------------------------------------------------------------------------------------------- the reservation
@@ -92,7 +92,7 @@ def heap_of_returns(world: World, offers: Offers, tools: Terms, head: int) -> in
         if until > world.clock[w.NOW] and in_the_way(world, head, job):  # else it is off the paper, or laid
             end = expected_end(world, offers.queue, job)
             count = add_end(then, count, returns(world, offers, tools, head, job, end, until), job)
-    for at in range(offers.settings[LAID]):
+    for at in range(offers.state.laid):
         job = laid.job[at]
         if at == 0 or laid.job[at - 1] != job:
             end = returns(world, offers, tools, head, job, laid.end[at], laid.until[at])
@@ -106,8 +106,8 @@ def reserve(world: World, offers: Offers, tools: Terms, paper: Paper, head: int)
     """When the head should have room, given what is free now; leaves the state of then on paper in ``offers.then``."""
     queue, then = offers.queue, offers.then
     pool = queue.pool_of[queue.class_of[head]]
-    if offers.settings[PLANNED_FOR] != head:
-        offers.settings[PLANNED_FOR] = head
+    if offers.state.planned_for != head:
+        offers.state.planned_for = head
         copy_paper(on_paper(then), paper)
         count = heap_of_returns(world, offers, tools, head)
         queue.shadow.time[pool] = room_comes(world, queue, tools.parts, then, head, count)
