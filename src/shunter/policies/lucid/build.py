@@ -19,7 +19,7 @@ from shunter.predictors.throughput import WIDTH as ROW
 from shunter.predictors.trees import no_trees
 from shunter.protocols import Compiled
 from shunter.sharing.score import Leaf, ScoreTree, Split
-from shunter.world import F64, I64, Decision, World
+from shunter.world import I64, Decision, World
 
 ROWS = {"gpu_util": w.GPU_USE, "mem_util": w.MEMORY_USE, "mem_mib": w.GPU_MEMORY}  # of `use`, by feature of a tree
 LARGEST_PART = 4  # at most one node in this many is set apart from the beginning
@@ -48,7 +48,7 @@ class LucidMemory:
         return state
 
 
-def state_of(view: View, settings: I64, numbers: F64, tree: ScoreTree, base: int) -> s.LucidState:
+def state_of(view: View, config: s.Config, tree: ScoreTree, base: int) -> s.LucidState:
     """A state for the jobs of this view, all of them still to come, with the profiler's first nodes."""
     world = view.world
     n, m, g = world.jobs.shape[1], world.nodes.shape[1], world.gpus.shape[1]
@@ -59,9 +59,6 @@ def state_of(view: View, settings: I64, numbers: F64, tree: ScoreTree, base: int
     demands = world.jobs[[w.GPUS, w.TYPE, w.CPU, w.MEM, w.SHARE]]
     classes, class_of = np.unique(demands, axis=1, return_inverse=True)
     home, nodes = first_nodes(world, base)
-    settings[[s.BASE, s.PROFILER_NODES]] = len(nodes)
-    settings[[s.UP_NODES, s.BIN, s.TIMER]] = -1
-    shape, bounds = flat(tree)
 
     def none(size: int) -> I64:
         return np.full(size, -1, np.int64)
@@ -71,8 +68,9 @@ def state_of(view: View, settings: I64, numbers: F64, tree: ScoreTree, base: int
 
     scratch = s.Scratch(room(m), room(m), room(g), room(g), room(g), room(n), room(g), room(g))
     return s.LucidState(
-        settings=settings,
-        numbers=numbers,
+        config=config,
+        base=len(nodes),
+        profiler_nodes=len(nodes),
         odds=np.zeros(s.LEVELS),
         truth=np.zeros(0) if view.truth is None else np.asarray(view.truth, np.float64),
         stage=room(n),
@@ -104,10 +102,9 @@ def state_of(view: View, settings: I64, numbers: F64, tree: ScoreTree, base: int
         no_room=room(2, classes.shape[1]),
         no_partner=room(2, classes.shape[1] * s.SCORES),
         fresh=room(n + 1),
-        joined=room(2 * n + 1024, 3),
-        recent=np.array([[-s.RING] * s.RING, [0.0] * s.RING, [0.0] * s.RING]),
-        tree=shape,
-        bounds=bounds,
+        joined=s.Joined(*[room(2 * n + 1024) for _ in s.Joined.fields]),
+        recent=s.Recent(np.full(s.RING, -s.RING), np.zeros(s.RING), np.zeros(s.RING)),
+        tree=flat(tree),
         scratch=scratch,
         learned=unlearned(),
         arrivals=nothing_to_come(),
@@ -126,24 +123,19 @@ def first_nodes(world: World, base: int) -> tuple[I64, I64]:
     return home, np.array(nodes, np.int64)
 
 
-def flat(tree: ScoreTree) -> tuple[I64, F64]:
-    """A tree of sharing scores as arrays: rows (feature, below, above, score), feature -1: a leaf; and the bounds."""
-    rows: list[list[int]] = []
-    bounds: list[float] = []
+def flat(tree: ScoreTree) -> s.SharingTree:
+    """A tree of sharing scores as arrays."""
+    rows: list[tuple[int, int, int, int, float]] = []
 
     def add(node: Split | Leaf) -> int:
         at = len(rows)
-        rows.append([-1, 0, 0, 0])
-        bounds.append(0.0)
-        if isinstance(node, Leaf):
-            rows[at][s.SCORE] = node.score
-        else:
-            bounds[at] = node.bound
-            rows[at] = [ROWS[node.feature], add(node.below), add(node.above), 0]
+        rows.append((-1, 0, 0, node.score if isinstance(node, Leaf) else 0, 0.0))
+        if isinstance(node, Split):
+            rows[at] = (ROWS[node.feature], add(node.below), add(node.above), 0, node.bound)
         return at
 
     add(tree.root)
-    return np.array(rows, np.int64), np.array(bounds)
+    return s.SharingTree(*zip(*rows, strict=True))
 
 
 def nothing_to_come() -> Arrivals:

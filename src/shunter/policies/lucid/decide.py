@@ -6,45 +6,21 @@ from shunter import reasons as r
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.lucid.memory import (
-    BEGUN,
-    BIN,
-    BLOCKING,
-    COMING_GPUS,
-    COMING_JOBS,
-    DYNAMIC,
-    FRESH,
     LAST_HOUR,
     LIMIT,
     NEW,
     NONE,
-    ON,
     ORACLE,
     OVER,
-    PACK_FIRST,
-    PACKS,
-    PASS,
-    PROFILE_ALL,
-    PROFILE_GPUS,
-    PROFILE_TIME,
-    PROFILER_NODES,
     PROFILING,
     QUEUED,
-    QUIET,
     RESERVE,
     RING,
-    RING_BIN,
-    RING_GPUS,
-    RING_JOBS,
     RUNS,
     SCORES,
-    SHRUNK,
     SKIP,
-    SOURCE,
     STRICT,
-    TIMER,
     TO_PROFILE,
-    UP_NODES,
-    WAITING,
     LucidState,
     in_order,
     shares_nodes,
@@ -78,7 +54,7 @@ from shunter.world import Decision, World
 @kernel
 def prioritise(world: World, state: LucidState, job: int) -> float:
     """The place of a job in the order: GPU time by its estimate, in GPU-ms."""
-    source, jobs = state.settings[SOURCE], world.jobs
+    source, jobs = state.config.source, world.jobs
     if source == NONE:
         return float(jobs[w.SUBMIT, job])
     if source == ORACLE:
@@ -149,8 +125,8 @@ def find_way(world: World, state: LucidState, plan: Decision) -> None:
             slot = world.slots[w.SLOT_NEXT, slot]
         state.partner[job] = other
         if other < 0:
-            state.fresh[state.settings[FRESH]] = job
-            state.settings[FRESH] += 1
+            state.fresh[state.fresh_jobs] = job
+            state.fresh_jobs += 1
     for at in range(world.clock[w.N_ARRIVED]):
         state.stage[world.lists[w.L_ARRIVED, at]] = OVER  # for the moment: they are not those that waited before
     for at in range(in_order(world, w.L_PENDING, world.clock[w.N_PENDING], line)):
@@ -163,14 +139,14 @@ def find_way(world: World, state: LucidState, plan: Decision) -> None:
 @kernel
 def take_in(world: World, state: LucidState, plan: Decision) -> None:
     """Learn from what ended; put what arrived into the profiler's queue or the main one; note who runs alone."""
-    for at in range(state.settings[FRESH]):
+    for at in range(state.fresh_jobs):
         lives_alone(world, state, state.fresh[at])
-    state.settings[FRESH] = 0
+    state.fresh_jobs = 0
     up = 0
     for node in range(world.nodes.shape[1]):
         up += 1 if world.nodes[w.NODE_STATE, node] == w.UP else 0
-    if up != state.settings[UP_NODES]:
-        state.settings[UP_NODES] = up
+    if up != state.up_nodes:
+        state.up_nodes = up
         soil_all(state)
     line = state.scratch.jobs
     for at in range(in_order(world, w.L_ENDED, world.clock[w.N_ENDED], line)):
@@ -189,7 +165,7 @@ def note_end(world: World, state: LucidState, job: int) -> None:
     state.ended_there[job] = 1 if state.stage[job] == PROFILING else 0
     gave_up(world, state, job)
     state.stage[job] = OVER
-    if state.settings[SOURCE] < LIMIT:
+    if state.config.source < LIMIT:
         return
     if outlasts(world, state, job):
         model.learn(world.jobs, state.learned, job, took(world, job), world.clock[w.NOW])
@@ -200,15 +176,14 @@ def note_end(world: World, state: LucidState, job: int) -> None:
 @kernel
 def outlasts(world: World, state: LucidState, job: int) -> bool:
     """Whether a job that ended would not have ended in the profiler, wherever it ran."""
-    settings = state.settings
-    large = settings[PROFILE_TIME] == 0 or world.jobs[w.GPUS, job] > settings[PROFILE_GPUS]
-    return bool(large or took(world, job) > settings[PROFILE_TIME])
+    large = state.config.profile_time == 0 or world.jobs[w.GPUS, job] > state.config.profile_gpus
+    return bool(large or took(world, job) > state.config.profile_time)
 
 
 @kernel
 def has_room(world: World, state: LucidState, job: int) -> bool:
     """Whether a job that comes can start at once: nobody of its virtual cluster waits, and GPUs are free for it."""
-    if state.settings[PROFILE_ALL] == 1 or state.size[world.jobs[w.VC, job] + 1] > 0:
+    if state.config.profile_all or state.size[world.jobs[w.VC, job] + 1] > 0:
         return False
     return bool(find_own(world, state, job, must_pass(world, state, job)) > 0)
 
@@ -222,7 +197,7 @@ def admit(world: World, state: LucidState, job: int, plan: Decision) -> None:
     else:
         gave_up(world, state, job)
     if first and not has_room(world, state, job) and profiles(world, state, job):
-        say(plan, r.OF_JOB, job, r.PROFILE, state.settings[WAITING], 0, 0)
+        say(plan, r.OF_JOB, job, r.PROFILE, state.waiting, 0, 0)
         line_up(world, state, job)
     else:
         enqueue(world, state, job, plan)
@@ -239,12 +214,12 @@ def note_coming(world: World, state: LucidState, job: int) -> None:
         note_arrival(state.arrivals, float(gpus), now)
         return
     at = now // BIN_MS % RING
-    if state.recent[RING_BIN, at] != now // BIN_MS:
-        state.recent[RING_BIN, at] = now // BIN_MS
-        state.recent[RING_JOBS, at] = 0.0
-        state.recent[RING_GPUS, at] = 0.0
-    state.recent[RING_JOBS, at] += 1
-    state.recent[RING_GPUS, at] += gpus
+    if state.recent.bin[at] != now // BIN_MS:
+        state.recent.bin[at] = now // BIN_MS
+        state.recent.jobs[at] = 0.0
+        state.recent.gpus[at] = 0.0
+    state.recent.jobs[at] += 1
+    state.recent.gpus[at] += gpus
 
 
 @kernel
@@ -260,36 +235,36 @@ def look(world: World, state: LucidState) -> None:
     else:
         bins, over = LAST_HOUR, now // BIN_MS
         for at in range(RING):
-            if over - LAST_HOUR <= state.recent[RING_BIN, at] < over:
-                jobs += state.recent[RING_JOBS, at]
-                gpus += state.recent[RING_GPUS, at]
-    state.numbers[COMING_JOBS], state.numbers[COMING_GPUS] = jobs / bins, gpus / bins
+            if over - LAST_HOUR <= state.recent.bin[at] < over:
+                jobs += state.recent.jobs[at]
+                gpus += state.recent.gpus[at]
+    state.coming_jobs, state.coming_gpus = jobs / bins, gpus / bins
 
 
 @kernel
 def look_again(world: World, state: LucidState) -> None:
     """Once in a bin: whether jobs are packed."""
-    settings, now = state.settings, world.clock[w.NOW]
-    if settings[BIN] == now // BIN_MS:
+    now = world.clock[w.NOW]
+    if state.bin == now // BIN_MS:
         return
-    settings[BIN] = now // BIN_MS
+    state.bin = now // BIN_MS
     look(world, state)
-    busy = settings[DYNAMIC] == 0 or state.numbers[COMING_JOBS] > state.numbers[QUIET]
-    on = 1 if settings[PACKS] == 1 and busy else 0
-    if on != settings[ON]:
-        settings[ON] = on
+    busy = not state.config.dynamic or state.coming_jobs > state.config.quiet
+    on = state.config.packs and busy
+    if on != state.packs_now:
+        state.packs_now = on
         soil_all(state)
 
 
 @kernel
 def set_timer(world: World, state: LucidState, plan: Decision) -> None:
     """Look again in the next bin, if that may let a waiting job start."""
-    settings, at = state.settings, (world.clock[w.NOW] // BIN_MS + 1) * BIN_MS
-    if settings[PACKS] == 0 or settings[ON] == 1 or settings[TIMER] == at:
+    at = (world.clock[w.NOW] // BIN_MS + 1) * BIN_MS
+    if not state.config.packs or state.packs_now or state.timer == at:
         return
     for vc in range(len(state.size)):
         if state.size[vc] > 0:
-            settings[TIMER] = at
+            state.timer = at
             add_other(plan, w.A_TIMER, 0, at)
             return
 
@@ -300,8 +275,8 @@ def set_timer(world: World, state: LucidState, plan: Decision) -> None:
 @kernel
 def start_beside(world: World, state: LucidState, job: int, beside: int, plan: Decision) -> bool:
     """Start a job beside a partner; false if there is none."""
-    this, ids = state.settings[PASS], state.scratch.gpu_ids
-    if state.settings[ON] == 0 or not may_share(world, state, job):
+    this, ids = state.passes, state.scratch.gpu_ids
+    if not state.packs_now or not may_share(world, state, job):
         return False
     kind = state.class_of[job] * SCORES + rate(world, state, job)
     if state.no_partner[beside, kind] == this:
@@ -321,15 +296,15 @@ def start_beside(world: World, state: LucidState, job: int, beside: int, plan: D
 @kernel
 def start_alone(world: World, state: LucidState, job: int, beside: int, plan: Decision) -> bool:
     """Start a job on GPUs of its own; false if there is no room."""
-    this = state.settings[PASS]
+    this = state.passes
     if state.no_room[beside, state.class_of[job]] == this:
         return False
     gpus = find_own(world, state, job, beside)
     if gpus == 0:
         state.no_room[beside, state.class_of[job]] = this
         return False
-    state.fresh[state.settings[FRESH]] = job
-    state.settings[FRESH] += 1
+    state.fresh[state.fresh_jobs] = job
+    state.fresh_jobs += 1
     add_start(plan, job, state.scratch.gpu_ids[:gpus], w.NEVER)
     return True
 
@@ -338,7 +313,7 @@ def start_alone(world: World, state: LucidState, job: int, beside: int, plan: De
 def start_job(world: World, state: LucidState, job: int, plan: Decision) -> bool:
     """Start a job beside a partner or on GPUs of its own, whichever is tried first; false if there is neither."""
     beside = must_pass(world, state, job)
-    if state.settings[PACK_FIRST] == 1:
+    if state.config.pack_first:
         return start_beside(world, state, job, beside, plan) or start_alone(world, state, job, beside, plan)
     return start_alone(world, state, job, beside, plan) or start_beside(world, state, job, beside, plan)
 
@@ -346,10 +321,10 @@ def start_job(world: World, state: LucidState, job: int, plan: Decision) -> bool
 @kernel
 def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
     """Start the first job of a queue that finds a partner or a place, and that nobody before it keeps back."""
-    settings, queue = state.settings, state.members[state.first[vc] : state.first[vc] + state.size[vc]]
-    settings[PASS] += 1
+    queue = state.members[state.first[vc] : state.first[vc] + state.size[vc]]
+    state.passes += 1
     reconsider(world, state, vc)
-    if settings[BLOCKING] == RESERVE and state.kept_for[vc] < 0:
+    if state.config.blocking == RESERVE and state.kept_for[vc] < 0:
         oldest = oldest_large(world, queue)
         if oldest >= 0 and find_own(world, state, oldest, 0) == 0:
             keep(world, state, oldest)
@@ -360,7 +335,7 @@ def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
             state.size[vc] -= 1
             state.stage[job] = RUNS
             return True
-        if settings[BLOCKING] == STRICT or (settings[BLOCKING] == SKIP and settings[ON] == 0):
+        if state.config.blocking == STRICT or (state.config.blocking == SKIP and not state.packs_now):
             return False
     return False
 
@@ -368,9 +343,9 @@ def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
 @kernel
 def decide(world: World, state: LucidState, parts: int, plan: Decision) -> None:
     """Plan one step."""
-    if state.settings[BEGUN] == 0:
-        state.settings[BEGUN] = 1
-        for at in range(state.settings[PROFILER_NODES]):
+    if not state.begun:
+        state.begun = True
+        for at in range(state.profiler_nodes):
             if state.home[state.nodes[at]] != w.OPEN:
                 add_other(plan, w.A_ASSIGN, state.nodes[at], w.OPEN)
         find_way(world, state, plan)
@@ -381,7 +356,7 @@ def decide(world: World, state: LucidState, parts: int, plan: Decision) -> None:
     give_back(world, state, plan)
     if plan.counts[0] == 0:  # a node that goes back is not its virtual cluster's before the plan is done
         rescale(world, state, plan)
-    if state.settings[SHRUNK] == 1:
+    if state.shrunk:
         take_in(world, state, plan)
     if plan.counts[0] > 0 or start_profiling(world, state, plan):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shunter import world as w
-from shunter.arrays import F1, F2, I1, I2, Arrays
+from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
 from shunter.predictors.throughput import Arrivals
@@ -12,19 +12,8 @@ from shunter.world import I64, World
 
 NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
 
-# -- entries of `settings`: how it works ...
-PROFILE_TIME, PROFILE_GPUS, PROFILE_ALL, SCALED, GROWTH, LONG_QUEUE, PACKS, PACK_FIRST, DYNAMIC = range(9)
-CAPACITY, BLOCKING, SOURCE = range(9, 12)
-# ... and what it has to remember (BASE: the profiler's nodes while it has not grown; ON: jobs are packed now; UP_NODES:
-# how many nodes were up; BIN: of the last look ahead; PASS: counts passes through a queue)
-BEGUN, BASE, PROFILER_NODES, WAITING, BEING_PROFILED, FRESH, SHRUNK, ON, UP_NODES = range(12, 21)
-BIN, TIMER, PASS, JOINED = range(21, 25)
-SETTINGS = 25
-SKIP, STRICT, RESERVE = range(3)  # BLOCKING
-NONE, ORACLE, LIMIT, LEARNED = range(4)  # SOURCE of run times
-# -- entries of `numbers`: bounds, and what is to come in the next ten minutes
-QUIET, RATIO, MEMORY, CERTAINTY, COMING_JOBS, COMING_GPUS = range(6)
-NUMBERS = 6
+SKIP, STRICT, RESERVE = range(3)  # `config.blocking`
+NONE, ORACLE, LIMIT, LEARNED = range(4)  # sources of run times
 
 UNKNOWN = -1  # the score of a job that was never seen running
 HEAVIEST = 2
@@ -32,9 +21,7 @@ SCORES = HEAVIEST + 1
 NOT_APART = -2  # the home of a node that is not set apart
 LAST_HOUR = 6  # bins
 RING = 8  # bins that are remembered, more than an hour's
-RING_BIN, RING_JOBS, RING_GPUS = range(3)  # rows of `recent`
 LEVELS = 50  # quantiles of run time over estimate
-FEATURE, BELOW, ABOVE, SCORE = range(4)  # columns of `tree`
 
 
 class Scratch(Arrays):
@@ -50,11 +37,72 @@ class Scratch(Arrays):
     end_nodes: I1  # (gpus,) ... and its node
 
 
-class LucidState(Arrays):
+class Config(Arrays):
+    """How Lucid works."""
+
+    profile_time: int  # ms; 0: nothing is profiled
+    profile_gpus: int
+    profile_all: bool  # also jobs that find free GPUs
+    scaled: bool  # the profiler grows and shrinks ...
+    growth: int  # ... by this many nodes at most ...
+    long_queue: int  # ... while more than this many wait for it
+    packs: bool
+    pack_first: bool  # before free GPUs are looked for
+    dynamic: bool  # packs only while more than `quiet` jobs are to come
+    quiet: float
+    capacity: int  # sum of sharing scores on a GPU
+    ratio: float  # largest GPU time of a newcomer over that of the resident
+    memory: float  # MiB of a GPU that two jobs may fill
+    blocking: int
+    certainty: float
+    source: int  # of run times
+
+
+class Recent(Arrays):
+    """What came in each of the last bins, a ring, where no model says what is to come."""
+
+    bin: I1
+    jobs: F1
+    gpus: F1
+
+
+class SharingTree(Arrays):
+    """How sharing scores follow from use."""
+
+    feature: I1  # row of `use`, -1: a leaf
+    below: I1
+    above: I1
+    score: I1
+    bound: F1
+
+
+class Joined(Arrays):
+    """Who joined whom on their GPUs."""
+
+    time: I1  # ms
+    newcomer: I1
+    resident: I1
+
+
+class LucidState(Variables):
     """All that Lucid remembers; virtual clusters begin with that of jobs that are in none."""
 
-    settings: I1
-    numbers: F1
+    config: Config
+    begun: bool = False
+    base: int = 0  # the profiler's nodes while it has not grown ...
+    profiler_nodes: int = 0  # ... and those that it has
+    waiting: int = 0  # jobs in `to_profile` ...
+    in_profiler: int = 0  # ... and in `being_profiled`
+    fresh_jobs: int = 0  # in `fresh`
+    pairs: int = 0  # in `joined`
+    shrunk: bool = False  # the profiler lost a node
+    packs_now: bool = True
+    up_nodes: int = -1
+    bin: int = -1  # of the last look ahead
+    timer: int = -1  # ms
+    passes: int = 0  # through a queue, counted
+    coming_jobs: float = 0.0  # in the next ten minutes ...
+    coming_gpus: float = 0.0  # ... and their GPUs
     odds: F1  # (LEVELS,) log of how many times its estimate a job takes, by quantile
     truth: F1  # (jobs,) true run times, ms; of no size where they are not given
     stage: I1  # (jobs,)
@@ -86,10 +134,9 @@ class LucidState(Arrays):
     no_room: I2  # (2, classes) the pass in which there was none; 1: beside what is kept
     no_partner: I2  # (2, classes * SCORES)
     fresh: I1  # (jobs,) who was just put on GPUs of its own
-    joined: I2  # (pairs, 3) time, newcomer, resident
-    recent: F2  # (3, RING) what came in each of the last bins, where no model says what is to come
-    tree: I2  # (nodes, 4) how sharing scores follow from use ...
-    bounds: F1  # (nodes,) ... by its bounds
+    joined: Joined
+    recent: Recent
+    tree: SharingTree
     scratch: Scratch
     learned: Learned
     arrivals: Arrivals

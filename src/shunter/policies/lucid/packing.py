@@ -7,15 +7,7 @@ import math
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.lucid.memory import (
-    ABOVE,
-    BELOW,
-    CAPACITY,
-    FEATURE,
     HEAVIEST,
-    JOINED,
-    MEMORY,
-    RATIO,
-    SCORE,
     SCORES,
     UNKNOWN,
     LucidState,
@@ -29,10 +21,10 @@ def rate(world: World, state: LucidState, job: int) -> int:
     """The sharing score of a job, from what was seen of it; UNKNOWN if that is nothing."""
     if state.score[job] == UNKNOWN and not math.isnan(world.use[w.GPU_USE, job]):
         node = 0
-        while state.tree[node, FEATURE] >= 0:
-            light = world.use[state.tree[node, FEATURE], job] <= state.bounds[node]
-            node = state.tree[node, BELOW] if light else state.tree[node, ABOVE]
-        state.score[job] = state.tree[node, SCORE]
+        while state.tree.feature[node] >= 0:
+            light = world.use[state.tree.feature[node], job] <= state.tree.bound[node]
+            node = state.tree.below[node] if light else state.tree.above[node]
+        state.score[job] = state.tree.score[node]
     return int(state.score[job])
 
 
@@ -116,12 +108,12 @@ def has_room_beside(world: World, state: LucidState, job: int, other: int, besid
 def find_partner(world: World, state: LucidState, job: int, beside: int) -> int:
     """The first resident that a job may join; -1: there is none, -2: only memory was in the way."""
     score, found = rate(world, state, job), -1
-    for other_score in range(min(state.settings[CAPACITY] - score, HEAVIEST) + 1):
+    for other_score in range(min(state.config.capacity - score, HEAVIEST) + 1):
         other = state.oldest[group_of(world, state, job, other_score)]
         while other >= 0:
-            near = state.priority[job] <= state.numbers[RATIO] * state.priority[other]
+            near = state.priority[job] <= state.config.ratio * state.priority[other]
             if near and has_room_beside(world, state, job, other, beside):
-                if world.use[w.GPU_MEMORY, job] + world.use[w.GPU_MEMORY, other] < state.numbers[MEMORY]:
+                if world.use[w.GPU_MEMORY, job] + world.use[w.GPU_MEMORY, other] < state.config.memory:
                     return int(other)
                 found = -2
             other = state.after[other]
@@ -133,7 +125,7 @@ def join(world: World, state: LucidState, job: int, other: int) -> None:
     """A job joins another."""
     no_longer_alone(state, other)
     state.partner[job], state.partner[other] = other, job
-    at = state.settings[JOINED]
-    if at < len(state.joined):
-        state.joined[at, 0], state.joined[at, 1], state.joined[at, 2] = world.clock[w.NOW], job, other
-        state.settings[JOINED] += 1
+    at = state.pairs
+    if at < len(state.joined.time):
+        state.joined.time[at], state.joined.newcomer[at], state.joined.resident[at] = world.clock[w.NOW], job, other
+        state.pairs += 1

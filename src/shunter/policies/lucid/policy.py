@@ -137,7 +137,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
             arrivals = memory.lessons.arrivals if memory.lessons else None
             tree = shipped_tree(memory.cluster.sharing) if self.scores == "learned" else THRESHOLDS
             base = self.profile_nodes if self.profiling else 0
-            state = state_of(view, self._settings(), self._numbers(), tree, base)
+            state = state_of(view, self._config(), tree, base)
             state = state.replace(odds=self.odds(memory.lessons))
             if learned is not None:
                 state = state.replace(learned=learned)
@@ -147,23 +147,25 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
             memory.plan = w.new_decision(view.world)
         return memory.form
 
-    def _settings(self) -> I64:
-        settings = np.zeros(s.SETTINGS, np.int64)
-        settings[s.PROFILE_TIME] = round(self.profile_time * 1000) if self.profiling else 0
-        settings[s.PROFILE_GPUS], settings[s.PROFILE_ALL] = self.profile_gpus, self.profile_when == "always"
-        settings[s.SCALED], settings[s.GROWTH] = self.scaling, self.profile_growth
-        settings[s.LONG_QUEUE] = self.profile_queue
-        settings[s.PACKS], settings[s.PACK_FIRST] = self.packing, self.pack_when == "always"
-        settings[s.DYNAMIC], settings[s.CAPACITY] = self.dynamic, self.capacity
-        settings[s.BLOCKING], settings[s.SOURCE] = BLOCKING.index(self.blocking), SOURCES[self.estimate]
-        settings[s.ON] = 1
-        return settings
-
-    def _numbers(self) -> F64:
-        numbers = np.zeros(s.NUMBERS)
-        numbers[s.QUIET], numbers[s.RATIO] = self.quiet, self.ratio
-        numbers[s.MEMORY], numbers[s.CERTAINTY] = self.gpu_memory * 1024, self.certainty
-        return numbers
+    def _config(self) -> s.Config:
+        return s.Config(
+            profile_time=round(self.profile_time * 1000) if self.profiling else 0,
+            profile_gpus=self.profile_gpus,
+            profile_all=self.profile_when == "always",
+            scaled=self.scaling,
+            growth=self.profile_growth,
+            long_queue=self.profile_queue,
+            packs=self.packing,
+            pack_first=self.pack_when == "always",
+            dynamic=self.dynamic,
+            quiet=self.quiet,
+            capacity=self.capacity,
+            ratio=self.ratio,
+            memory=self.gpu_memory * 1024,
+            blocking=BLOCKING.index(self.blocking),
+            certainty=self.certainty,
+            source=SOURCES[self.estimate],
+        )
 
     def odds(self, lessons: Lessons | None) -> F64:
         """Quantiles of the log of run time over estimate: 0 for the truth, else as the model has erred."""
@@ -205,8 +207,8 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         """Who joined whom on their GPUs: time (ms), newcomer, resident."""
         if memory.form is None:
             return np.zeros((0, 3), np.int64)
-        joined: I64 = memory.state.joined[: memory.state.settings[s.JOINED]]
-        return joined
+        joined, pairs = memory.state.joined, memory.state.pairs
+        return np.stack([column[:pairs] for column in (joined.time, joined.newcomer, joined.resident)], axis=1)
 
     def sharing_scores(self, memory: LucidMemory, jobs: int) -> I64:
         """The sharing score of each job, -1 where none was needed."""

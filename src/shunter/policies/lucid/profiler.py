@@ -5,20 +5,9 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.policies.lucid.memory import (
-    BASE,
-    BEING_PROFILED,
-    COMING_GPUS,
-    GROWTH,
-    LONG_QUEUE,
     NOT_APART,
-    PROFILE_GPUS,
-    PROFILE_TIME,
-    PROFILER_NODES,
     PROFILING,
-    SCALED,
-    SHRUNK,
     TO_PROFILE,
-    WAITING,
     LucidState,
     shift_out,
     soil_all,
@@ -34,11 +23,11 @@ from shunter.world import Decision, World
 def profiles(world: World, state: LucidState, job: int) -> bool:
     """Whether a job is to be profiled at all: it has whole GPUs, not too many, and the profiler's nodes can hold it."""
     scratch = state.scratch
-    if world.jobs[w.GPUS, job] > state.settings[PROFILE_GPUS] or world.jobs[w.SHARE, job] < 1000:
+    if world.jobs[w.GPUS, job] > state.config.profile_gpus or world.jobs[w.SHARE, job] < 1000:
         return False
     scratch.usable[:] = 0
     scratch.total[:] = 0
-    for at in range(state.settings[PROFILER_NODES]):
+    for at in range(state.profiler_nodes):
         node = state.nodes[at]
         if suits(world, job, node):
             scratch.total[node] = scratch.usable[node] = world.nodes[w.TOTAL, node]
@@ -48,7 +37,7 @@ def profiles(world: World, state: LucidState, job: int) -> bool:
 @kernel
 def line_up(world: World, state: LucidState, job: int) -> None:
     """A job waits to be profiled: the least GPUs first, then who came first."""
-    at, line, gpus = state.settings[WAITING], state.to_profile, world.jobs[w.GPUS, job]
+    at, line, gpus = state.waiting, state.to_profile, world.jobs[w.GPUS, job]
     while at > 0:
         other = line[at - 1]
         theirs = world.jobs[w.GPUS, other]
@@ -57,18 +46,18 @@ def line_up(world: World, state: LucidState, job: int) -> None:
         line[at] = other
         at -= 1
     line[at] = job
-    state.settings[WAITING] += 1
+    state.waiting += 1
     state.stage[job] = TO_PROFILE
 
 
 @kernel
 def turn_away(world: World, state: LucidState) -> int:
     """Fill ``scratch.jobs`` with those that waited for nodes that are no longer set apart; returns how many."""
-    if state.settings[SHRUNK] == 0:
+    if not state.shrunk:
         return 0
-    state.settings[SHRUNK] = 0
+    state.shrunk = False
     kept, away = 0, 0
-    for at in range(state.settings[WAITING]):
+    for at in range(state.waiting):
         job = state.to_profile[at]
         if profiles(world, state, job):
             state.to_profile[kept] = job
@@ -76,7 +65,7 @@ def turn_away(world: World, state: LucidState) -> int:
         elif world.jobs[w.STATE, job] == w.PENDING:
             state.scratch.jobs[away] = job
             away += 1
-    state.settings[WAITING] = kept
+    state.waiting = kept
     sort(state.scratch.jobs[:away])
     return away
 
@@ -84,17 +73,17 @@ def turn_away(world: World, state: LucidState) -> int:
 @kernel
 def off_profiler(state: LucidState, job: int) -> None:
     """A job is no longer being profiled."""
-    for at in range(state.settings[BEING_PROFILED]):
+    for at in range(state.in_profiler):
         if state.being_profiled[at] == job:
-            shift_out(state.being_profiled, at, state.settings[BEING_PROFILED])
-            state.settings[BEING_PROFILED] -= 1
+            shift_out(state.being_profiled, at, state.in_profiler)
+            state.in_profiler -= 1
             return
 
 
 @kernel
 def stop_profiling(world: World, state: LucidState, plan: Decision) -> bool:
     """Those whose time is up leave; what they did is lost, as the profiler runs jobs as they are."""
-    for at in range(state.settings[BEING_PROFILED]):
+    for at in range(state.in_profiler):
         job = state.being_profiled[at]
         if world.jobs[w.UNTIL, job] <= world.clock[w.NOW] and world.jobs[w.STATE, job] == w.RUNNING:
             add_other(plan, w.A_PREEMPT, job, 0)
@@ -105,26 +94,26 @@ def stop_profiling(world: World, state: LucidState, plan: Decision) -> bool:
 def start_profiling(world: World, state: LucidState, plan: Decision) -> bool:
     """Start the next job in the queue; false if it finds no room: no job passes it."""
     line, scratch = state.to_profile, state.scratch
-    while state.settings[WAITING] > 0 and world.jobs[w.STATE, line[0]] != w.PENDING:
-        shift_out(line, 0, state.settings[WAITING])
-        state.settings[WAITING] -= 1
-    if state.settings[WAITING] == 0:
+    while state.waiting > 0 and world.jobs[w.STATE, line[0]] != w.PENDING:
+        shift_out(line, 0, state.waiting)
+        state.waiting -= 1
+    if state.waiting == 0:
         return False
     job = line[0]
     scratch.usable[:] = 0
     scratch.total[:] = 0
-    for at in range(state.settings[PROFILER_NODES]):
+    for at in range(state.profiler_nodes):
         node = state.nodes[at]
         scratch.usable[node], scratch.total[node] = usable(world, job, node), world.nodes[w.TOTAL, node]
     gpus = collected(world, scratch, chosen(world, scratch, job))
     if gpus == 0:
         return False
-    shift_out(line, 0, state.settings[WAITING])
-    state.settings[WAITING] -= 1
-    state.being_profiled[state.settings[BEING_PROFILED]] = job
-    state.settings[BEING_PROFILED] += 1
+    shift_out(line, 0, state.waiting)
+    state.waiting -= 1
+    state.being_profiled[state.in_profiler] = job
+    state.in_profiler += 1
     state.stage[job], state.profiled[job] = PROFILING, 1
-    add_start(plan, job, scratch.gpu_ids[:gpus], world.clock[w.NOW] + state.settings[PROFILE_TIME])
+    add_start(plan, job, scratch.gpu_ids[:gpus], world.clock[w.NOW] + state.config.profile_time)
     return True
 
 
@@ -134,8 +123,8 @@ def start_profiling(world: World, state: LucidState, plan: Decision) -> bool:
 @kernel
 def set_apart(world: World, state: LucidState, node: int, plan: Decision) -> None:
     """Set a node apart; jobs of every virtual cluster are profiled there."""
-    state.nodes[state.settings[PROFILER_NODES]] = node
-    state.settings[PROFILER_NODES] += 1
+    state.nodes[state.profiler_nodes] = node
+    state.profiler_nodes += 1
     state.home[node] = world.nodes[w.NODE_VC, node]
     soil_all(state)
     if state.home[node] != w.OPEN:
@@ -146,18 +135,18 @@ def set_apart(world: World, state: LucidState, node: int, plan: Decision) -> Non
 def let_go(state: LucidState, at: int) -> None:
     """Profile nobody on one of the profiler's nodes any more; it goes back once it is idle."""
     state.leaving[state.nodes[at]] = 1
-    shift_out(state.nodes, at, state.settings[PROFILER_NODES])
-    state.settings[PROFILER_NODES] -= 1
-    state.settings[SHRUNK] = 1
+    shift_out(state.nodes, at, state.profiler_nodes)
+    state.profiler_nodes -= 1
+    state.shrunk = True
 
 
 @kernel
 def yield_to(state: LucidState, vc: int) -> None:
     """A job came that its virtual cluster can't hold without the nodes that were taken from it."""
-    for at in range(state.settings[PROFILER_NODES] - 1, -1, -1):
+    for at in range(state.profiler_nodes - 1, -1, -1):
         if vc in (w.OPEN, state.home[state.nodes[at]]):
             let_go(state, at)
-    state.settings[BASE] = min(state.settings[BASE], state.settings[PROFILER_NODES])
+    state.base = min(state.base, state.profiler_nodes)
 
 
 @kernel
@@ -221,15 +210,14 @@ def spare_node(world: World, state: LucidState) -> int:
 @kernel
 def rescale(world: World, state: LucidState, plan: Decision) -> None:
     """One node more while many wait; back to the base once few wait and few GPUs are asked for soon."""
-    settings = state.settings
-    if settings[SCALED] == 0 or settings[BASE] == 0:
+    if not state.config.scaled or state.base == 0:
         return
-    more = settings[PROFILER_NODES] < settings[BASE] + settings[GROWTH]
-    if settings[WAITING] > settings[LONG_QUEUE] and more and not any_leaves(state):
+    more = state.profiler_nodes < state.base + state.config.growth
+    if state.waiting > state.config.long_queue and more and not any_leaves(state):
         node = spare_node(world, state)
         if node >= 0:
             set_apart(world, state, node, plan)
             return
-    few = 2 * settings[WAITING] <= settings[LONG_QUEUE]
-    if few and settings[PROFILER_NODES] > settings[BASE] and state.numbers[COMING_GPUS] <= 5 * settings[PROFILE_GPUS]:
-        let_go(state, settings[PROFILER_NODES] - 1)
+    few = 2 * state.waiting <= state.config.long_queue
+    if few and state.profiler_nodes > state.base and state.coming_gpus <= 5 * state.config.profile_gpus:
+        let_go(state, state.profiler_nodes - 1)

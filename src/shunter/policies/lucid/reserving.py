@@ -6,7 +6,7 @@ import math
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.lucid.memory import CERTAINTY, LEVELS, QUEUED, LucidState, is_own
+from shunter.policies.lucid.memory import LEVELS, QUEUED, LucidState, is_own
 from shunter.policies.lucid.places import chosen, largest_node, suits
 from shunter.scheduling.backfill.easy import sink_end
 from shunter.world import I64, World
@@ -119,6 +119,6 @@ def must_pass(world: World, state: LucidState, job: int) -> int:
     if state.kept_for[vc] < 0 or state.kept_for[vc] == job:
         return 0
     left = state.kept_until[vc] - world.clock[w.NOW]
-    level = min(int(state.numbers[CERTAINTY] * LEVELS), LEVELS - 1)
+    level = min(int(state.config.certainty * LEVELS), LEVELS - 1)
     longest = state.run_time[job] * math.exp(state.odds[level])
     return 0 if 0 < longest <= left else 1
