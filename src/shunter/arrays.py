@@ -61,6 +61,8 @@ class Arrays:
 
     def __init__(self, *values: Any, **named: Any) -> None:
         given = self.defaults | dict(zip(self.fields, values, strict=False)) | named
+        for name in self.fields.keys() - given.keys():
+            raise TypeError(f"{type(self).__name__} lacks '{name}'")
         block = np.zeros(WORDS * len(self.fields), np.int64)
         self.__dict__.update(_block=block, address=block.ctypes.data, _window=False)
         for index, (name, kind) in enumerate(self.fields.items()):

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from shunter import caches, experiment, registry
+from shunter import caches, experiment
 from shunter.clusters.stop_costs import RESTART_S, USUAL, OverheadLike, costs_text, free, text_of
 from shunter.compiled import cache_folder
 from shunter.errors import RunError, did_you_mean
@@ -31,7 +31,7 @@ from shunter.report.verdict import MEAN, verdict
 from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
-from shunter.simulation import describe, run
+from shunter.simulation import NamedPolicy, describe, resolve, run
 
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
@@ -42,7 +42,7 @@ MORE_RECORDED = "no repeat of a recorded trace has other jobs"
 class Task:
     """One run of a comparison."""
 
-    policy: Any  # as it was given: text or object
+    policy: NamedPolicy
     label: str
     seed: int
     repeat: int
@@ -240,17 +240,18 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
         raise RunError(f"repeat must be >= 1, got {repeat}")
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
-    labels = _labels(setup, policies)
-    costs = _costs_of(policies, labels, overheads or {})
-    for policy in policies:
-        check(setup, policy)
+    chosen = [resolve(policy) for policy in policies]
+    labels = _labels(setup, chosen)
+    costs = _costs_of(chosen, labels, overheads or {})
+    for each in chosen:
+        check(setup, each.policy)
     if out is not None:
         check_folder(out, force)
     workers, progress = workers or usable_cores(), progress or (lambda ended, total: None)
     with _stash(setup, out) as stash:
         rows = [
             [_task(setup, p, t, seed, r, stash, decisions, cost) for r in range(repeat)]
-            for p, t, cost in zip(policies, labels, costs, strict=True)
+            for p, t, cost in zip(chosen, labels, costs, strict=True)
         ]
         tasks = [task for row in rows for task in row]
         done = _run_tasks(setup, tasks, workers, progress)
@@ -291,17 +292,16 @@ def _costing(setup: Setup, overhead: str) -> Setup:
     return setup.with_overhead(overhead) if overhead else setup
 
 
-def _costs_of(policies: Sequence[Any], labels: Sequence[str], overheads: Mapping[str, OverheadLike]) -> list[str]:
+def _costs_of(
+    policies: Sequence[NamedPolicy], labels: Sequence[str], overheads: Mapping[str, OverheadLike]
+) -> list[str]:
     """What stops cost under each policy, where that is said of it alone; else ""."""
+    texts = [policy.text for policy in policies]
     for name in overheads:
-        if name not in policies and name not in labels:
-            known = [
-                policy if isinstance(policy, str) else label for policy, label in zip(policies, labels, strict=True)
-            ]
-            raise RunError(f"--overhead {name}=...: is none of the policies; {did_you_mean(name, known)}")
+        if name not in texts and name not in labels:
+            raise RunError(f"--overhead {name}=...: is none of the policies; {did_you_mean(name, texts)}")
     found = [
-        next((overheads[name] for name in (policy, label) if isinstance(name, str) and name in overheads), "")
-        for policy, label in zip(policies, labels, strict=True)
+        next((overheads[name] for name in names if name in overheads), "") for names in zip(texts, labels, strict=True)
     ]
     return [text_of(overhead) for overhead in found]
 
@@ -331,10 +331,10 @@ def _other(setup: Setup, task: Task) -> dict[str, Any]:
     return {"free": free(machines), "stop_costs": costs_text(machines), **kept}
 
 
-def _labels(setup: Setup, policies: Sequence[Any]) -> list[str]:
+def _labels(setup: Setup, policies: Sequence[NamedPolicy]) -> list[str]:
     if not policies:
         raise RunError("there is nothing to compare; give at least one policy")
-    labels = [str(describe(registry.policy(policy), setup.trace)["policy"]) for policy in policies]
+    labels = [str(describe(each.policy, setup.trace)["policy"]) for each in policies]
     for label in labels:
         if labels.count(label) > 1:
             raise RunError(f"policy '{label}' is given more than once; leave one out")
@@ -378,7 +378,7 @@ def _cache(setup: Setup) -> Path:
 
 def _task(
     setup: Setup,
-    policy: Any,
+    policy: NamedPolicy,
     label: str,
     seed: int,
     repeat: int,
@@ -387,7 +387,7 @@ def _task(
     overhead: str = "",
 ) -> Task:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
-    chosen = registry.policy(policy)
+    chosen = policy.policy
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
     more = repr((chosen, decisions)).encode() + code + cache_folder().name.encode()

@@ -293,8 +293,8 @@ def check(setup: Setup, policy: Any) -> None:
         raise type(error)(_where(setup.trace_source, error.job_id) + str(error)) from None
 
 
-def recorded_setup(record: Experiment) -> Setup:
-    """The setup of a recorded experiment; the trace must still be what it was."""
+def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
+    """The setup of a recorded experiment; the trace must still be what it was. ``policy``: its policy, if resolved."""
     for key, value in (("trace.path", record.trace.path), ("policy", record.policy)):
         if not value:
             raise RunError(f"the experiment has no {key}; give it with --set {key}=...")
@@ -305,7 +305,8 @@ def recorded_setup(record: Experiment) -> Setup:
         from shunter.clusters.reading import parse
 
         machines = parse(record.cluster.definition, f"cluster '{record.cluster.text}' of the experiment")
-    must_fit = [record.policy] if record.drop_unfit else ()
+    chosen = record.policy if policy is None else policy
+    must_fit = [chosen] if record.drop_unfit else ()
     source = record.trace
     overhead = record.overhead or ("" if record.cluster.definition else USUAL)
     choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
@@ -315,7 +316,7 @@ def recorded_setup(record: Experiment) -> Setup:
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
             f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
         )
-    _check_data(record, found)
+    _check_data(record, found, chosen)
     named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
     return dataclasses.replace(found, cluster_source=named)
 
@@ -358,11 +359,11 @@ def _layers() -> Path | None:
     return folder / LAYER_FILES if folder is not None and (folder / LAYER_FILES).is_dir() else None
 
 
-def _check_data(record: Experiment, setup: Setup) -> None:
+def _check_data(record: Experiment, setup: Setup, policy: Any) -> None:
     """Refuse to run an experiment again if a file that it read has changed."""
     if not record.data:
         return
-    found = data_of(setup, registry.policy(record.policy))
+    found = data_of(setup, registry.policy(policy))
     for name in {**record.data, **found}:
         was, now = (digests.get(name, "none") for digests in (record.data, found))
         if was != now:

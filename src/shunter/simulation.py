@@ -45,9 +45,44 @@ from shunter.world import F64, I64
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.predictors.lessons import Lessons
+    from shunter.predictors.lessons import Lessons, Past
 
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
+
+
+@dataclass(frozen=True, eq=False)
+class NamedPolicy:
+    """A policy as a command got it: resolved once, with what it learned from the jobs before the window."""
+
+    text: str
+    given: Policy | None = None  # where it was given as an object
+    past: Past | None = None
+
+    @cached_property
+    def policy(self) -> Policy:
+        """The policy itself."""
+        return registry.policy(self.text if self.given is None else self.given)
+
+    def with_past(self, past: Past | None) -> NamedPolicy:
+        """The same policy, with what it learned."""
+        made = NamedPolicy(self.text, self.given, past)
+        made.__dict__["policy"] = self.policy
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process resolves the text for itself."""
+        return (NamedPolicy, (self.text, self.given, self.past))
+
+
+def resolve(policy: Any) -> NamedPolicy:
+    """The policy that a text names, or a policy as it is; refused at once if there is none."""
+    if isinstance(policy, NamedPolicy):
+        return policy
+    if not isinstance(policy, str):
+        return NamedPolicy(registry.text(registry.policy(policy)), policy)
+    named = NamedPolicy(policy)
+    named.policy  # noqa: B018 a text that names none is refused here
+    return named
 
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
@@ -121,7 +156,8 @@ def run(
     from shunter.network.model_assignment import with_models
     from shunter.sim import Scenario, Simulator
 
-    chosen, seed = registry.policy(policy), check_seed(seed)
+    named, seed = resolve(policy), check_seed(seed)
+    chosen = named.policy
     trace, costs = setup.repeat(seed, repeat), setup.costs()
     if costs is not None:
         trace = with_models(trace, seed)
@@ -130,9 +166,9 @@ def run(
     choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
     scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
     simulator = Simulator(trace, setup.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-    memory = simulator.run(chosen, memory=taught(chosen, setup, trace), progress=progress)
+    memory = simulator.run(chosen, memory=taught(chosen, setup, trace, named.past), progress=progress)
     about = {**describe(chosen, trace), "seed": seed}
-    record = setup.experiment(policy if isinstance(policy, str) else about["policy"], seed, repeat)
+    record = setup.experiment(named.text, seed, repeat)
     record = dataclasses.replace(record, data=data_of(setup, chosen))
     outcome = (simulator.world.jobs, simulator.events, simulator.digest, float(simulator.elapsed_s))
     reasons = _reasons_given(simulator, chosen, memory) if decisions else None
@@ -153,9 +189,9 @@ def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
     return Workloads(*workloads_of(trace, seed, way))
 
 
-def taught(policy: Any, setup: Setup, trace: Trace) -> Any:
+def taught(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Any:
     """The memory of a policy that begins with what happened before the window; None for any other."""
-    lessons = lessons_before(policy, setup, trace)
+    lessons = lessons_before(policy, setup, trace, past)
     follows = isinstance(policy, FollowsDemand) and setup.history is not None and len(setup.history) > 0
     if lessons is None and not follows:
         return None
@@ -165,16 +201,34 @@ def taught(policy: Any, setup: Setup, trace: Trace) -> Any:
     return memory
 
 
-def lessons_before(policy: Any, setup: Setup, trace: Trace) -> Lessons | None:
-    """What a policy that learns is given of the jobs before the window; None for any other."""
+def learned_before(policy: Any, setup: Setup, at: int | None = None) -> Past | None:
+    """What a policy that learns knows of the jobs before the window, or an instant; None for any other."""
     learner = capability(Learns, policy)
     if learner is None or not learner.model:
         return None
-    from shunter.predictors.lessons import lessons_for
+    from shunter.predictors import lessons
 
+    begin = int(setup.trace.submit[0]) if at is None else at
+    return lessons.learned_before(learner.model, begin, setup.history, learner.forecasts, _learned_from(learner, setup))
+
+
+def lessons_before(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Lessons | None:
+    """What a policy that learns is given before the first job of a trace; None for any other.
+
+    ``past`` has been learned before this; it serves where the trace begins with the window, as repeats mostly do.
+    """
     at = int(min(setup.trace.submit[0], trace.submit[0]))  # the same for all repeats, so that they share a model
-    which = None if setup.history is None else learner.lessons_of(setup.history)
-    return lessons_for(learner.model, trace, setup.history, learner.forecasts, at, which)
+    if past is None or past.at != at:
+        past = learned_before(policy, setup, at)
+    learner = capability(Learns, policy)
+    if past is None or learner is None:
+        return None
+    return past.lessons(trace, setup.history, _learned_from(learner, setup))
+
+
+def _learned_from(learner: Learns, setup: Setup) -> Any:
+    """The jobs of the history that its model learns from."""
+    return None if setup.history is None else learner.lessons_of(setup.history)
 
 
 def _start_with(policy: Policy, cluster: Cluster, lessons: Lessons | None) -> Memory:
@@ -211,7 +265,8 @@ def describe(policy: Any, trace: Trace) -> dict[str, Any]:
 
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:
     """Run an experiment again as it was recorded."""
-    return run(recorded_setup(record), record.policy, record.seed, record.repeat, progress)
+    chosen = resolve(record.policy)
+    return run(recorded_setup(record, chosen.policy), chosen, record.seed, record.repeat, progress)
 
 
 @dataclass(frozen=True, eq=False)

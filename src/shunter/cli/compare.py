@@ -101,17 +101,19 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter import comparison
     from shunter.report.terminal.tables import comparison_view
     from shunter.setup import set_up
+    from shunter.simulation import resolve
 
     general, overheads = _overheads(overhead or [])
-    must_fit = policy if drop_unfit else ()
+    policies = [resolve(text) for text in policy]
+    must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
     choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "", general)
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
-    say_about(setup, cluster, policy)
-    learn(setup, policy)
+    say_about(setup, cluster, policies)
+    policies = learn(setup, policies)
     try:
         with progress("comparing") as on_progress:
             how = (workers, on_progress, decisions or report is not None, report is not None, overheads, True)
-            found = comparison.compare_setup(setup, policy, seed, repeat, out, force, *how)
+            found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
         raise

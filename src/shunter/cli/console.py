@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from shunter.model import Trace
     from shunter.setup import Setup
+    from shunter.simulation import NamedPolicy
 
 T = TypeVar("T")
 WIDTH = 100  # columns that a table may take
@@ -261,10 +262,10 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
     return read_trace(trace, format, on_bad_row or "fail")
 
 
-def say_about(setup: Setup, cluster: str, policies: Sequence[str]) -> None:
+def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
-    from shunter import registry
     from shunter.protocols import Describes, capability
+    from shunter.simulation import resolve
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
@@ -274,33 +275,34 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str]) -> None:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
     for remark in setup.network_remarks:
         note(remark)
-    for text in policies:
-        describing = capability(Describes, registry.policy(text))
+    for each in policies:
+        describing = capability(Describes, resolve(each).policy)
         for remark in describing.remarks(setup.trace) if describing else ():
             note(remark, "warning", "bold yellow")
 
 
-def learn(setup: Setup, policies: Sequence[str]) -> None:
-    """Fit the models of policies that learn before any of them is run, which then find them in the cache."""
+def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPolicy]:
+    """Fit the models of policies that learn before any of them is run; returns the policies with what they learned."""
+    from shunter.simulation import resolve
+
+    return [_learned(setup, resolve(policy)) for policy in policies]
+
+
+def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     from rich.text import Text
 
-    from shunter import registry, simulation
     from shunter.protocols import Learns, capability
+    from shunter.simulation import learned_before
 
-    for text in policies:
-        policy = registry.policy(text)
-        learner = capability(Learns, policy)
-        if learner is None or not learner.model:
-            continue
-        if setup.history is None:
-            note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
-            continue
-        console = _console(stderr=True)
-        with console.status(
-            Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
-        ):
-            lessons = simulation.lessons_before(policy, setup, setup.trace)
-        if lessons is not None and lessons.fitted is None:
-            note(
-                f"{text}: too few jobs had ended before the window to fit model '{learner.model}'; it learns on the way"
-            )
+    learner, text = capability(Learns, chosen.policy), chosen.text
+    if learner is None or not learner.model:
+        return chosen
+    if setup.history is None:
+        note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
+        return chosen
+    doing = Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
+    with _console(stderr=True).status(doing):
+        past = learned_before(chosen.policy, setup)
+    if past is not None and past.fitted is None:
+        note(f"{text}: too few jobs had ended before the window to fit model '{learner.model}'; it learns on the way")
+    return chosen.with_past(past)

@@ -115,13 +115,14 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.report.terminal.tables import summary_view
     from shunter.setup import recorded_setup
 
-    setup = recorded_setup(record)
-    say_about(setup, record.cluster.text, [record.policy])
-    learn(setup, [record.policy])
+    chosen = simulation.resolve(record.policy)
+    setup = recorded_setup(record, chosen.policy)
+    say_about(setup, record.cluster.text, [chosen])
+    (chosen,) = learn(setup, [chosen])
     with progress("simulating") as on_progress:
         count = lambda ended: on_progress(ended, len(setup.trace))  # noqa: E731
         why = decisions or report is not None
-        result = simulation.run(setup, record.policy, record.seed, record.repeat, count, why)
+        result = simulation.run(setup, chosen, record.seed, record.repeat, count, why)
     if out is not None:
         result.save(out, force)
     if report is not None:

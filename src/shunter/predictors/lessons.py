@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,13 @@ from shunter.predictors.fitting import FEWEST, Known, Model, known
 from shunter.predictors.learned import Learned, calibration, prepare
 from shunter.predictors.models import MODELS, model
 from shunter.predictors.storing import cached
-from shunter.predictors.throughput import BIN_MS, Arrivals, binned, fit
+from shunter.predictors.throughput import BIN_MS, Arrivals, Forecaster, binned, fit
 from shunter.predictors.throughput import FEWEST as FEWEST_BINS
 from shunter.predictors.throughput import prepare as prepare_arrivals
 from shunter.predictors.updating import DAY_MS, Schedule, has_drifted
 from shunter.world import World
 
+Mask: TypeAlias = NDArray[np.bool_]
 TRUTH = ("duration", "failures", "fail_after", "recorded_wait", "outcome")  # columns that a policy must not see
 
 
@@ -134,35 +135,50 @@ def past_of(history: Trace, at: int, half_life: float) -> Known:
     return known(history, stream(history, half_life_days=half_life), at)
 
 
-def lessons_for(
-    name: str,
-    window: Trace,
-    history: Trace | None,
-    forecasts: bool = False,
-    at: int | None = None,
-    which: NDArray[np.bool_] | None = None,
-) -> Lessons:
-    """Fit models to what was before a window, or before an instant; not at all, where that is too little.
+@dataclass(frozen=True, eq=False)
+class Past:
+    """What was learned from the jobs before an instant; it serves any window that begins then."""
+
+    model: Model
+    at: int
+    fitted: Fitted | None  # None: too little had ended
+    forecaster: Forecaster | None  # of submissions
+
+    def lessons(self, window: Trace, history: Trace | None, which: Mask | None = None) -> Lessons:
+        """What a policy knows before the first job of a window; ``history`` and ``which`` as in ``learned_before``."""
+        arrivals = prepare_arrivals(self.forecaster, window, history) if self.forecaster is not None else None
+        if history is not None and len(history) and which is not None:
+            history = history.select(which)
+        return Lessons(self.model, self.fitted, without_truth(window), history, arrivals)
+
+
+def learned_before(
+    name: str, at: int, history: Trace | None, forecasts: bool = False, which: Mask | None = None
+) -> Past:
+    """Fit models to what was before an instant; not at all, where that is too little.
 
     ``which``: the jobs of the history that run times are learned from; None: all.
     """
-    kind, fitted, arrivals = model(name), None, None
+    kind, fitted, forecaster = model(name), None, None
     if kind.module:  # it may be needed only after days of simulated time, but is asked for now
         extras.require(kind.module, f"an estimate by model '{name}'")
     if history is not None and len(history):
-        at = int(window.submit[0]) if at is None else at
-        arrivals = arrivals_after(kind, window, history, at) if forecasts else None
-        history = history if which is None else history.select(which)
-        past = past_of(history, at, kind.half_life)
+        forecaster = forecaster_of(kind, history, at) if forecasts else None
+        past = past_of(history if which is None else history.select(which), at, kind.half_life)
         fitted = fit_once(kind, past) if len(past) >= FEWEST else None
-    return Lessons(kind, fitted, without_truth(window), history, arrivals)
+    return Past(kind, at, fitted, forecaster)
 
 
-def arrivals_after(kind: Model, window: Trace, history: Trace, at: int) -> Arrivals | None:
+def lessons_for(name: str, window: Trace, history: Trace | None, at: int | None = None) -> Lessons:
+    """What a policy knows of jobs given those before the first of them, or before an instant."""
+    begin = at if at is not None else int(window.submit[0]) if len(window) else 0
+    return learned_before(name, begin, history).lessons(window, history)
+
+
+def forecaster_of(kind: Model, history: Trace, at: int) -> Forecaster | None:
     """A model of what is submitted, fitted to the history; None where that is short or nothing trains trees."""
     begin, end = (int(time) // BIN_MS * BIN_MS for time in (history.submit[0], at))
     if end - begin < FEWEST_BINS * BIN_MS or not kind.libraries:
         return None
     counts = binned(history, begin, end)
-    forecaster = cached(("throughput", kind, begin, history.digest, end), lambda: fit(kind, counts, begin))
-    return prepare_arrivals(forecaster, window, history)
+    return cached(("throughput", kind, begin, history.digest, end), lambda: fit(kind, counts, begin))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POINTS = ("mean", "p50", "p95", "p99")
 More: TypeAlias = Callable[[Result], dict[str, float]]
-Learn: TypeAlias = Callable[[Setup, Sequence[str]], None]  # fits what policies learn from the past of a setup
+Learn: TypeAlias = Callable[[Setup, Sequence[str]], object]  # fits what policies learn from the past of a setup
 
 
 @dataclass(frozen=True)

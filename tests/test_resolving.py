@@ -1,0 +1,89 @@
+"""A command resolves each policy once, and fits each model once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter import registry, simulation
+from shunter.cli.main import app
+from shunter.predictors import storing
+from shunter.predictors.fitting import Model
+
+SMALL = "synthetic:jobs=300,gpus=16,load=0.9"  # of which 100 have ended on the sixth day
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def resolved(monkeypatch):
+    """How often each text was made a policy."""
+    found, policy = Counter(), registry.policy
+
+    def counted(wanted):
+        found.update([wanted] if isinstance(wanted, str) else [])
+        return policy(wanted)
+
+    monkeypatch.setattr(registry, "policy", counted)
+    return found
+
+
+@pytest.fixture
+def fitted(monkeypatch):
+    """How often a model was fitted, and how often one was looked for in the cache."""
+    found, fit, load = Counter(), Model.fit, storing.load
+
+    def counted_fit(model, jobs):
+        found["fitted"] += 1
+        return fit(model, jobs)
+
+    def counted_load(path):
+        found["looked for"] += 1
+        return load(path)
+
+    monkeypatch.setattr(Model, "fit", counted_fit)
+    monkeypatch.setattr(storing, "load", counted_load)
+    return found
+
+
+def shunter(*arguments):
+    result = CliRunner().invoke(app, list(arguments), prog_name="shunter")
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize("more", [(), ("--drop-unfit",)])
+def test_simulate_resolves_its_policy_once(resolved, more):
+    shunter("simulate", SMALL, "-c", "2x8", "-p", "sjf:blocking=skip", "--out", "run", *more)
+    assert resolved == {"sjf:blocking=skip": 1}
+    resolved.clear()
+    shunter("simulate", "run/experiment.toml")
+    assert resolved == {"sjf:blocking=skip": 1}
+
+
+@pytest.mark.parametrize("more", [(), ("--drop-unfit",), ("--repeat", "2")])
+def test_compare_resolves_each_policy_once(resolved, more):
+    shunter("compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "sjf:blocking=skip", "--workers", "1", *more)
+    assert resolved == {"fifo": 1, "sjf:blocking=skip": 1}
+
+
+@pytest.mark.parametrize("command", [("simulate",), ("compare", "-p", "fifo", "--workers", "1", "--repeat", "2")])
+def test_a_model_is_fitted_once_and_not_looked_up_again(fitted, command):
+    name, *more = command
+    shunter(name, SMALL, "-c", "2x8", "-p", "qssf:estimate=gbm,refit=0", "--since", "+6", *more)
+    assert fitted == {"looked for": 1, "fitted": 1}
+
+
+def test_what_was_learned_gives_the_same_run():
+    setup = simulation.set_up(SMALL, "2x8", since="+6")
+    named = simulation.resolve("qssf:estimate=gbm")
+    taught = named.with_past(simulation.learned_before(named.policy, setup))
+    for repeat in (0, 1):
+        runs = [simulation.run(setup, each, repeat=repeat) for each in (named, taught)]
+        assert runs[0].digest == runs[1].digest
+        assert runs[0].experiment == runs[1].experiment
