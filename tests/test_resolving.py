@@ -7,12 +7,13 @@ from collections import Counter
 import pytest
 from typer.testing import CliRunner
 
-from shunter import registry, simulation
+from shunter import registry, simulation, traces
 from shunter.cli.main import app
 from shunter.predictors import storing
 from shunter.predictors.fitting import Model
+from shunter.traces.synthetic import synthetic
 
-SMALL = "synthetic:jobs=300,gpus=16,load=0.9"  # of which 100 have ended on the sixth day
+SMALL = "synthetic:jobs=300,gpus=16,load=0.9"
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +53,13 @@ def fitted(monkeypatch):
     return found
 
 
+@pytest.fixture
+def recorded(tmp_path):
+    """A trace whose repeats begin when it does; after six days more than a hundred jobs have ended."""
+    traces.write(synthetic(300, gpus=16, load=0.9), tmp_path / "jobs.parquet")
+    return str(tmp_path / "jobs.parquet")
+
+
 def shunter(*arguments):
     result = CliRunner().invoke(app, list(arguments), prog_name="shunter")
     assert result.exit_code == 0, result.stderr
@@ -73,14 +81,14 @@ def test_compare_resolves_each_policy_once(resolved, more):
 
 
 @pytest.mark.parametrize("command", [("simulate",), ("compare", "-p", "fifo", "--workers", "1", "--repeat", "2")])
-def test_a_model_is_fitted_once_and_not_looked_up_again(fitted, command):
+def test_a_model_is_fitted_once_and_not_looked_up_again(fitted, recorded, command):
     name, *more = command
-    shunter(name, SMALL, "-c", "2x8", "-p", "qssf:estimate=gbm,refit=0", "--since", "+6", *more)
+    shunter(name, recorded, "-c", "2x8", "-p", "qssf:estimate=gbm,refit=0", "--since", "+6", *more)
     assert fitted == {"looked for": 1, "fitted": 1}
 
 
-def test_what_was_learned_gives_the_same_run():
-    setup = simulation.set_up(SMALL, "2x8", since="+6")
+def test_what_was_learned_gives_the_same_run(recorded):
+    setup = simulation.set_up(recorded, "2x8", since="+6")
     named = simulation.resolve("qssf:estimate=gbm")
     taught = named.with_past(simulation.learned_before(named.policy, setup))
     for repeat in (0, 1):
