@@ -173,9 +173,11 @@ def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
     import own_policy
 
     setup = set_up(TRACE, CLUSTER)
-    before = comparison._task(setup, own_policy.Slow(), "slow", 0, 0, tmp_path)
+    slow = simulation.resolve(own_policy.Slow())
+    before = comparison._task(setup, slow, "slow", 0, 0, tmp_path)
+    assert comparison._task(setup, slow, "slow", 0, 0, tmp_path) == before
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY + "# changed\n")
-    assert comparison._task(setup, own_policy.Slow(), "slow", 0, 0, tmp_path) != before
+    assert comparison._task(setup, slow, "slow", 0, 0, tmp_path) != before
 
 
 @pytest.mark.parametrize(("compiled", "jobs"), [([], [1]), (["queue.nbi"], [])])
