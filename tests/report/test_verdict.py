@@ -9,6 +9,8 @@ from shunter.report.verdict import verdict
 
 def row(policy, mean, p99=100.0, alike=(), low=None, high=None, oracle=False, **more):
     between = {"value": 0.0, "low": low, "high": high}
+    if low is not None:
+        between["share"] = {"low": low / 60, "high": high / 60}
     return {
         "policy": policy, "oracle": oracle, "estimate": "none", "jct_s": {"mean": mean, "p99": p99},
         "alike": list(alike), "differences": {"jct_s.mean": between, "jct_s.p99": between}, **more,

@@ -73,7 +73,10 @@ def intervals(row: dict[str, Any], own: dict[str, F64], draws: Draws, repeats: i
 def differences(
     row: dict[str, Any], other: dict[str, Any], own: dict[str, F64], others: dict[str, F64], draws: Draws, repeats: int
 ) -> dict[str, Any]:
-    """The difference of each measure to another policy's: its value, and its interval where there is one."""
+    """The difference of each measure to another policy's: its value, and its interval where there is one.
+
+    ``share`` is the interval of the same as a share of the other's number.
+    """
     found = {}
     for name in MEASURES:
         value = value_at(row, name) - value_at(other, name)
@@ -81,6 +84,9 @@ def differences(
         between = bounds(own[name] - others[name], value, _parts(draws, name, repeats)) if known else None
         ends = between if between else dict.fromkeys(("low", "high"))
         found[name] = {"value": value, **ends}
+        if between and value_at(other, name) > 0 and (others[name] > 0).all():
+            share = value / value_at(other, name)
+            found[name]["share"] = bounds(own[name] / others[name] - 1, share, _parts(draws, name, repeats))
     return found
 
 

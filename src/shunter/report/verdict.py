@@ -53,7 +53,7 @@ def _headline(best: Row, first: Row, known: Sequence[Row]) -> str:
             return f"No policy here has a shorter mean JCT than {name_of(first)} ({duration(_mean(first))})."
         rest = " The others are longer." if worse else ""
         return f"No difference in mean JCT is shown between {name_of(first)} and {_names(alike)}.{rest}"
-    gap = f"{_percent(best, first)} {name_of(first)} ({duration(_mean(first))}){_interval(best, first)}"
+    gap = f"{_percent(best, first)} {name_of(first)} ({duration(_mean(first))}){_interval(best)}"
     if first in alike:
         return (
             f"No difference in mean JCT to {name_of(first)} is shown: the shortest, {duration(_mean(best))} under "
@@ -74,12 +74,15 @@ def _percent(row: Row, first: Row) -> str:
     )
 
 
-def _interval(row: Row, first: Row) -> str:
-    found = (row.get("differences") or {}).get(MEAN)
-    if not found or found["low"] is None or not _mean(first):
-        return ""
-    low, high = (100 * found[end] / _mean(first) for end in ("low", "high"))
-    return f"; 95 % interval {low:+.0f} to {high:+.0f} %"
+def share_text(row: Row, measure: str) -> str:
+    """The interval of a difference to the first policy, as in ``-67 to -33 %``; "" where there is none."""
+    found = ((row.get("differences") or {}).get(measure) or {}).get("share")
+    return f"{100 * found['low']:+.0f} to {100 * found['high']:+.0f} %" if found else ""
+
+
+def _interval(row: Row) -> str:
+    between = share_text(row, MEAN)
+    return f"; 95 % interval {between}" if between else ""
 
 
 def _tail(best: Row, first: Row) -> str:

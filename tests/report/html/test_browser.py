@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import shunter
 from shunter.report.html import charts, page
 from shunter.report.html.report import report
 
@@ -38,7 +39,8 @@ def test_every_chart_of_a_comparison_is_drawn(visit, compared):
     opened = visit(compared)
     drawn = opened.evaluate(DRAWN)
     assert [one["title"] for one in drawn] == [
-        "Completion time (JCT)", "Wait in the queue", "Wait by job size", "Wait by user", "GPUs in use",
+        "Mean against tail", "Completion time (JCT)", "Wait in the queue", "Wait by job size", "Wait by user",
+        "GPUs in use",
         "Jobs that wait", "Fragmentation", "Why jobs waited, by policy", "Why jobs waited, over time",
         "Why jobs waited, by size",
     ]  # fmt: skip
@@ -54,7 +56,10 @@ def test_every_chart_of_one_run_is_drawn_in_the_dark(visit, kept):
     assert all(one["marks"] > 3 for one in drawn), drawn
     ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
     assert sum(map(int, re.findall(r"\d+", ground))) < 150
-    assert opened.get_by_role("button", name="Dark colours").get_attribute("aria-pressed") == "true"
+    opened.get_by_role("button", name="Light colours").click()  # the button names what it switches to
+    ground = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert sum(map(int, re.findall(r"\d+", ground))) > 600
+    assert opened.locator("#theme").text_content() == "Dark colours"
 
 
 def test_keys_alone_reach_and_work_the_controls(visit, compared):
@@ -62,7 +67,7 @@ def test_keys_alone_reach_and_work_the_controls(visit, compared):
     opened.keyboard.press("Tab")
     assert opened.evaluate("document.activeElement.className") == "skip"
     opened.keyboard.press("Enter")
-    paths = "document.querySelectorAll('figure.chart .plot')[0].querySelectorAll('svg path').length"
+    paths = "document.querySelectorAll('figure.chart .plot')[1].querySelectorAll('svg path').length"
     before = opened.evaluate(paths)
     for _ in range(30):
         opened.keyboard.press("Tab")
@@ -89,6 +94,74 @@ def test_the_theme_changes_at_a_button_and_for_print(visit, compared):
     assert opened.evaluate(ground) != light
 
 
+@pytest.fixture(scope="session")
+def compared_with_intervals(tmp_path_factory):
+    """The report of a whole comparison, with intervals, as a page."""
+    file = tmp_path_factory.mktemp("report") / "compared.html"
+    trace, policies = "synthetic:jobs=300,seed=1,gpus=16,load=1.3", ["fifo", "las"]
+    shunter.compare(trace, "4x4", policies, workers=1, report=file)
+    return file.read_text()
+
+
+def test_the_first_screen_has_the_verdict_three_tiles_and_the_spread(visit, compared_with_intervals):
+    opened = visit(compared_with_intervals)
+    assert "synthetic:jobs=300" in opened.title()
+    assert "mean JCT" in opened.locator(".verdict").text_content()
+    assert opened.locator(".tile").count() == 3
+    lowest = opened.locator("figure[data-title='Mean against tail'] .plot").bounding_box()
+    assert lowest["y"] + lowest["height"] < 1000
+    assert "earlier" not in opened.locator(".verdict").text_content()
+    order = opened.evaluate("[...document.querySelectorAll('main caption')].map((one) => one.textContent)")
+    assert order[0].startswith("Who wins and who loses: ")
+    names = opened.locator("figure[data-title='Mean against tail'] svg text").all_text_contents()
+    assert {"fifo", "las"} <= set(names)
+    assert opened.locator("th abbr[title]").count() > 5
+
+
+def test_every_chart_is_saved_as_svg_and_csv(visit, compared_with_intervals):
+    opened = visit(compared_with_intervals)
+    assert opened.locator(".saving button").count() == 2 * opened.locator("figure.chart").count()
+    kinds = ("Mean against tail", "Completion time (JCT)", "Wait by job size", "Jobs that wait")  # of each one
+    for title in kinds:  # a browser asks after ten files
+        figure = opened.locator(f"figure[data-title='{title}']")
+        with opened.expect_download() as found:
+            figure.get_by_role("button", name="Save this chart as SVG").click()
+        drawing = found.value.path().read_text()
+        assert drawing.startswith("<svg"), title
+        assert "var(--" not in drawing
+        with opened.expect_download() as found:
+            figure.get_by_role("button", name="Save this chart as CSV").click()
+        lines = found.value.path().read_text().splitlines()
+        assert found.value.suggested_filename.endswith(".csv")
+        assert len(lines) > 1, title
+        assert len({len(line.split(",")) for line in lines if '"' not in line}) == 1, title
+
+
+def test_reasons_and_policies_have_different_colours(visit, compared):
+    opened = visit(compared)
+    fills = """(title) => [...document.querySelectorAll(`figure[data-title='${title}'] .legend rect`)]
+      .map((one) => getComputedStyle(one).fill)"""
+    reasons = opened.evaluate(fills, "Why jobs waited, by policy")
+    policies = opened.evaluate(fills, "Wait by job size")
+    assert reasons
+    assert policies
+    assert not set(reasons) & set(policies)
+
+
+@pytest.mark.parametrize("title", ["Completion time (JCT)", "GPUs in use"])
+def test_axes_are_labelled_to_their_end(visit, compared, title):
+    opened = visit(compared)
+    ends = opened.evaluate(
+        """(title) => { const plot = document.querySelector(`figure[data-title='${title}'] .plot`);
+        const frame = plot.getBoundingClientRect();
+        const labels = [...plot.querySelectorAll("svg text")].map((one) => one.getBoundingClientRect())
+          .filter((box) => box.top > frame.bottom - 30);
+        return [frame.right, Math.max(...labels.map((box) => box.right))]; }""",
+        title,
+    )
+    assert ends[0] - 40 < ends[1] <= ends[0] + 1
+
+
 def test_zoom_is_shared_by_all_charts_over_time(visit, compared):
     opened = visit(compared)
     texts = "[...document.querySelectorAll('figure.chart')].map(f => f.querySelector('.plot').textContent)"
@@ -106,7 +179,7 @@ def test_zoom_is_shared_by_all_charts_over_time(visit, compared):
     opened.mouse.down()
     opened.mouse.move(box["x"] + 400, box["y"] + 80)
     opened.mouse.up()
-    assert opened.evaluate(texts)[4] != after[4]
+    assert opened.evaluate(texts)[5] != after[5]
     opened.mouse.dblclick(box["x"] + 300, box["y"] + 60)
     assert opened.evaluate(texts) == before
 

@@ -90,7 +90,7 @@ def test_only_oracles_may_win_among_themselves():
 def test_preemption_for_free_is_called_so_once(stops, lost, told):
     more = {"preemptions": stops, "lost_gpu_hours": lost}
     text = plain(" ".join(findings.several([row("fifo", 400), row("las", 200, **more), row("srtf", 300, **more)])))
-    assert text.count("Stopping and starting jobs costs nothing on this cluster; [overheads] in") == told
+    assert text.count("Stopping and starting jobs costs nothing on this cluster; --overhead") == told
 
 
 WAITS = {"mean": 3600.0, "p50": 0.0, "p90": 7200.0, "p95": 14400.0, "p99": 28800.0, "max": 86400.0}
@@ -127,10 +127,10 @@ def test_what_was_left_out_is_said_at_the_top_and_in_full_below(kept):
 
 
 def test_what_may_be_chance_is_called_so():
-    unsure = {"mean_s": -10, "low_s": -30, "high_s": 5}
-    assert "which may be chance" in told(row("fifo", 400), row("las", 390, difference=unsure))
-    sure = {"mean_s": -10, "low_s": -30, "high_s": -5}
-    assert "chance" not in told(row("fifo", 400), row("las", 390, difference=sure))
+    unsure = {"jct_s.mean": {"value": -10, "low": -30, "high": 5}}
+    assert "which may be chance" in told(row("fifo", 400), row("las", 390, differences=unsure))
+    sure = {"jct_s.mean": {"value": -10, "low": -30, "high": -5}}
+    assert "chance" not in told(row("fifo", 400), row("las", 390, differences=sure))
 
 
 def test_practically_a_tie_is_no_headline():
@@ -174,7 +174,7 @@ def test_a_report_of_one_run_tells_its_story(kept):
     summary = kept[0].summary
     assert f"{summary['finished']} of {summary['jobs']} jobs finished" in text
     assert "shunter simulate synthetic:jobs=300,seed=1,gpus=16,load=1.3 --cluster 4x4 --policy fifo" in text
-    assert "fifo on 4x4" in text
+    assert "fifo on synthetic:jobs=300,seed=1,gpus=16,load=1.3, 4x4" in text
     assert "The best by each measure" not in text
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from shunter.world import F64, I64
 
 Chart: TypeAlias = dict[str, Any]
+Point: TypeAlias = tuple[float, float, float]  # a value with the ends of its interval, NaN where there is none
 Unit: TypeAlias = Literal["duration", "elapsed", "count", "number", "share"]
 
 CDF_POINTS = 200
@@ -96,12 +97,25 @@ def intervals(
     return chart
 
 
+def scatter(points: Mapping[str, tuple[Point, Point]], x_axis: Axis, y_axis: Axis) -> Chart:
+    """One point per series, at two values, each with its interval."""
+    chart = _chart("scatter", _axis(x_axis), _axis(y_axis), {name: [y[0]] for name, (_, y) in points.items()})
+    for drawn, (x, y) in zip(chart["series"], points.values(), strict=True):
+        drawn["x"], drawn["low"], drawn["high"] = numbers(x), numbers(y[1]), numbers(y[2])
+    return chart
+
+
 def cdf(samples: Mapping[str, ArrayLike], x_axis: Axis, *, styles: Sequence[int] | None = None) -> Chart:
     """Which share of each sample is at most so large; NaN counts as larger than all."""
     shares = np.unique(np.concatenate([np.linspace(0, 1, CDF_POINTS + 1), [0.995, 0.998, 0.999]]))
     series = {name: _quantiles(np.asarray(values, np.float64), shares) for name, values in samples.items()}
     y = {**_axis(Axis("share of jobs", "share", top=1)), "values": numbers(shares)}
     return _chart("cdf", _axis(x_axis), y, series, styles)
+
+
+def of_reasons(chart: Chart) -> Chart:
+    """The chart in the colours of reasons, which are not those of policies."""
+    return {**chart, "palette": "r"}
 
 
 def numbers(values: ArrayLike) -> list[float | int | None]:
@@ -152,4 +166,4 @@ def _chart(
         {"name": name, "style": style, "values": numbers(values)}
         for (name, values), style in zip(series.items(), which, strict=True)
     ]
-    return {"kind": kind, "x": x, "y": y, "series": drawn, "zoom": zoom}
+    return {"kind": kind, "x": x, "y": y, "series": drawn, "zoom": zoom, "palette": "s"}

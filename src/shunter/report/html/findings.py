@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from shunter.report.finish_fairness import has_rho
 from shunter.report.html.page import Cell, note, points, table
 from shunter.report.html.words import counted
+from shunter.report.intervals import shown, value_at
 from shunter.report.terminal.tables import duration, mark, number, share
 
 Row: TypeAlias = dict[str, Any]  # a summary, with `difference` where there are several policies
@@ -27,9 +28,13 @@ class Measure:
 
     name: str
     best: str  # what the best policy has: "the shortest mean JCT"
-    of: Callable[[Row], float]
+    key: str  # where the number is in a summary
     write: Callable[[float], str] = duration
     high: bool = False  # the higher, the better
+
+    def of(self, row: Row) -> float:
+        """The number of a policy."""
+        return value_at(row, self.key)
 
     def winner(self, rows: Iterable[Row]) -> Row:
         """The best policy; the first of equals."""
@@ -45,19 +50,19 @@ def _point(key: str, point: str) -> Callable[[Row], float]:
 
 
 MEASURES = (
-    Measure("mean JCT", "the shortest mean JCT", _point("jct_s", "mean")),
-    Measure("median JCT", "the shortest median JCT", _point("jct_s", "p50")),
-    Measure("p95 of JCT", "the shortest p95 of JCT", _point("jct_s", "p95")),
-    Measure("p99 of JCT", "the shortest p99 of JCT", _point("jct_s", "p99")),
-    Measure("mean wait", "the shortest mean wait", _point("wait_s", "mean")),
-    Measure("p99 of wait", "the shortest p99 of wait", _point("wait_s", "p99")),
-    Measure("longest wait", "the smallest maximum wait", _point("wait_s", "max")),
-    Measure("mean bounded slowdown", "the lowest mean slowdown", _point("bsld", "mean"), number),
-    Measure("GPUs in use", "the most GPUs in use", lambda row: float(row["utilization"]), share, True),
-    Measure("fragmentation", "the least fragmentation", lambda row: float(row["fragmentation"]), share),
-    Measure("fairness (Jain)", "the fairest slowdowns", lambda row: float(row["fairness"]["jain"]), number, True),
-    Measure("preemptions", "the fewest preemptions", lambda row: float(row["preemptions"]), lambda n: f"{n:,.0f}"),
-    Measure("GPU-hours lost", "the fewest GPU-hours lost", lambda row: float(row["lost_gpu_hours"]), number),
+    Measure("mean JCT", "the shortest mean JCT", "jct_s.mean"),
+    Measure("median JCT", "the shortest median JCT", "jct_s.p50"),
+    Measure("p95 of JCT", "the shortest p95 of JCT", "jct_s.p95"),
+    Measure("p99 of JCT", "the shortest p99 of JCT", "jct_s.p99"),
+    Measure("mean wait", "the shortest mean wait", "wait_s.mean"),
+    Measure("p99 of wait", "the shortest p99 of wait", "wait_s.p99"),
+    Measure("longest wait", "the smallest maximum wait", "wait_s.max"),
+    Measure("mean bounded slowdown", "the lowest mean slowdown", "bsld.mean", number),
+    Measure("GPUs in use", "the most GPUs in use", "utilization", share, True),
+    Measure("fragmentation", "the least fragmentation", "fragmentation", share),
+    Measure("fairness (Jain)", "the fairest slowdowns", "fairness.jain", number, True),
+    Measure("preemptions", "the fewest preemptions", "preemptions", lambda n: f"{n:,.0f}"),
+    Measure("GPU-hours lost", "the fewest GPU-hours lost", "lost_gpu_hours", number),
 )
 _COSTS = (
     "p99 of JCT",
@@ -114,8 +119,7 @@ def _free(rows: Sequence[Row]) -> list[str]:
     if not any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
         return []
     return [
-        "Stopping and starting jobs costs nothing on this cluster; [overheads] in the cluster file says what it costs"
-        " (docs/reference/cluster.md)."
+        "Stopping and starting jobs costs nothing on this cluster; --overhead 60,120 sets what it costs, in seconds."
     ]
 
 
@@ -148,7 +152,7 @@ def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
     head = f"{label(winner)} has {best[0].best}, {best[0].text(winner)}"
     if winner is not first:
         head += ", " + _relative(best[0].of(winner), best[0].of(first), f"{label(first)} ({best[0].text(first)})")
-        head += _doubt(winner) if best[0] is MEASURES[0] else ""
+        head += _doubt(winner, best[0])
     others = [measure.name for measure in best[1:]]
     return head + "." + (f" It is also best by {_list(others)}." if others else "")
 
@@ -167,11 +171,9 @@ def _times(count: float) -> str:
     return counted(f"{count:,.0f}", "time")
 
 
-def _doubt(row: Row) -> str:
-    found = row.get("difference")
-    if not found or found.get("mean_s") is None:
-        return ""
-    if found["low_s"] <= 0 <= found["high_s"]:
+def _doubt(row: Row, measure: Measure) -> str:
+    found = (row.get("differences") or {}).get(measure.key)
+    if found and found["low"] is not None and not shown(found):
         return ", which may be chance (the 95 % interval of the difference has 0 in it)"
     return ""
 

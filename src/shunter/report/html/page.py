@@ -56,7 +56,7 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
         '<a class="skip" href="#content">Skip to the content</a>\n'
         f'<header class="top"><h1>{text_of(title)}</h1><p class="lead">{text_of(lead)}</p></header>\n'
         f'<nav class="bar" aria-label="Sections"><ul>{links}</ul>'
-        '<button type="button" id="theme" aria-pressed="false" hidden>Dark colours</button></nav>\n'
+        '<button type="button" id="theme" hidden>Dark colours</button></nav>\n'
         "<noscript><p>The charts of this page are drawn by scripts, which are switched off here.</p></noscript>\n"
     )
     body = "\n".join(_section(section) for section in sections)
@@ -68,6 +68,38 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
 def text_of(plain: str) -> str:
     """Plain text as HTML; a number stays on one line with its unit."""
     return re.sub(r"(?<=\d) (?=(?:%|[smhd]\b))", "\u00a0", escape(plain))
+
+
+TERMS = {  # what a reader may not know, shown when the pointer rests on it
+    "JCT": "job completion time: from submission to end",
+    "bounded slowdown": "bsld: (wait + run) / run, with runs under 10 s counted as 10 s; 1 means no wait",
+    "bsld": "bounded slowdown: (wait + run) / run, with runs under 10 s counted as 10 s; 1 means no wait",
+    "Jain": "Jain's index over the users' mean slowdowns: 1 if all are equal, 1/n if one of n users has it all",
+    "p99": "99 % of the jobs are at or below this",
+    "fragmentation": "share of the free GPUs that are on partly used nodes while jobs wait",
+    "preemptions": "how often running jobs were stopped",
+}
+
+
+def explained(plain: str) -> str:
+    """Plain text as HTML, with terms that explain themselves."""
+    pattern = r"\b(" + "|".join(map(re.escape, TERMS)) + r")\b"
+    return re.sub(pattern, lambda term: f'<abbr title="{text_of(TERMS[term[1]])}">{term[1]}</abbr>', text_of(plain))
+
+
+def verdict_text(text: str) -> str:
+    """The sentence that a page begins with."""
+    return f'<p class="verdict">{explained(text)}</p>'
+
+
+def tiles(found: Iterable[tuple[str, str, str, str]]) -> str:
+    """Numbers side by side: what each is, its value, whose it is, and a remark."""
+    cards = "".join(
+        f'<div class="tile"><dt>{explained(name)}</dt><dd><b>{text_of(value)}</b> <span>{_breakable(text_of(whose))}'
+        f"</span>{f' <small>{text_of(remark)}</small>' if remark else ''}</dd></div>"
+        for name, value, whose, remark in found
+    )
+    return f'<dl class="tiles">{cards}</dl>'
 
 
 def paragraph(text: str) -> str:
@@ -101,7 +133,8 @@ def table(
 ) -> str:
     """A table; the first column names the rows, the others are numbers, or ``words`` where it says so."""
     head = "".join(
-        f'<th scope="col"{_kind("word" * (at in words))}>{text_of(heading)}</th>' for at, heading in enumerate(headings)
+        f'<th scope="col"{_kind("word" * (at in words))}>{explained(heading)}</th>'
+        for at, heading in enumerate(headings)
     )
     body = "".join(
         f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shunter.report.explain import REASONS
-from shunter.report.html.charts import Axis, bars, lines
+from shunter.report.html.charts import Axis, bars, lines, of_reasons
 from shunter.report.html.course import ZOOM, time_axis
 from shunter.report.html.page import choice, figure, grid, note
 from shunter.report.html.words import counted
@@ -40,7 +40,7 @@ def reasons(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
         return [grid(parts[names[0]])]
     per_job = total / np.array([[max(len(run.jobs), 1)] for run in runs])
     series = {_words(codes[at]): per_job[:, at] for at in shown}
-    chart = bars(names, series, "policy", Axis("mean wait", "duration"), stack=True)
+    chart = of_reasons(bars(names, series, "policy", Axis("mean wait", "duration"), stack=True))
     whole = figure("Why jobs waited, by policy", _across(names, total, [_words(code) for code in codes]), chart)
     return [whole, choice("Policy", {name: [grid(part)] for name, part in parts.items()})]
 
@@ -70,7 +70,7 @@ def _over_time(one: Waiting, styles: dict[str, int]) -> str:
     series = {_words(code): one.over_time[one.codes.index(code)] for code in kept}
     x, y = time_axis(one.edges[0]), Axis("jobs that wait", "number", mean=True)
     chart = lines(middle, series, x, y, kind="stacked", styles=[styles[code] for code in kept], zoom=ZOOM)
-    return figure("Why jobs waited, over time", _main(one), chart)
+    return figure("Why jobs waited, over time", _main(one), of_reasons(chart))
 
 
 def _main(one: Waiting) -> str:
@@ -92,7 +92,7 @@ def _by_size(one: Waiting, run: Run, styles: dict[str, int]) -> str:
     names = [name for name, _ in sizes]
     y = Axis("mean wait", "duration")
     chart = bars(names, series, "GPUs of the job", y, styles=[styles[code] for code in kept], stack=True)
-    return figure("Why jobs waited, by size", _worst_size(means, names, one.codes), chart)
+    return figure("Why jobs waited, by size", _worst_size(means, names, one.codes), of_reasons(chart))
 
 
 def _worst_size(means: F64, names: Sequence[str], codes: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from shunter.report.html import findings
@@ -11,7 +11,8 @@ from shunter.report.html.course import courses, distributions
 from shunter.report.html.energy import asleep
 from shunter.report.html.files import check_file, write_file
 from shunter.report.html.findings import Row, label
-from shunter.report.html.page import Section, note, paragraph, render
+from shunter.report.html.overview import overview
+from shunter.report.html.page import Section, note, paragraph, render, table
 from shunter.report.html.predicted import predicted
 from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
@@ -33,11 +34,14 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     first = runs[0]
     repeats = len(rows[0].get("repeats", ()))
     again = (
-        [note(f"Numbers above are means of {repeats} repeats. Charts show the first of them.")] if repeats > 1 else []
+        [_repeats(names, rows), note(f"Numbers above are means of {repeats} repeats. Charts show the first of them.")]
+        if repeats > 1
+        else []
     )
     summary = findings.several(rows) if len(runs) > 1 else findings.one(rows[0])
     missing = left_out(rows)
     sections = [
+        Section("At a glance", overview(runs, rows, about)),
         Section("Summary", [*([paragraph(missing)] if missing else []), *summary, *again]),
         Section("Who waits", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs, rows)),
@@ -68,9 +72,21 @@ def write(file: Path, runs: Sequence[Run], rows: Sequence[Row], force: bool = Fa
     return file
 
 
+def _repeats(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """The mean JCT of each repeat, with its seed."""
+    lines = [
+        [f"{one.get('repeat', at)} (seed {one.get('repeat_seed', one['seed'])})",
+         *(duration(row["repeats"][at]["jct_s"]["mean"]) for row in rows)]
+        for at, one in enumerate(rows[0]["repeats"])
+    ]  # fmt: skip
+    return table("Repeats: mean JCT", ["repeat", *names], lines)
+
+
 def _title(names: Sequence[str], run: Run) -> str:
     who = names[0] if len(names) == 1 else f"{len(names)} policies"
-    return f"{who} on {run.cluster.name}"
+    path = run.experiment.trace.path
+    trace = path if path.startswith("synthetic") else PurePath(path).name
+    return f"{who} on {trace + ', ' if trace else ''}{run.cluster.name}"
 
 
 def _lead(runs: Sequence[Run]) -> str:

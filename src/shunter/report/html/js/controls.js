@@ -30,6 +30,13 @@ const Controls = (() => {
     return frame;
   };
 
+  const download = (name, type, text) => {
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    announce(`${name} is saved`);
+  };
+
   // ------------------------------------------------------------------------------------------- zoom, shared by name
 
   const groups = new Map();
@@ -124,13 +131,13 @@ const Controls = (() => {
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
   const themed = []; // what draws in resolved colours, and must do so again
-  const printed = []; // told true before the page is printed, false afterwards
+  const printed = []; // called with true before the page is printed, with false afterwards
   const setTheme = (theme) => {
     theme ? (document.documentElement.dataset.theme = theme) : delete document.documentElement.dataset.theme;
     themeChanged();
   };
   const themeChanged = () => {
-    document.getElementById("theme").setAttribute("aria-pressed", String(isDark()));
+    document.getElementById("theme").textContent = isDark() ? "Light colours" : "Dark colours"; // what it switches to
     for (const redraw of themed) redraw();
   };
 
@@ -153,5 +160,5 @@ const Controls = (() => {
   themeChanged();
 
   const zooming = { zoomGroup, zoomTo, zoomBy, panBy, reset, zoomTools, selectable };
-  return { make, clean, announce, table, button, themed, printed, PRINT_WIDTH, ...zooming };
+  return { make, clean, announce, download, table, button, themed, printed, PRINT_WIDTH, ...zooming };
 })();

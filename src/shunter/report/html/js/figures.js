@@ -3,22 +3,22 @@
 // a table of the data behind each.  Colours are CSS variables throughout, so that themes and print need no redrawing.
 
 (() => {
-  const { formats, told, written, scale } = Numbers;
-  const { make, clean, announce, table, printed, PRINT_WIDTH } = Controls;
+  const { formats, placed, written, scale } = Numbers;
+  const { make, clean, announce, button, download, table, printed, PRINT_WIDTH } = Controls;
   const { zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
   const DASHES = ["solid", [7, 3], [2, 2], [9, 3, 2, 3], [14, 4], [4, 2, 1, 2], [1, 3], [10, 2, 2, 2, 2, 2]];
   const COLOURS = 10;
   const LONGEST_NAME = 32; // letters, slanting under a bar
   const MOST_ROWS = 200; // of the table behind a chart
-  const FILLED = /bars|stacked|intervals/; // kinds whose series are told apart by colour alone
+  const FILLED = /bars|stacked|intervals|scatter/; // kinds whose series differ by colour alone
 
-  const colour = (style) => `var(--s${style % COLOURS})`;
+  const colour = (style, palette = "s") => `var(--${palette}${style % COLOURS})`;
   const dash = (style) => DASHES[(style + Math.floor(style / COLOURS)) % DASHES.length];
-  const swatch = (style, filled) => {
+  const swatch = (style, filled, palette) => {
     const pattern = dash(style) === "solid" ? "" : ` stroke-dasharray="${dash(style)}"`;
     const [width, height, shape] = filled
-      ? [12, 12, `<rect width="12" height="12" rx="2" fill="${colour(style)}"/>`]
-      : [28, 8, `<path d="M0 4H28" stroke="${colour(style)}" stroke-width="3"${pattern}/>`];
+      ? [12, 12, `<rect width="12" height="12" rx="2" fill="${colour(style, palette)}"/>`]
+      : [28, 8, `<path d="M0 4H28" stroke="${colour(style, palette)}" stroke-width="3"${pattern}/>`];
     return `<svg width="${width}" height="${height}" aria-hidden="true">${shape}</svg>`;
   };
   const hidden = new Set(); // names of series that are switched off, on the whole page
@@ -50,10 +50,59 @@
       this.plot.after(make("p", { class: "label x", "aria-hidden": "true" }, this.spec.x.label));
       this.inner = this.plot.appendChild(make("div", { style: "width:100%;height:100%" }));
       this.chart = echarts.init(this.inner, null, { renderer: "svg" });
+      element.querySelector("details").after(this.saving());
       if (this.spec.zoom) this.follow();
       new ResizeObserver(() => this.draw()).observe(this.plot);
       this.draw();
       figures.push(this);
+    }
+
+    // Buttons that save the chart as it is drawn, and all its numbers.
+    saving() {
+      const name = this.element.dataset.title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+      const save = (kind, type, text) => button(kind, `Save this chart as ${kind}`, () => download(`${name}.${kind.toLowerCase()}`, type, text()));
+      return make(
+        "p",
+        { class: "tools saving" },
+        save("SVG", "image/svg+xml", () => this.svg()),
+        save("CSV", "text/csv", () => this.csv()),
+      );
+    }
+
+    // The drawing with its colours as they are now, since a file has no style sheet.
+    svg() {
+      const shown = this.inner.querySelector("svg").cloneNode(true);
+      shown.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+      const style = getComputedStyle(this.plot);
+      const names = new Set(shown.outerHTML.match(/var\(--[a-z0-9]+\)/g));
+      const probe = this.plot.appendChild(make("i", { hidden: "" }));
+      let text = shown.outerHTML;
+      for (const one of names) {
+        probe.style.color = one;
+        text = text.replaceAll(one, getComputedStyle(probe).color);
+      }
+      probe.remove();
+      return text.replace(/font-family:\s*inherit/g, `font-family:${style.fontFamily.replaceAll('"', "'")}`);
+    }
+
+    // Every number of the chart, not rounded further than in the page.
+    csv() {
+      const { kind, x, y, series } = this.spec;
+      const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+      const line = (cells) => cells.map((value) => quoted(value ?? "")).join(",");
+      if (kind === "scatter") {
+        const ends = (axis) => [axis.label, `${axis.label} low`, `${axis.label} high`];
+        const rows = series.map((one) => [one.name, ...one.x, one.values[0], one.low[0], one.high[0]]);
+        return [["policy", ...ends(x), ...ends(y)], ...rows].map(line).join("\n") + "\n";
+      }
+      const axis = kind === "cdf" ? y : x;
+      const columns = series.flatMap((one) => [
+        [one.name, one.values],
+        ...(one.low ? [[`${one.name} low`, one.low], [`${one.name} high`, one.high]] : []),
+        ...(one.peaks ? [[`${one.name} most`, one.peaks]] : []),
+      ]);
+      const rows = (axis.names || axis.values).map((head, i) => [head, ...columns.map(([, values]) => values[i])]);
+      return [[axis.label, ...columns.map(([name]) => name)], ...rows].map(line).join("\n") + "\n";
     }
 
     legend() {
@@ -67,7 +116,7 @@
           "data-series": name,
           onclick: () => switchSeries(name),
         });
-        toggle.innerHTML = swatch(style, filled) + `<span>${clean(name)}</span>`;
+        toggle.innerHTML = swatch(style, filled, this.spec.palette) + `<span>${clean(name)}</span>`;
         list.append(make("li", {}, toggle));
       }
       return list;
@@ -106,7 +155,7 @@
       this.bottom = names ? this.room(names, width) : 26;
       const height = this.plot.clientHeight;
       if (this.chart.getWidth() !== width || this.chart.getHeight() !== height) this.chart.resize({ width, height });
-      this.points = names || kind === "cdf" ? null : this.thinned(Math.max(width - 80, 60) / 5);
+      this.points = names || kind === "cdf" || kind === "scatter" ? null : this.thinned(Math.max(width - 80, 60) / 5);
       if (this.points && this.spec.y.mean) this.label.textContent = this.meaning();
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
@@ -117,7 +166,7 @@
           animation: false,
           textStyle: { fontFamily: "inherit" },
           grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
-          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf", 11),
+          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf" || kind === "scatter", 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
           series,
@@ -172,6 +221,8 @@
         color: "var(--muted)",
         fontSize: 12,
         hideOverlap: true,
+        alignMaxLabel: margin === 8 ? null : "right",
+        showMaxLabel: true,
       };
       return {
         type: "value",
@@ -186,6 +237,7 @@
 
     xScale(most) {
       const { x, kind, series } = this.spec;
+      if (kind === "scatter") return scale(x, 0, extent(this.shown().map((one) => one.x))[1] || 1, most);
       if (kind !== "cdf") return scale(x, ...(this.zoom ? this.zoom.now : extent([x.values])), most);
       const [low, high] = extent(series.map((one) => one.values));
       const power = 10 ** Math.floor(Math.log10(Math.max(low, 1)));
@@ -199,13 +251,13 @@
         of = (one) => (this.points ? this.points.peaks.get(one.name) || this.points.values.get(one.name) : one.values),
         lists = this.shown().map(of);
       if (kind === "cdf") return scale(y, 0, 1, 5);
-      if (kind === "intervals") lists.push(...this.shown().map((one) => one.high));
+      if (/intervals|scatter/.test(kind)) lists.push(...this.shown().map((one) => one.high));
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       this.least = low / 1.5; // of a log axis
       return y.log ? scale(y, this.least, high * 1.2, 6) : scale(y, Math.min(low, 0), high || 1, 5);
     }
 
-    // The part of the data that is in view, as means of so many neighbours that lines can be told apart.
+    // The part of the data that is in view, as means of so many neighbours that lines stay apart.
     thinned(most) {
       const { x, series } = this.spec,
         [low, high] = this.zoom ? this.zoom.now : extent([x.values]),
@@ -266,21 +318,42 @@
       ];
     }
 
+    // A point with its name and a cross of two intervals.
+    crossed({ name, style, values, x, low, high }, common) {
+      const line = { type: "line", silent: true, lineStyle: { color: colour(style), width: 2, opacity: 0.55 } };
+      const ends = [
+        [x[1], values[0]],
+        [x[2], values[0]],
+        [x[0], null],
+        [x[0], low[0]],
+        [x[0], high[0]],
+      ].map(([a, b]) => (a === null ? [x[0], null] : [a, b]));
+      const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
+      const right = x[0] > 0.6 * extent(this.shown().map((each) => each.x))[1];
+      const label = { show: true, formatter: () => short, position: right ? "left" : "right", color: "var(--ink)", fontSize: 12 };
+      const text = { label, labelLayout: { hideOverlap: true, moveOverlap: "shiftY" } };
+      return [
+        { ...common, ...text, type: "line", data: [[x[0], values[0]]], symbol: "circle", symbolSize: 11, lineStyle: { width: 0 }, z: 3 },
+        { ...common, ...line, data: ends, showSymbol: false, connectNulls: false },
+      ];
+    }
+
     drawn(one) {
       const { name, style, values, peaks } = one,
-        { kind } = this.spec;
+        { kind, palette } = this.spec;
       const stack = /stacked/.test(kind) ? "all" : undefined;
-      const common = { name, stack, itemStyle: { color: colour(style) }, emphasis: { disabled: true } };
+      const common = { name, stack, itemStyle: { color: colour(style, palette) }, emphasis: { disabled: true } };
       if (kind === "intervals") return this.withIntervals(one, common);
+      if (kind === "scatter") return this.crossed(one, common);
       if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
-      const line = { color: colour(style), width: 2, type: dash(style) };
+      const line = { color: colour(style, palette), width: 2, type: dash(style) };
       const placed = (list) => list.map((y, i) => [this.points.x[i], y]);
       const main = {
         ...common,
         type: "line",
         data: kind === "cdf" ? this.curve(values) : placed(this.points.values.get(name)),
         step: kind === "steps" ? "end" : false,
-        areaStyle: stack && { color: colour(style), opacity: 0.75 },
+        areaStyle: stack && { color: colour(style, palette), opacity: 0.75 },
         showSymbol: false,
         lineStyle: stack ? { ...line, width: 0.5, type: "solid" } : line,
       };
@@ -289,15 +362,15 @@
       return [main, { ...main, data: placed(this.points.peaks.get(name)), lineStyle: thin, silent: true }];
     }
 
-    // What is told at a place along x: its name, and each series' value there.
-    told({ axisValue, dataIndex }) {
+    // The texts for a place along x: its name, and each series' value there.
+    texts({ axisValue, dataIndex }) {
       const { kind, x, y } = this.spec;
       if (kind === "cdf") {
         const value = x.log ? 10 ** axisValue : axisValue;
         const share = (values) => y.values[values.findLastIndex((one) => one !== null && one <= value * 1.0001)] || 0;
         return [`at most ${written(x.unit, value)}`, ({ values }) => formats.share(share(values))];
       }
-      const head = x.names ? x.names[dataIndex] : told(x, this.points.x[dataIndex]);
+      const head = x.names ? x.names[dataIndex] : placed(x, this.points.x[dataIndex]);
       const values = (one) => (this.points ? this.points.values.get(one.name) : one.values);
       const most = (one) => (one.peaks ? `, up to ${written(y.unit, this.points.peaks.get(one.name)[dataIndex])}` : "");
       return [head, (one) => written(y.unit, values(one)[dataIndex]) + most(one) + between(one, dataIndex, y.unit)];
@@ -305,16 +378,33 @@
 
     tooltip() {
       const { kind } = this.spec;
-      const formatter = ([point]) => {
-        const [head, text] = this.told(point);
-        const mark = (one) => swatch(one.style, FILLED.test(kind)) + clean(one.name);
+      const both = (one) => [
+        [this.spec.x, one.x[0], one.x[1], one.x[2]],
+        [this.spec.y, one.values[0], one.low[0], one.high[0]],
+      ];
+      const facts = (one) =>
+        both(one)
+          .map(([axis, value, low, high]) => {
+            const ends = low === null ? "" : ` (${written(axis.unit, low)} to ${written(axis.unit, high)})`;
+            return `<tr><td>${clean(axis.label)}</td><td>${written(axis.unit, value)}${ends}</td></tr>`;
+          })
+          .join("");
+      const about = ({ seriesName }) => {
+        const one = this.spec.series.find(({ name }) => name === seriesName);
+        return `<div class="tip"><b>${clean(seriesName)}</b><table>${facts(one)}</table></div>`;
+      };
+      const formatter = (points) => {
+        if (kind === "scatter") return about(points);
+        const [point] = points;
+        const [head, text] = this.texts(point);
+        const mark = (one) => swatch(one.style, FILLED.test(kind), this.spec.palette) + clean(one.name);
         const rows = this.shown().map((one) => `<tr><td>${mark(one)}</td><td>${text(one)}</td></tr>`);
         return `<div class="tip"><b>${clean(head)}</b><table>${rows.join("")}</table></div>`;
       };
       const line = { color: "var(--muted)", type: "solid" };
       const pointer = { type: /bars|intervals/.test(kind) ? "none" : "line", animation: false, lineStyle: line };
       return {
-        trigger: "axis",
+        trigger: kind === "scatter" ? "item" : "axis",
         confine: true,
         transitionDuration: 0,
         formatter,
@@ -330,8 +420,18 @@
       if (!details.open || details.querySelector("table")) return;
       const { kind, x, y, series } = this.spec;
       const caption = this.element.dataset.title;
+      if (kind === "scatter") {
+        const ends = (unit, value, low, high) => written(unit, value) + between({ low: [low], high: [high] }, 0, unit);
+        const rows = series.map((one) => [
+          one.name,
+          ends(x.unit, ...one.x),
+          ends(y.unit, one.values[0], one.low[0], one.high[0]),
+        ]);
+        details.append(table(caption, ["policy", x.label, y.label], rows));
+        return;
+      }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
-      const heads = axis.names || axis.values.map((one) => told(axis, one));
+      const heads = axis.names || axis.values.map((one) => placed(axis, one));
       const most = (one, i) => (one.peaks && one.peaks[i] !== null ? `, up to ${written(unit, one.peaks[i])}` : "");
       const cell = (one, i) => written(unit, one.values[i]) + most(one, i) + between(one, i, unit);
       const body = heads.map((head, i) => [head, ...series.map((one) => cell(one, i))]);

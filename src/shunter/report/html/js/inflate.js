@@ -3,7 +3,7 @@
 // soon as it is loaded would have gaps.
 
 const inflate = (() => {
-  const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]; // in which lengths of codes are told
+  const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]; // in which code lengths come
   // Numbers from `first` on, as a base and so many more bits: the first `alone` have none, then every `each` get one more.
   const ranges = (first, count, alone, each) => {
     const found = [];
@@ -62,7 +62,7 @@ const inflate = (() => {
       at += 4 + count;
       end += count;
     };
-    const told = () => {
+    const own = () => {
       const [plain, far, few] = [bits(5) + 257, bits(5) + 1, bits(4) + 4];
       const short = Array(19).fill(0);
       for (let i = 0; i < few; i++) short[ORDER[i]] = bits(3);
@@ -95,7 +95,7 @@ const inflate = (() => {
     for (let last = 0; !last; ) {
       last = bits(1);
       const kind = bits(2);
-      kind === 0 ? stored() : packed(kind === 1 ? FIXED : told());
+      kind === 0 ? stored() : packed(kind === 1 ? FIXED : own());
     }
     return out.subarray(0, end);
   };

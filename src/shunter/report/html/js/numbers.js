@@ -37,10 +37,15 @@ const Numbers = (() => {
     count: (value) => Math.round(value).toLocaleString("en"),
     share: (value) => `${(100 * value).toFixed(1)} %`,
   };
+  // A time that needs no parts smaller than a tenth of the step between ticks.
+  const rounded = (step) => (seconds) => {
+    const unit = [DAY, HOUR, MINUTE, 1].find((length) => length <= step / 4) || 1;
+    return elapsed(Math.round(seconds / unit) * unit);
+  };
   const date = (seconds, digits = 16) =>
     new Date(Math.round(seconds * 1000)).toISOString().slice(0, digits).replace("T", " ");
   // A place on an axis: a date where the axis has them, of which days need no hours.
-  const told = (axis, value) => {
+  const placed = (axis, value) => {
     if (axis.origin === null || axis.origin === undefined) return written(axis.unit, value);
     const pace = axis.values ? axis.values[1] - axis.values[0] : 0;
     return date(axis.origin + value, pace && pace % DAY === 0 ? 10 : 16);
@@ -89,12 +94,27 @@ const Numbers = (() => {
     ...[1, 10, 100, 1000].map((n) => n * DAY)];
   const powers = (low, high) => multiples(Math.log10(low), Math.log10(high), 1).map((power) => 10 ** power);
 
+  // Where a log axis ends: at a number that can be written, so that the axis is labelled to its end.
+  const FINE_TIMES = [...[1, 2, 5, 10, 20, 30], ...[1, 2, 5, 10, 20, 30].map((n) => n * MINUTE),
+    ...[1, 2, 5, 10].map((n) => n * HOUR), ...[1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000].map((n) => n * DAY)];
+  const endOf = (unit, high) => {
+    const power = 10 ** Math.floor(Math.log10(high));
+    const round = [1, 2, 5, 10].map((n) => n * power);
+    return (unit === "duration" && FINE_TIMES.find((time) => time >= high * 0.999)) || round.find((n) => n >= high * 0.999);
+  };
+  // Ticks up to the end of the axis, which has a label of its own.
+  const toTheEnd = (ticks, high, step) => [...ticks.filter((tick) => high - tick > 0.6 * step), high];
+
   // The scale of an axis: its range, its ticks, and their texts; log axes are drawn as log10 of their values.
   const scale = (axis, low, high, most) => {
     if (axis.log) {
       const all = axis.unit === "duration" ? LOG_TIMES : powers(low, high);
-      let ticks = all.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
-      while (ticks.length > most) ticks = ticks.filter((_, i) => i % 2 === 0);
+      const end = endOf(axis.unit, high);
+      let ticks = all.filter((tick) => tick >= low * 0.999 && tick < end);
+      while (ticks.length > Math.max(most - 1, 1)) ticks = ticks.filter((_, i) => i % 2 === 0);
+      const room = Math.log(end / low) / (most + 1); // between the last two
+      ticks = [...ticks.filter((tick) => Math.log(end / tick) > room), end];
+      high = end;
       const plain = (tick) => (axis.unit === "duration" ? elapsed(tick) : tick.toLocaleString("en"));
       const label = (tick) => (axis.floor && tick <= low * 1.001 ? `≤ ${plain(tick)}` : plain(tick));
       return {
@@ -108,8 +128,8 @@ const Numbers = (() => {
     if (axis.unit === "elapsed" && axis.origin)
       return { min: low, max: high, ...dates(axis.origin, low, high, most * 0.9) }; // dates are long
     if (axis.unit === "elapsed")
-      return { min: low, max: high, ticks: multiples(low, high, timeStep(span, most)), label: elapsed };
-    const [length, unit] = axis.unit === "duration" ? unitOf(high) : [1, ""];
+      return { min: low, max: high, ticks: toTheEnd(multiples(low, high, timeStep(span, most)), high, timeStep(span, most)), label: rounded(timeStep(span, most)) };
+    const [length, unit] = axis.unit === "duration" ? unitOf(high / 3) : [1, ""];
     const step = axis.unit === "count" ? Math.max(1, niceStep(span, most)) : niceStep(span / length, most) * length;
     const end = Math.min(axis.top ?? Infinity, Math.ceil(high / step - 1e-6) * step);
     const ticks = multiples(low, end, step);
@@ -121,5 +141,5 @@ const Numbers = (() => {
     return { min: low, max: Math.max(end, low + 1e-9), ticks, label: short };
   };
 
-  return { formats, date, told, written, scale };
+  return { formats, date, placed, written, scale };
 })();

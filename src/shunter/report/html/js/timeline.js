@@ -9,7 +9,7 @@
   const NEAR = 10; // pixels per node from which single jobs are drawn
   const MOST_BARS = 6000; // more than this at once are a map again
   const PRINT_DOTS = 3; // per pixel
-  const USERS = 8; // colours by which users are told apart
+  const USERS = 8; // colours for users
   const LABEL =
     "Nodes over time. Arrow keys move, plus and minus zoom, 0 shows all. The data are in the table below; single jobs" +
     " are found by their id above.";
@@ -344,9 +344,9 @@
       paint.textAlign = "left";
     }
 
-    // ----------------------------------------------------------------------------------------- what is told
+    // ----------------------------------------------------------------------------------------- texts
 
-    // Dates where the trace has them; a moment is told to the second if it is known so well.
+    // Dates where the trace has them; a moment has seconds if it is known so well.
     when(seconds, digits = 16) {
       return this.data.origin === null ? formats.elapsed(seconds) : date(this.data.origin + seconds, digits);
     }
@@ -363,7 +363,7 @@
 
     what() {
       const { name, grid, bins, rows } = this.run;
-      const bars = "Every bar is a job; colours tell users apart, and where in a node a bar lies has no meaning.";
+      const bars = "Every bar is a job; each colour is a user, and where in a node a bar lies has no meaning.";
       if (this.close) return bars + this.missing();
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
@@ -381,10 +381,10 @@
       const [x, y] = [event.clientX - frame.left, event.clientY - frame.top];
       const [wide, high] = this.size();
       const outside = x < LEFT || x > LEFT + wide || y < TOP || y > TOP + high;
-      const told = this.run && !outside && (this.close ? this.jobAt(x, y) : this.cellAt(x, y));
-      this.tip.hidden = !told;
-      if (!told) return;
-      const [head, facts] = told;
+      const found = this.run && !outside && (this.close ? this.jobAt(x, y) : this.cellAt(x, y));
+      this.tip.hidden = !found;
+      if (!found) return;
+      const [head, facts] = found;
       const rows = facts.map(([name, text]) => `<tr><td>${clean(name)}</td><td>${clean(text)}</td></tr>`);
       this.tip.innerHTML = `<b>${clean(head)}</b><table>${rows.join("")}</table>`;
       const box = this.tip.getBoundingClientRect();
@@ -439,10 +439,10 @@
 
     find(id) {
       const row = this.rowOf(id);
-      if (row < 0) return this.tell(`There is no ${this.jobs.ids ? "job" : "row"} ${id}.${this.missing()}`);
-      if (!this.run.held) return this.tell(`Single jobs are not in this page for ${this.run.name}.`);
+      if (row < 0) return this.report(`There is no ${this.jobs.ids ? "job" : "row"} ${id}.${this.missing()}`);
+      if (!this.run.held) return this.report(`Single jobs are not in this page for ${this.run.name}.`);
       const stays = this.run.held.of(row, 0, this.nodes);
-      if (!stays.length) return this.tell(`Job ${this.name(row)} never ran.`);
+      if (!stays.length) return this.report(`Job ${this.name(row)} never ran.`);
       const nodes = stays.map(([node]) => node); // in ascending order
       const begin = Math.min(...stays.map(([, i]) => this.run.held.start[i])) * this.data.unit;
       const end = Math.max(...stays.map(([, i]) => this.run.held.end(i))) * this.data.unit;
@@ -450,7 +450,7 @@
       this.found = row;
       this.setRows(nodes[0] - 3, nodes.at(-1) + 4);
       zoomTo(this.zoom, begin - margin, end + margin);
-      return this.tell(this.aboutJob(row, [...new Set(nodes)], stays.length, begin, end));
+      return this.report(this.aboutJob(row, [...new Set(nodes)], stays.length, begin, end));
     }
 
     aboutJob(row, nodes, stays, begin, end) {
@@ -465,7 +465,7 @@
       return `${who}, ${when}, ${where}${stays > nodes.length ? `, in ${stays} stays` : ""}.${this.missing()}`;
     }
 
-    tell(text) {
+    report(text) {
       this.said.textContent = text;
       announce(text);
     }
