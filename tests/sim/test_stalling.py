@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+import shunter
 from shunter import registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
 from shunter.errors import PolicyError
 from shunter.model import GPU, NOTHING, Plan, Preempt, Start, Timer, Trace
-from shunter.sim import Simulator, stalling
+from shunter.sim import Simulator, engine, stalling
 
 FREE = Overheads()
 COSTLY = Overheads(checkpoint=((64, 60.0),), restart=((64, 120.0),))
@@ -161,3 +162,29 @@ def test_a_fork_counts_for_itself(impatient):
         twin.run(Dithers())
     simulator.run(registry.policy("fifo"))
     assert simulator.over
+
+
+def test_the_compiled_loop_comes_back_after_a_fraction_of_a_second(monkeypatch):
+    """However long a decision takes: the clock is one that counts a hundredth of a second for each."""
+    clock, stretches = [0.0], []
+    run = engine.loop.run
+
+    def counted(*arguments):
+        before = clock[0]
+        clock[0] += 0.01 * arguments[-2]
+        stretches.append(clock[0] - before)
+        return run(*arguments)
+
+    monkeypatch.setattr(engine.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(engine.loop, "run", counted)
+    shunter.simulate("synthetic:jobs=3000,gpus=16,load=1.2", "2x8", "fifo")
+    assert len(stretches) > 50
+    assert max(stretches[2:]) <= 2 * engine.STRETCH_S
+
+
+def test_steps_grow_while_they_are_quick():
+    steps = [engine.FIRST_STEP]
+    while steps[-1] < engine.STEP:
+        steps.append(engine.next_step(steps[-1], took=0.0))
+    assert len(steps) < 6
+    assert engine.next_step(1, took=10.0) == 1

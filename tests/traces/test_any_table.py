@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -195,6 +197,27 @@ def test_parquet_of_others_and_frames(tmp_path):
         read_trace({"submit": [0]})
     with pytest.raises(TraceError, match=r"frame: there is no job in it"):
         read_trace(frame().clear())
+
+
+def test_parquet_of_any_types(tmp_path):
+    """Columns of types that no table needs are not read; a needed one is missing then."""
+    plain = {"submit": [0, 1], "duration": pa.array([5, 6], pa.uint8()), "gpus": pa.array([1, 2], pa.float32())}
+    odd = {
+        "user": pa.array([b"x", b"y"]),
+        "limit": pa.array([[1], [2]]),
+        "vc": pa.array(["a", "b"]).dictionary_encode(),
+        "model": pa.array([1.5, 2.5], pa.float16()),
+        "cpus": pa.array([{"a": 1}, {"a": 2}]),
+        "deadline": pa.array([3600, 60], pa.duration("s")),
+    }
+    pq.write_table(pa.table(plain | odd), tmp_path / "odd.parquet")
+    trace = read(tmp_path / "odd.parquet")
+    assert seen(trace) == [(0, 5000, 1000), (1000, 6000, 2000)]
+    assert trace.vcs == ("a", "b")
+    assert trace.deadline.tolist() == [3_600_000, 60_000]
+    pq.write_table(pa.table(plain | {"gpus": pa.array([b"x", b"y"])}), tmp_path / "bytes.parquet")
+    with pytest.raises(TraceError, match="no column says how many GPUs"):
+        read(tmp_path / "bytes.parquet")
 
 
 def workbook(cells: str, more: bytes = b"") -> bytes:

@@ -60,7 +60,8 @@ WHY = {
     loop.NO_SUCH_VC: "there is no such virtual cluster",
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
 }
-STEP = 20_000  # decisions between two reports of progress
+STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
+FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NOBODY = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
@@ -313,13 +314,14 @@ class Simulator:
             with side_compiling.engine():
                 form: Compiled = policy.compiled(self._view(), memory)
             loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
-        begun = time.perf_counter()
+        begun, step = time.perf_counter(), FIRST_STEP
         while True:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
-            limits = (until, STEP, self._awaited)
+            limits, entered = (until, step, self._awaited), time.perf_counter()
             status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             policy.check_form(memory)
-            self._look_for_stalls(STEP if status == loop.DECIDE else 0)
+            self._look_for_stalls(step if status == loop.DECIDE else 0)
+            step = next_step(step, time.perf_counter() - entered)
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.PAUSED and until < self._until and not loop.have_started(self.world, self._awaited):
@@ -419,3 +421,9 @@ def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR09
             return w.A_ASSIGN, node, 0, vc
         case Timer(at):
             return w.A_TIMER, 0, 0, at
+
+
+def next_step(step: int, took: float) -> int:
+    """Decisions until the loop comes back, after that many took so many seconds; Ctrl-C and progress wait for it."""
+    wanted = int(step * STRETCH_S / max(took, 1e-6))
+    return max(1, min(wanted, 4 * step, STEP))

@@ -135,7 +135,7 @@ def _frame(source: Source) -> pl.DataFrame:
         texts = [
             field.name for field in known if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
         ]
-        flat = [field.name for field in known if not pa.types.is_nested(field.type) and not _is_binary(field.type)]
+        flat = [field.name for field in known if _is_plain(field.type)]
         table = pq.read_table(path, columns=flat, partitioning=None, read_dictionary=texts)
         table = _with_texts(table, [name for name in texts if name in flat])
         table.validate(full=True)
@@ -149,10 +149,15 @@ def _frame(source: Source) -> pl.DataFrame:
     return found
 
 
-def _is_binary(kind: Any) -> bool:
-    import pyarrow as pa
+def _is_plain(kind: Any) -> bool:
+    """Whether a column holds numbers, texts or times as any table may; polars may panic on other types."""
+    from pyarrow import types
 
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+    if types.is_dictionary(kind):
+        return bool(types.is_string(kind.value_type) or types.is_large_string(kind.value_type))
+    tests = [types.is_integer, types.is_float32, types.is_float64, types.is_boolean, types.is_null, types.is_decimal128]
+    tests += [types.is_string, types.is_large_string, types.is_timestamp, types.is_duration, types.is_date]
+    return any(test(kind) for test in tests)
 
 
 def _load(path: Path) -> tuple[Any, dict[str, str]]:
