@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
 from shunter.simulation import NamedPolicy, describe, resolve, run
+
+if TYPE_CHECKING:
+    from shunter.report.drawing import Figure
 
 FREE = "0"  # what stops cost where they cost nothing
 USUAL_COSTS = f"0,{RESTART_S:g}"
@@ -123,6 +126,23 @@ class Comparison:
             return f"95 % intervals are over {self.draws.parts} repeats, each with jobs of its own."
         more = "--repeat 5 gives intervals over other jobs of this kind" if self.redrawn else MORE_RECORDED
         return f"95 % intervals are over {self.draws.parts} stretches of these jobs and often too narrow; {more}."
+
+    def to_pandas(self) -> Any:
+        """One row per policy, with the numbers of its summary as columns such as ``jct_s.mean`` (needs pandas)."""
+        from shunter.report.frames import flat, pandas
+
+        return pandas().DataFrame([dict(flat(row)) for row in self.policies]).set_index("policy")
+
+    def plot(self, measure: str = "jct_s", tail: str = "p99") -> Figure:
+        """Each policy's mean against its tail: an SVG figure that notebooks show and ``save`` writes."""
+        from shunter.report.drawing import mean_and_tail
+
+        return mean_and_tail(self.policies, measure, tail)
+
+    def _repr_html_(self) -> str:
+        from shunter.report.frames import html_of
+
+        return html_of(self.policies, f"{self.verdict} {self.about_intervals}")
 
     def report(self, file: str | Path, force: bool = False) -> Path:
         """Write the page of the command line's ``--report``."""

@@ -41,4 +41,6 @@ def is_there(module: str) -> bool:
 
 def remedy(module: str) -> str:
     """The command that installs what is missing."""
+    if module not in EXTRAS:
+        return f"install it with: pip install {module}"
     return f"install it with: pip install 'shunter[{EXTRAS[module]}]'"

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from shunter.predictors.lessons import Lessons, Past
+    from shunter.report.drawing import Figure
 
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
 
@@ -433,6 +434,30 @@ class Result:
             decisions = self.reasons.decisions
         record = (self.experiment, self.summary, self.cluster)
         return Run(*record, jobs, self.series, self.events, decisions, self.timers, self.insights.pairs)
+
+    def to_pandas(self) -> Any:
+        """One row per job (needs pandas)."""
+        from shunter.report.frames import pandas
+
+        return pandas().DataFrame(self.jobs.to_dict(as_series=False))
+
+    def report(self, file: str | Path, force: bool = False) -> Path:
+        """Write the page of the command line's ``--report``; with ``decisions=True`` it also shows why jobs waited."""
+        from shunter.report.html.report import write
+
+        return write(Path(file), [self.kept], [self.summary], force)
+
+    def plot(self, column: str = "jct") -> Figure:
+        """How ``jct`` or ``wait`` is distributed: an SVG figure that notebooks show and ``save`` writes."""
+        from shunter.report.drawing import distribution
+
+        return distribution(self.jobs[column].cast(float).fill_null(float("nan")).to_numpy(), f"{column} of jobs")
+
+    def _repr_html_(self) -> str:
+        from shunter.report.frames import html_of
+        from shunter.report.verdict import verdict
+
+        return html_of([self.summary], verdict([self.summary]))
 
     def save(self, folder: str | Path, force: bool = False) -> Path:
         """Write the run as a folder, all of it or nothing; an older run there is replaced only with ``force``."""

@@ -38,7 +38,7 @@ EXAMPLES = """Examples:
 
 shunter advise site   # the folder that 'shunter slurm import' wrote
 
-shunter advise jobs.csv --cluster 40x8 --base fifo:backfill=easy --days 60 --output advice.html
+shunter advise jobs.csv --cluster 40x8 --base fifo:backfill=easy --days 60 --report advice.html
 
 shunter advise site --slurm-conf /etc/slurm/slurm.conf --goal tail
 """
@@ -84,7 +84,7 @@ SlurmConfOption: TypeAlias = Annotated[
     Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Write diffs against this file.")
 ]
 OutputOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write a page for a browser.")
+    Path | None, typer.Option("--report", "-o", metavar="FILE", help="Write a page for a browser.")
 ]
 
 

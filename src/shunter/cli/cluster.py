@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 import typer
 
-from shunter.cli.console import cluster_names, show
+from shunter.cli.console import JsonOption, cluster_names, print_json, show
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -33,6 +34,7 @@ def show_cluster(
         str | None, typer.Option("--trace", metavar="TRACE", help="The jobs that determine the size of auto.")
     ] = None,
     toml: Annotated[bool, typer.Option("--toml", help="Print a TOML file.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Draw a cluster."""
     if text.startswith("auto") and trace is None:
@@ -47,7 +49,9 @@ def show_cluster(
 
         jobs = read_trace(trace)
     found = clusters.load(text, jobs)
-    if toml:
+    if json:
+        print_json({"nodes": found.nodes, "gpus": found.gpus, **dataclasses.asdict(found)})
+    elif toml:
         typer.echo(clusters.to_toml(found), nl=False)
     else:
         show(draw(found))

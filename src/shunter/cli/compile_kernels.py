@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shunter.cli.console import note
+from shunter.cli.console import JsonOption, note, print_json
 
 EXAMPLES = """Examples:
 
@@ -47,6 +47,7 @@ def compile_kernels(
         bool,
         typer.Option("--for-all", help="Keep them beside the program, for all accounts; needs its owner's rights."),
     ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Compile all kernels now, so that no later command waits for that.
 
@@ -56,4 +57,8 @@ def compile_kernels(
 
     begun = time.monotonic()
     folder = precompile.for_all() if for_all else precompile.for_this_account()
-    typer.echo(f"compiled in {time.monotonic() - begun:.0f} s: {folder}")
+    taken = time.monotonic() - begun
+    if json:
+        print_json({"folder": str(folder), "seconds": taken})
+    else:
+        typer.echo(f"compiled in {taken:.0f} s: {folder}")

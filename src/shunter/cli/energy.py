@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 EXAMPLES = """Examples:
 
-shunter energy nodes.csv.gz --preset philly --test-from 2017-12-01 --test-until 2017-12-15   # nodes in use over time
+shunter energy nodes.csv.gz --preset philly --since 2017-12-01 --until 2017-12-15   # nodes in use over time
 
 shunter energy nodes.csv.gz --forecast peak --set window=12 --set buffer=5   # no learning
 
-shunter energy nodes.csv.gz --preset philly --test-from 2017-11-10 --search   # settings of before
+shunter energy nodes.csv.gz --preset philly --since 2017-11-10 --search   # settings of before
 
-shunter energy jobs.csv -c 133x8 --policy fifo --test-from +30   # simulated with and without sleep
+shunter energy jobs.csv -c 133x8 --policy fifo --since +30   # simulated with and without sleep
 
 shunter energy jobs.csv -c 16x8 --forecast last --set buffer=2 --set idle_w=600 --report energy.html
 """
@@ -85,9 +85,10 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         str, typer.Option(metavar="NAME", help="Published thresholds of a cluster.", autocompletion=_presets)
     ] = "venus",
     test_from: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start of the evaluation; earlier data is used for training.")
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Start of the evaluation; earlier data is used for training."),
     ] = None,
-    test_until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the evaluation.")] = None,
+    test_until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="End of the evaluation.")] = None,
     forecast: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,7 +97,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         ),
     ] = None,
     search: Annotated[
-        bool, typer.Option("--search", help="Search settings before --test-from, and compare the best from then on.")
+        bool, typer.Option("--search", help="Search settings before --since, and compare the best from then on.")
     ] = False,
     settings: Annotated[
         list[str] | None,
@@ -118,7 +119,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     chosen = _chosen(preset, settings or [], (test_from, test_until))
     kinds = list(dict.fromkeys(forecast or COMPARED))
     if search and (forecast or report is not None or test_from is None):
-        raise EnergyError("--search needs --test-from, compares all that knows only the past, and writes no report")
+        raise EnergyError("--search needs --since, compares all that knows only the past, and writes no report")
     if recognises(Path(source)):
         if search:
             _search_series(Path(source), chosen, json)

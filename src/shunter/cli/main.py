@@ -27,11 +27,16 @@ from shunter.cli import (
     tune,
 )
 from shunter.cli.console import note
+from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
 
 class Commands(TyperGroup):
     """The commands; bad input is a message and exit code 2, never a traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments; options go by their present names."""
+        return super().parse_args(ctx, renamed(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""

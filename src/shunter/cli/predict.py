@@ -60,7 +60,7 @@ shunter predict explain ours.model
 
 shunter predict explain ours.model 1234 --trace jobs.csv   # the terms of one estimate
 
-shunter predict explain ours.model --html ours.html   # shapes as charts
+shunter predict explain ours.model --report ours.html   # shapes as charts
 """
 DEFAULT_MODELS = ("gbm", "ebm", "blend")
 REFITS = ("weekly", "drift", "never")
@@ -240,7 +240,9 @@ def explain(  # noqa: PLR0913, PLR0917  one argument per option
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'shunter predict fit'.")],
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Why this job of --trace is estimated so.")] = None,
     trace: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help="The trace that has JOB.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write it as a page with charts.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write it as a page with charts.")
+    ] = None,
     json: JsonOption = False,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002

@@ -12,12 +12,14 @@ from shunter.cli.console import (
     ColumnsOption,
     ForceOption,
     FormatOption,
+    JsonOption,
     OnBadRowOption,
     OutArgument,
     TraceArgument,
     ZoneOption,
     check_trace_file,
     note,
+    print_json,
     read,
     with_columns,
 )
@@ -35,9 +37,9 @@ shunter trace convert jobs.parquet jobs.swf   # for tools of the Parallel Worklo
 
 SLICE_EXAMPLES = """Examples:
 
-shunter trace slice jobs.csv april.parquet --from 2020-04-01 --to 2020-05-01
+shunter trace slice jobs.csv april.parquet --since 2020-04-01 --until 2020-05-01
 
-shunter trace slice jobs.csv week.csv --from +7 --to +14   # the second week
+shunter trace slice jobs.csv week.csv --since +7 --until +14   # the second week
 
 shunter trace slice jobs.csv some.parquet --vc vc1,vc2 --users ann --users bob
 """
@@ -57,6 +59,7 @@ def convert(
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Write a trace in another format.
 
@@ -71,6 +74,8 @@ def convert(
     found = _read(trace, format, on_bad_row)
     traces.write(found, out)
     note(f"{len(found):,} jobs written to {out}")
+    if json:
+        print_json({"file": str(out), "jobs": len(found)})
 
 
 def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
@@ -78,9 +83,11 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     out: OutArgument,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="T", help="Keep jobs submitted from this time on: date, seconds or +days."),
+        typer.Option("--since", metavar="T", help="Keep jobs submitted from this time on: date, seconds or +days."),
     ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="T", help="Keep jobs submitted before this time.")] = None,
+    end: Annotated[
+        str | None, typer.Option("--until", metavar="T", help="Keep jobs submitted before this time.")
+    ] = None,
     vc: Annotated[
         list[str] | None,
         typer.Option("--vc", metavar="NAMES", help="Virtual clusters, separated by commas or repeated."),
@@ -93,6 +100,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Keep a part of a trace: a span of time, some virtual clusters, some users.
 
@@ -102,7 +110,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
     if not (begin or end or vc or users):
-        raise TraceError("nothing says which part; give --from, --to, --vc or --users")
+        raise TraceError("nothing says which part; give --since, --until, --vc or --users")
 
     from shunter import traces
     from shunter.report.calendar import zone_of
@@ -116,6 +124,8 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     note(f"{len(kept):,} of {len(found):,} jobs written to {out}")
     for remark in kept.remarks[len(found.remarks) :]:
         note(remark, "warning", "bold yellow")
+    if json:
+        print_json({"file": str(out), "jobs": len(kept), "of": len(found)})
 
 
 def merge(
@@ -126,6 +136,7 @@ def merge(
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Put the jobs of several traces into one.
 
@@ -144,6 +155,8 @@ def merge(
     merged = slicing.merge(parts, align)
     traces.write(merged, out)
     note(f"{len(merged):,} jobs ({' + '.join(f'{len(part):,}' for part in parts)}) written to {out}")
+    if json:
+        print_json({"file": str(out), "jobs": len(merged), "of": [len(part) for part in parts]})
 
 
 def _read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002

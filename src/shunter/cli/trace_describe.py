@@ -29,7 +29,7 @@ shunter trace describe jobs.csv
 
 shunter trace describe jobs.csv --cluster 64x8 --timezone Asia/Shanghai
 
-shunter trace describe jobs.csv --html jobs.html   # the same as a page to share
+shunter trace describe jobs.csv --report jobs.html   # the same as a page to share
 """
 
 VALIDATE_EXAMPLES = """Examples:
@@ -45,7 +45,7 @@ def describe(  # noqa: PLR0913, PLR0917  one argument per option
     cluster: ClusterOption = None,
     timezone: ZoneOption = "UTC",
     json: JsonOption = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with charts.")] = None,
+    html: Annotated[Path | None, typer.Option("--report", metavar="FILE", help="Write a page with charts.")] = None,
     force: ForceOption = False,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
@@ -58,7 +58,7 @@ def describe(  # noqa: PLR0913, PLR0917  one argument per option
     """
     format = with_columns(format, columns)  # noqa: A001
     if force and html is None:
-        raise RunError("--force replaces the file of --html; give both or neither")
+        raise RunError("--force replaces the file of --report; give both or neither")
 
     from shunter import clusters
     from shunter.report.calendar import zone_of

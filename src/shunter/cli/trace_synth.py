@@ -11,11 +11,13 @@ from shunter.cli.console import (
     ColumnsOption,
     ForceOption,
     FormatOption,
+    JsonOption,
     OnBadRowOption,
     OutArgument,
     SeedOption,
     check_trace_file,
     note,
+    print_json,
     read,
     with_columns,
 )
@@ -69,6 +71,7 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Make up a trace: like a published one, like your own but without its names, or the same jobs at other times.
 
@@ -100,6 +103,8 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     _tell(made, out, like, gpus)
     if fit:
         _tell_what_survives(made)
+    if json:
+        print_json({"file": str(out), "jobs": len(made), "remarks": list(made.remarks)})
 
 
 def _check_options(

@@ -1,0 +1,38 @@
+"""Summaries and policies as tables: for pandas, and for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any
+
+from shunter import extras
+from shunter.report.terminal.tables import duration, number, share
+
+
+def pandas() -> Any:
+    """The module, or an error that says how to install it."""
+    return extras.load("pandas", "to_pandas()")
+
+
+def flat(summary: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The numbers and texts of a summary under names such as ``jct_s.mean``; lists are left out."""
+    for key, value in summary.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        elif not isinstance(value, list):
+            yield prefix + key, value
+
+
+def html_of(rows: Sequence[dict[str, Any]], text: str) -> str:
+    """Policies as a small table for a notebook, under a sentence."""
+    heads = ("policy", "mean JCT", "p99 JCT", "mean wait", "mean bsld", "GPUs in use", "preemptions")
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in _cells(row))}</tr>" for row in rows)
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return f"<p>{escape(text)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    times = (row["jct_s"]["mean"], row["jct_s"]["p99"], row["wait_s"]["mean"])
+    rest = (number(row["bsld"]["mean"]), share(row["utilization"]), f"{row['preemptions']:,.0f}")
+    return (str(row["policy"]), *map(duration, times), *rest)
