@@ -467,12 +467,12 @@ def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> N
     client = Pretend({"1": Played(5)})
     answer, outcomes, problems = client.run, [], []
 
-    def run_(program: str, *arguments: str) -> str:
+    def run_(program: str, *arguments: str, **more: Any) -> str:
         if program == "squeue" and len(outcomes) == (2 if broken_later else 0):
             broken_now.append(1)
             if len(broken_now) < 3:
                 raise DeclinedError("squeue: Slurm backup controller in standby mode")
-        return answer(program, *arguments)
+        return answer(program, *arguments, **more)
 
     client.run = run_
     how = Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4)

@@ -55,7 +55,7 @@ def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue
             controller.wait_rounds()
             assert untouched(queue)
             assert not book.acts(INTENT, DONE)
-            assert "handed back to Slurm by 'shunter slurm release' (root on " in controller.outcomes[-1].paused
+            assert "handed back by 'shunter slurm release' (root on " in controller.outcomes[-1].paused
             assert shunter("resume", "--journal", journal).exit_code == 0
             assert wait(lambda: not untouched(queue), 30)
 

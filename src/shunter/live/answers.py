@@ -47,7 +47,7 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
     job = found.job
     named = "A job" if job.id == NEW else f"Job {job.id}"
     rows = table("it starts", "by", "from now")
-    for name, time in _times(found):
+    for name, time in _times(found, outlook.snapshot.words.name):
         if time is None:
             rows.add_row(name, "not within a year", "")
         else:
@@ -74,12 +74,12 @@ def cannot(what: str, because: Sequence[str]) -> list[Text]:
     return [Text(f" Can't tell {what}, because {why}.") for why in because]
 
 
-def _times(found: Forecast) -> Iterable[tuple[str, int | None]]:
+def _times(found: Forecast, manager: str) -> Iterable[tuple[str, int | None]]:
     if not found.because:
         yield "with 50 % chance", found.at(0.5)
         yield "with 90 % chance", found.at(0.9)
     if found.job.start > 0:
-        yield "by Slurm's own estimate", found.job.start
+        yield f"by {manager}'s own estimate", found.job.start
 
 
 def assumed(assumptions: Sequence[str]) -> list[Text]:
@@ -165,7 +165,7 @@ def _gpus(job: Job, kind: str = "") -> str:
 
 
 def _licence(of: LicenceUse) -> str:
-    there = f"{of.free} of {of.total} free" if of.total is not None else "Slurm does not say how many there are"
+    there = f"{of.free} of {of.total} free" if of.total is not None else "how many there are is not known"
     return f"{of.wanted} of {of.name}; {there}" + (f", in use by {', '.join(of.users)}" if of.users else "")
 
 

@@ -32,7 +32,7 @@ Levers = frozenset[str]
 
 @dataclass(frozen=True)
 class Scope:
-    """Which waiting jobs a policy may order; all others are left to Slurm."""
+    """Which waiting jobs a policy may order; all others are left to the manager."""
 
     without_users: frozenset[str] = frozenset()
     without_partitions: frozenset[str] = frozenset()
@@ -52,7 +52,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rhythm:
-    """How often Slurm is asked: a whole look every interval, and one more whenever its counters have changed."""
+    """How often the manager is asked: a whole look every interval, and one more whenever its counters have changed."""
 
     interval_s: float = 60.0
     poll_s: float = 5.0  # at the least between two questions
@@ -84,7 +84,7 @@ class Round:
 class LiveView(View):
     """A view of a live cluster."""
 
-    leases = False  # Slurm has none
+    leases = False  # the manager has none
     order_wanted = True  # it becomes priorities
 
     def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
@@ -135,10 +135,10 @@ class LiveBackend:
         return self._machines.cluster
 
     def prepare(self, needs: frozenset[str]) -> None:
-        """Refuse what Slurm can't tell."""
+        """Refuse a policy that needs what the manager does not know."""
         if needs:
             raise PolicyError(
-                f"Slurm can't tell {', '.join(sorted(needs))}, which this policy needs; choose one that doesn't"
+                f"a live cluster does not know {', '.join(sorted(needs))}, which this policy needs; choose another"
                 " (estimate=limit or history instead of oracle)"
             )
 
@@ -174,11 +174,11 @@ class LiveBackend:
         return refusals
 
     def _no_lever(self, action: Action) -> str:
-        """Why an action can't be done on Slurm at all; "": it can."""
+        """Why the manager can't do an action at all; "": it can."""
         if isinstance(action, Start | Timer):
             return ""
         if not isinstance(action, Preempt):
-            return f"Slurm has no lever for {type(action).__name__}"
+            return f"a live cluster has no lever for {type(action).__name__}"
         if "requeue" not in self.levers:
             return "stopping jobs is switched off (lever requeue)"
         assert self._round is not None

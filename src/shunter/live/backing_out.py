@@ -35,14 +35,14 @@ def back_out(manager: ResourceManager, journal: Path, from_marks: bool) -> Repor
         if from_marks:
             book.adopt(lost, UNMARKED)
         try:
-            if book.acts(INTENT):  # of a controller that was killed, or that Slurm has not answered
+            if book.acts(INTENT):  # of a controller that was killed, or that the manager has not answered
                 manager.snapshot()
                 time.sleep(LANDING_S)
             undone, problems = release(manager, book, manager.snapshot(), own=not from_marks)
             left = rivals(manager.snapshot(), book.id)
         except UnreachableError as silence:
             later = "the controller gives the jobs back when it answers" if controller.pid else "run this again then"
-            raise LiveError(f"Slurm does not answer: {silence}; {later}") from None
+            raise LiveError(f"{manager.name} does not answer: {silence}; {later}") from None
     if left.jobs and not from_marks:
         problems.append(f"{left}: release these with that journal, or with --from-marks")
     if lost and not from_marks:

@@ -1,7 +1,7 @@
-"""The controller: asks a policy what it wants of a live cluster, and moves Slurm towards it, safely and little.
+"""The controller: asks a policy what it wants of a live cluster, and moves the cluster towards it, safely and little.
 
 Three modes.  *watch* says what it would do, *dry-run* prints the exact commands, *act* runs them.  Whatever it does is
-in the journal first.  It never cancels a job, and if it stops, Slurm goes on by its own rules.
+in the journal first.  It never cancels a job, and if it stops, the manager goes on by its own rules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from shunter.live.snapshot import Job, Snapshot
 
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
-LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change Slurm declined
+LONGEST_REST = 6  # doublings of the interval that a job is left alone for whose change the manager declined
 GIVEN_BACK = ("pin", "shard", "priority")  # as soon as the lever is switched off
 OLDEST_LOOK = 2.0  # intervals after which nothing is done any more that was decided on it
 FRESH_S = 10.0  # and however short the interval is, a look is good for so long
@@ -62,7 +62,7 @@ class RoundResult:
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
     respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
-    silence: str = ""  # why changes were abandoned: Slurm did not answer, or could not say who else acts
+    silence: str = ""  # why changes were abandoned: the manager did not answer, or could not say who else acts
     stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
@@ -86,7 +86,7 @@ class Controller:
         self.bounds, self.interval_s = bounds or Bounds(), interval_s
         self.paused = ""  # why it only watches for now; "": it doesn't
         self.unsure = ""  # why nothing at all is changed in this round; "": it may be
-        self._refused: dict[str, tuple[int, float]] = {}  # jobs that Slurm would not change: how often, until when
+        self._refused: dict[str, tuple[int, float]] = {}  # jobs that were not changed: how often, until when
         self.marks = True  # whether this account may write the AdminComment of jobs
         self._reconciler = Reconciler(manager, journal)
         self._unread: set[str] = set()
@@ -223,7 +223,7 @@ class Controller:
         natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
         low = max(min(natural) - len(ours), 1)  # room to tell equals apart
         high = min(max(natural) + self.bounds.lift, self.manager.most_priority)
-        ties = sorted(priority, key=number_of)  # Slurm goes by job ids then
+        ties = sorted(priority, key=number_of)  # the manager goes by job ids then
         wanted = moves(order, priority, set(others), low, high, ties)
         now_at = {handle: at for at, handle in enumerate(sorted(ties, key=lambda handle: -priority[handle]))}
         goes_to = {handle: at for at, handle in enumerate(order)}
@@ -253,7 +253,7 @@ class Controller:
     # -- doing it
 
     def _carry_out(self, orders: Sequence[Order], result: RoundResult) -> None:
-        """Do these, each written down first; when Slurm does not answer or forbids it, the rest is abandoned."""
+        """Do these, each written down first; when the manager does not answer or forbids it, the rest is abandoned."""
         ended, annotations = "", dict[str, str]()  # a job may get several orders, and each adds a mark
         unpaid = ""  # a job that did not make room: nobody may be put before excluded ones in its stead
         with self.manager.within(max(self.interval_s * ROUND_SHARE, 1.0)):
@@ -295,7 +295,7 @@ class Controller:
     def _pull(self, order: Order) -> Order:
         """Do one; without a mark where only administrators may write one. Returns it as it was done."""
         if order.lever == "pin" and order.value and not self.manager.waits(order.handle):
-            raise DeclinedError("it has started meanwhile")  # Slurm would not refuse: it would take nodes from it
+            raise DeclinedError("it has started meanwhile")  # the manager would not refuse: it would take nodes from it
         if order.lever == "priority" and order.gives_back and self.manager.held(order.target):
             raise DeclinedError("it has been held meanwhile")
         order = order if self.marks else replace(order, journal="")
@@ -311,7 +311,7 @@ class Controller:
         return order
 
     def _rest(self, handle: str) -> None:
-        """Slurm would not change a job: it is tried again, but ever more rarely, and keeps nobody from being moved."""
+        """The manager declined to change a job: it is tried again, ever more rarely, and holds up no other."""
         times = self._refused.get(handle, (0, 0.0))[0] + 1
         self._refused[handle] = times, time.monotonic() + self.interval_s * 2 ** min(times, LONGEST_REST)
 
@@ -332,7 +332,7 @@ class Controller:
         self._unread = set(self.manager.unread)
         if found and self.mode is Mode.ACT:
             some = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:10])
-            self.journal.note("unread", f"{len(found)} left to Slurm: {some}")
+            self.journal.note("unread", f"{len(found)} left to {self.manager.name}: {some}")
         return found
 
     def respect(self, snapshot: Snapshot, may_change: bool = True) -> dict[str, str]:
@@ -347,7 +347,7 @@ def own_value(job: Job, lever: str, force: Force) -> str:
         return mark.before
     if (act := force.get((job.handle, lever))) is not None:
         return act.order.before
-    if lever == "priority":  # with the job's own nice, which Slurm clears
+    if lever == "priority":  # with the job's own nice, which the manager clears
         nice = int(own_value(job, "nice", force))
         return f"{max(job.priority + job.nice - nice, 1)}:{nice}"
     return {"nice": str(job.nice), "shard": job.per_node}.get(lever, "")

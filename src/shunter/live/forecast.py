@@ -1,6 +1,6 @@
 """When waiting jobs may start: the live cluster is let go on in the simulator, many times, with drawn run times.
 
-The order of the queue is that in which Slurm has it now: tiers of partitions, then priorities.  They age alike, so that
+The order of the queue is the manager's present one: tiers of partitions, then priorities.  They age alike, so that
 the order mostly stays; what fair share and jobs still to come will change in it, nobody knows.
 """
 
@@ -45,7 +45,7 @@ LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "that can't start", Kind.LIMIT: "kept
 
 @dataclass(frozen=True)
 class Ranked(Ordering):
-    """The order that Slurm has now, written into the jobs' column qos."""
+    """The order that the manager has now, written into the jobs' column qos."""
 
     @staticmethod
     def key(job: w.Job, p: F64) -> float:
@@ -126,7 +126,7 @@ class Outlook:
         return replace(self, snapshot=replace(self.snapshot, jobs=jobs))
 
     def replica(self, *asked: Job) -> Replica:
-        """The simulated cluster as it is now, with these jobs as they are given, and all others in Slurm's order."""
+        """The simulated cluster as it is now, with these jobs as given and all others in the manager's order."""
         queue, coming, after = self._queue(asked)
         present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
         rows, repeats, chain = self._rows([*queue, *coming], after)
@@ -166,7 +166,7 @@ class Outlook:
 
     @property
     def policy(self) -> Ranked:
-        """How Slurm goes through its queue, as near as we can run it often: it plans with limits."""
+        """How the manager goes through its queue, as near as we can run it often: it plans with limits."""
         return Ranked(bound=0.0, backfill="easy" if self.rules.backfills else "none")
 
     # -- who waits, and in which order
@@ -254,7 +254,7 @@ class Outlook:
         away = [node.name for node in self.snapshot.nodes if not node.up and not node.reserved]
         found = [
             (True, self.run_times.source),
-            (True, "the queue stays in Slurm's present order, and nobody comes who overtakes it"),
+            (True, "the queue stays in its present order, and no later job overtakes it"),
             (bool(hidden), f"{self._whose} ({hidden}) come free as if begun now"),
             (not self.rules.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
@@ -267,10 +267,10 @@ class Outlook:
 
     @property
     def _whose(self) -> str:
-        """What is in use that no job has: squeue and sinfo are asked one after the other."""
+        """What is in use that no job has: jobs and nodes are polled one after the other."""
         if "jobs" in self.snapshot.hidden:
-            return "GPUs in use by jobs that Slurm does not show you"
-        return "GPUs that jobs took or left while Slurm was polled"
+            return f"GPUs in use by jobs that {self.snapshot.words.name} does not show you"
+        return f"GPUs that jobs took or left while {self.snapshot.words.name} was polled"
 
     def _about(self, job: Job) -> list[str]:
         """What is assumed of the job itself."""
@@ -278,7 +278,7 @@ class Outlook:
         spread = request.span == 0 and job.gpus > max(node.gpus for node in self.snapshot.nodes)
         found = [
             (spread, "its GPUs may be on any number of nodes" + ("" if job.gpu_type else ", and of several types")),
-            (job.mem_unclear, "its memory is for its nodes, not for each CPU: Slurm's text output does not say"),
+            (job.mem_unclear, "its memory is for its nodes, not for each CPU, which the output in text does not say"),
             (
                 len(self.snapshot.words.parents(job)) > 1,
                 "of the jobs that it comes after, the last submitted one ends last",

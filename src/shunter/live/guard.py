@@ -2,7 +2,7 @@
 
 The shadow begins where the cluster stood when the window began, gets the jobs that have come since, with the run times
 that they had, and is scheduled by the base policy.  When the real waits are worse for long enough, the jobs are handed
-back to Slurm, and the controller only watches until somebody says otherwise.
+back to the manager, and the controller only watches until somebody says otherwise.
 """
 
 from __future__ import annotations
@@ -52,9 +52,13 @@ class Tolerance:
     """When realised waits are worse than the shadow's, for how long they may be, and what happens then."""
 
     margin: float = param(0.2, "the share of the shadow's mean wait by which the real one may be longer", low=0)
-    slack: float = param(60.0, "and the seconds: Slurm looks at its queue now and then, a simulation at once", low=0)
+    slack: float = param(
+        60.0, "and the seconds: a resource manager looks at its queue now and then, a simulation at once", low=0
+    )
     patience: int = param(6, "checks in a row that must be worse", low=1)
-    base: str = param("", "the policy of the shadow; none: the nearest to Slurm's configuration", policy=True)
+    base: str = param(
+        "", "the policy of the shadow; none: the nearest to the resource manager's configuration", policy=True
+    )
     duty: Duty = Duty.ON
     every_s: float | None = None  # between two checks; None: so many of the controller's intervals
 
@@ -236,7 +240,7 @@ def _gpus_up(snapshot: Snapshot) -> int:
 
 
 def shadow_policy(tolerance: Tolerance, manager: ResourceManager) -> Policy:
-    """The policy of the shadow: the one that was set, or the nearest to what Slurm does by itself."""
+    """The policy of the shadow: the one that was set, or the nearest to what the manager does by itself."""
     return policy(tolerance.base or manager.own_policy())
 
 

@@ -17,7 +17,7 @@ class JobHints:
     iteration_s: float = 0.0  # on the GPUs that were asked for
     run_s: float = 0.0  # how long it should run, said outright
     requeue: str = ""  # yes: it may be stopped and started again; what it did not save is lost
-    sla: str = ""  # yes: leave it to Slurm alone
+    sla: str = ""  # yes: leave it to the manager alone
 
     @property
     def run_time_ms(self) -> int:

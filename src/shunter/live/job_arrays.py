@@ -1,4 +1,4 @@
-"""Waiting job arrays: one record in Slurm and one here, however many tasks they have."""
+"""Waiting job arrays: one record in the manager and one here, however many tasks they have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What the controller does, written down before it is done, in a file that survives its being killed.
 
-An act is an *intent* first; when Slurm has answered it is *done* or *failed*.  After a crash an intent is looked at:
-it turns out to be done, or it is *abandoned*; it is never simply done again.
+An act is an *intent* first; when the manager has answered, it is *done* or *failed*.  After a crash an intent
+is checked: it turns out to be done, or it is *abandoned*; it is never simply done again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shunter.live.journal_file import JournalError, ReplacedError, damaged, open
 from shunter.live.levers import Order
 
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
-LANDING_S = 5.0  # once Slurm answers, a command that was under way is done within so long, or never
+LANDING_S = 5.0  # once the manager answers, a command that was under way is done within so long, or never
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
 GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
 VERSION = 2
@@ -73,7 +73,7 @@ def _objects() -> frozenset[str]:
 
 
 class HandedBackError(JournalError):
-    """The jobs were handed back to Slurm: nothing may be changed until they are taken again."""
+    """The jobs were handed back to the manager: nothing may be changed until they are taken again."""
 
 
 class Journal:
@@ -311,7 +311,7 @@ class Journal:
         return self._rows("select handle, at, why from hands_off order by at", kinds=(str, float, str))
 
     def handed_back(self) -> str:
-        """Why the jobs are Slurm's again, as the guard or an operator said; "": they are not."""
+        """Why the jobs are the manager's again, as the guard or an operator said; "": they are not."""
         last = self.last_event(GUARD, STOP, RESUME)
         return last[2] if last is not None and last[1] != RESUME else ""
 

@@ -1,6 +1,6 @@
 """A copy of what is in force, beside the journal: jobs can be given back by it if the journal is lost.
 
-The marks on jobs serve the same purpose, but only administrators of Slurm may write these; an operator may not.
+The marks on jobs serve the same purpose, but only administrators of the manager may write these; an operator may not.
 """
 
 from __future__ import annotations

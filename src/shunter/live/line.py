@@ -1,4 +1,4 @@
-"""The waiting line as Slurm has it now: who competes with a job, who is before it, and what is not known of them.
+"""The waiting line as the manager has it now: who competes with a job, who is before it, and what is not known of them.
 
 The order is that of the tiers of partitions, then priorities.  They age alike, so that it mostly stays; what fair share
 and jobs still to come will change in it, nobody knows.
@@ -37,7 +37,7 @@ class Line:
     # -- the order
 
     def order(self, jobs: Iterable[Job]) -> list[Job]:
-        """Jobs as Slurm has them in line."""
+        """Jobs as the manager has them in line."""
         return sorted(jobs, key=lambda job: (-self.tier(job), -job.priority, job.submit, _number(job)))
 
     def tier(self, job: Job) -> int:
@@ -87,7 +87,8 @@ class Line:
 
     def _hidden(self) -> Iterator[str]:
         if "jobs" in self.snapshot.hidden:
-            yield "Slurm shows you only your own jobs (PrivateData=jobs), and those of others may be before it"
+            name = self.snapshot.words.name
+            yield f"{name} shows you only your own jobs (PrivateData=jobs), and those of others may be before it"
 
     def _own(self, job: Job, ahead: bool = False) -> Iterator[str]:
         """What is not known of a job itself; of one that is ahead of another only what matters to that one."""
@@ -256,7 +257,7 @@ def unmodelled(snapshot: Snapshot, rules: Rules) -> list[str]:
     waiting = [job for job in snapshot.jobs if job.state == "PENDING" and job.gpus + job.shards]
     stuck = [job for job in waiting if line.requests.of(job).unmodelled]
     found = [
-        (bool(snapshot.hidden), f"PrivateData={','.join(snapshot.hidden)}: what Slurm hides from this user"),
+        (bool(snapshot.hidden), f"PrivateData={','.join(snapshot.hidden)}: what is hidden from this user"),
         (bool(kind), f"{snapshot.preemption.words}: jobs that stop others, and those that they stop"),
         (bool(snapshot.licences), "licences, where there are too few for all that ask for them"),
         (

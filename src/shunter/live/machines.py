@@ -1,4 +1,4 @@
-"""Slurm's nodes, partitions and racks as a ``Cluster``, whose nodes belong to one virtual cluster or to none."""
+"""The manager's nodes, partitions and racks as a ``Cluster``, whose nodes belong to one virtual cluster or to none."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Members = dict[str, set[str]]  # the nodes of each partition
 
 @dataclass(frozen=True, eq=False)
 class Machines:
-    """A cluster, which of its nodes is which of Slurm's, and where the jobs of each partition may run."""
+    """A cluster, which of its nodes is which real one, and where the jobs of each partition may run."""
 
     cluster: Cluster
     names: tuple[str, ...]  # of the nodes, by their number in the cluster
     vc: Mapping[str, str]  # of a partition: its virtual cluster; "": there are none
     only_type: Mapping[str, str] = field(default_factory=dict)  # of a partition that only its GPUs' type distinguishes
     shards_per_gpu: int = 1
-    remarks: tuple[str, ...] = ()  # what is not as in Slurm
+    remarks: tuple[str, ...] = ()  # what differs from the real one
 
     def vc_of(self, job: Job) -> str | None:
         """The virtual cluster of a job, "" where there are none; None: it can't run on nodes with GPUs."""
@@ -129,7 +129,7 @@ def _merged(members: Members) -> dict[str, str]:
 
 
 def _priority(partitions: Sequence[Partition], merged: dict[str, str]) -> dict[str, float]:
-    """PriorityJobFactor over the largest, as Slurm takes it; of partitions that were merged the largest of theirs."""
+    """The priority factor over the largest, as the manager takes it; of merged partitions their largest."""
     most = max((part.factor for part in partitions), default=0) or 1
     found: dict[str, float] = {}
     for part in partitions:
@@ -189,7 +189,7 @@ def _about_nodes(nodes: Sequence[Node], with_gpus: Sequence[Node], lone: Sequenc
 
 
 def _about_pools(members: Members, merged: dict[str, str], whole: bool) -> list[str]:
-    """What is not as in Slurm where partitions share nodes but not all of them."""
+    """What differs from the real cluster where partitions share some of their nodes."""
     together: dict[str, list[str]] = {}
     for part, pool in merged.items():
         together.setdefault(pool, []).append(part)

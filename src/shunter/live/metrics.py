@@ -48,15 +48,19 @@ class Metrics:
             "shunter_decisions_total", count, "Changes decided on; mode act tries them.", ("lever",)
         )
         self.refusals = Family("shunter_refusals_total", count, "Changes that were not made.", ("kind",))
-        self.lag = Family("shunter_lag_seconds", gauge, "Time since the last complete poll of Slurm.")
+        self.lag = Family("shunter_lag_seconds", gauge, "Time since the last complete poll.")
         self.pending = Family("shunter_pending_jobs", gauge, "Waiting jobs.", ("partition",))
         self.running = Family("shunter_running_jobs", gauge, "Running jobs.", ("partition",))
-        self.calls = Family("shunter_slurm_calls_total", count, "Calls of Slurm's commands.", ("command",))
+        self.calls = Family(
+            "shunter_slurm_calls_total", count, "Calls of the resource manager's commands.", ("command",)
+        )
         self.postponed = Family(
             "shunter_postponed_changes", gauge, "Changes that the limits postponed in the last round."
         )
         self.unreachable = Family(
-            "shunter_unreachable_total", count, "Rounds that failed, mostly because Slurm did not answer."
+            "shunter_unreachable_total",
+            count,
+            "Rounds that failed, mostly because the resource manager did not answer.",
         )
         self.paused = Family("shunter_paused", gauge, "1 while it only watches because the jobs were handed back.")
         self.ratio = Family("shunter_guard_ratio", gauge, "Real mean wait over that of the shadow.")
@@ -100,7 +104,7 @@ class Metrics:
             return True, f"the last round ended {age_s:.0f} s ago"
 
     def silent(self, problem: LiveError) -> None:
-        """A round failed: Slurm did not answer, or the journal could not be written."""
+        """A round failed: the manager did not answer, or the journal could not be written."""
         with self._lock:
             self.unreachable.add(1)
             self._problem = str(problem)

@@ -1,4 +1,4 @@
-"""Past moments of a history, as Slurm would have shown them: what waited and what ran then, and nothing of later.
+"""Past moments of a history, as the manager would have shown them: what waited and what ran then, and nothing of later.
 
 A history names no nodes.  Its jobs are put on the nodes that the cluster has now, each on the fullest ones with room.
 """

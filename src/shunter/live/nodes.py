@@ -12,7 +12,7 @@ MARKS = "-+^@$"  # behind a state: to be rebooted, planned and the like; others 
 
 @dataclass(frozen=True)
 class Node:
-    """One machine; what is in use is known where Slurm was asked for it."""
+    """One machine; what is in use is known where the manager was asked for it."""
 
     name: str
     state: str = ""  # words in small letters, joined by +

@@ -1,6 +1,6 @@
 """From an order that is wanted to priorities that give it, with as few changes as can be.
 
-A priority is a number that Slurm computes again all the time, so an order is kept by moving only those jobs that stand
+The manager computes priorities again all the time, so an order is kept by moving only those jobs that stand
 in the wrong place, into the gaps between those that stand right.
 """
 

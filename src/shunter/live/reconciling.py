@@ -1,7 +1,7 @@
-"""What the journal believes of jobs against what Slurm shows: what is ours, what others have changed, what is gone.
+"""What the journal believes of jobs against what the manager shows: what is ours, changed by others, or gone.
 
 A change that shows in a job together with its mark is ours, whatever the journal knows: its command may have reached
-Slurm after its controller was killed or gave up, or Slurm may have gone back to an older state.
+the manager after its controller was killed or gave up, or the manager may have gone back to an older state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shunter.live.marks import Mark
 from shunter.live.releasing import records
 from shunter.live.snapshot import Job, Snapshot
 
-BOOT_S = 1.0  # Slurm says in which second it was started, not when in that second
+BOOT_S = 1.0  # the manager says in which second it was started, not when in that second
 Force = Mapping[tuple[str, str], Act]
 
 
@@ -27,7 +27,7 @@ class Reconciler:
     def __init__(self, manager: ResourceManager, journal: Journal) -> None:
         self.manager, self.journal = manager, journal
         self._nice: dict[str, int] = {}  # of waiting jobs that we have not touched, when last seen
-        self._outright: dict[str, int] = {}  # waiting jobs whose priority Slurm does not compute
+        self._outright: dict[str, int] = {}  # waiting jobs whose priority the manager does not compute
         self._missed: dict[int, float] = {}  # acts that did not show, and since when
         self._may_change = True
         self.corrected: set[str] = set()  # jobs that were changed since the look: what it shows of them is outdated
@@ -189,7 +189,7 @@ class Reconciler:
     def _pardon(self, claim: Claim, job: Job, force: Force) -> str:
         """Why a value is no longer there although nobody set another one; "": somebody did."""
         if claim.lever == "priority" and job.handle not in self._outright:
-            return "Slurm computes it again: it was held, or released halfway"
+            return "it is computed again: the job was held, or released halfway"
         if claim.lever == "nice" and (job.handle, "priority") in force:
             return "a priority of ours has taken its place"
         if claim.lever in STRANDING and job.runs:
@@ -198,7 +198,7 @@ class Reconciler:
         if given_back and self.manager.shows(claim.lever, claim.own, job):
             return "it has its own value again: it may have been given back without a note"
         if claim.act is not None and not claim.marked and claim.act.at < self.manager.boot_time() + BOOT_S:
-            return "Slurm was restarted and has forgotten it"
+            return f"{self.manager.name} was restarted and has forgotten it"
         return ""
 
     def _handed_back_since(self, act: Act | None) -> bool:
@@ -207,7 +207,7 @@ class Reconciler:
         return act is not None and last is not None and act.at < last[0]
 
     def _set_outright(self, present: Mapping[str, Job]) -> dict[str, int]:
-        """Waiting jobs whose priority Slurm does not compute; none if it does not answer: then nothing is done."""
+        """Waiting jobs whose priority somebody has set; none if the manager does not answer: then nothing is done."""
         try:
             found = self.manager.set_by_hand()
         except UnreachableError:
@@ -262,12 +262,12 @@ def changed_by_others(claim: Claim, job: Job) -> str:
     """What somebody else did to what we set, in words."""
     if claim.lever == "pin":
         return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
-    if claim.lever == "nice" and job.nice == 0:  # Slurm clears it when a priority is set, and keeps it clear
+    if claim.lever == "nice" and job.nice == 0:  # the manager clears it when a priority is set, and keeps it clear
         return f"somebody set its priority to {job.priority}"
     found = {"nice": str(job.nice), "priority": str(job.priority)}.get(claim.lever, job.per_node)
     return f"somebody set its {claim.lever} to {found}; it was {claim.value} by us"
 
 
 def _unread(handle: str, snapshot: Snapshot) -> bool:
-    """Whether Slurm's words about a job could not be read: nobody knows."""
+    """Whether the manager's words about a job could not be read: nobody knows."""
     return handle.partition("_")[0] in snapshot.unread

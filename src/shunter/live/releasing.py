@@ -1,4 +1,4 @@
-"""The way back: undoing what was done to jobs, so that Slurm goes on by its own rules.
+"""The way back: undoing what was done to jobs, so that the manager goes on by its own rules.
 
 The marks on the jobs say what each had before; the journal says it of jobs whose mark somebody has removed.
 Kept apart from the controller because the watchdog uses it too, and must need as little as it can.
@@ -25,7 +25,7 @@ def release(
     *,
     own: bool = True,
 ) -> tuple[int, list[str]]:
-    """Undo every lever, or these, and give the jobs back to Slurm: how many, and what could not be undone.
+    """Undo every lever, or these, and give the jobs back to the manager: how many, and what could not be undone.
 
     With ``own``, changes of other journals stay. All is undone before any of it is written down: a journal that a
     hung controller has locked must not keep jobs from being freed, and undoing twice does no harm.
@@ -35,13 +35,13 @@ def release(
         for jobs in together(job for job in records(snapshot) if not job.over):
             found.undo(jobs)
         found.close(snapshot.unread)
-    finally:  # also if Slurm stops answering halfway
+    finally:  # also if the manager stops answering halfway
         found.note()
     return found.undone, found.problems
 
 
 def records(snapshot: Snapshot) -> list[Job]:
-    """One job for each record of Slurm: all tasks of a waiting array are one, all parts of a heterogeneous job too."""
+    """One job for each record: all tasks of a waiting array are one, and all parts of a heterogeneous job."""
     return list({job.target: job for job in reversed(snapshot.jobs)}.values())
 
 
@@ -89,7 +89,9 @@ class _Undoing:
         name = names[0] if len(names) == 1 else f"{job.whole} ({len(jobs)} records of its tasks)"
         ours, others = self._ours(job)
         fixed = {lever for lever in ours if lever in FIXED and job.state != "PENDING"}
-        self.problems += [f"job {name}: Slurm changes {FIXED[lever]} only while it waits" for lever in sorted(fixed)]
+        self.problems += [
+            f"job {name}: {self.manager.name} changes {FIXED[lever]} only while it waits" for lever in sorted(fixed)
+        ]
         now = {lever: before for lever, before in ours.items() if lever not in fixed}
         left, note = fixed, "released"
         try:
@@ -137,6 +139,6 @@ class _Undoing:
         """Acts of jobs that are gone are over; of jobs that could not be read nothing is known."""
         for handle, lever in list(self.acts):
             if handle.partition("_")[0] in unread:
-                self.problems.append(f"job {handle}: what Slurm says of it can't be read; run this again")
+                self.problems.append(f"job {handle}: its record can't be read; run this again")
             else:
                 self._settle((handle, lever), "released; it is gone")

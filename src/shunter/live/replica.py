@@ -25,7 +25,7 @@ from shunter.world import I64, World
 UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
 SKEW_MS = 30_000  # clocks may differ by so much
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
-NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: Slurm's field
+NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: the manager's field
 
 
 class Names:
@@ -74,7 +74,7 @@ class Names:
 
 
 class Replica:
-    """The simulated cluster, and which of its rows is which of Slurm's jobs.
+    """The simulated cluster, and which of its rows is which of the manager's jobs.
 
     Jobs that are ``coming`` join the queue when they are submitted; ``after`` says which job another waits for, and
     ``repeats`` how many tasks of an array a job stands for that run one after another.  Of arrays as such the first
@@ -105,7 +105,7 @@ class Replica:
             for job in waiting
             if machines.vc_of(job) is not None
             and job.gpus + job.shards > 0
-            and job.eligible <= snapshot.now + SKEW_MS  # after a requeue Slurm says no reason for a moment
+            and job.eligible <= snapshot.now + SKEW_MS  # after a requeue the manager says no reason for a moment
             for task in job.first_tasks(machines.at_a_time(job, self.requests.of(job)) if job.is_array else 1)
         ]
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
@@ -233,9 +233,9 @@ class Replica:
 def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, ...]]:
     """The GPUs of every running job, by our numbers.
 
-    Slurm says how many a job has and on which nodes, and which of a node's are in use; where several jobs share a node,
-    who has which makes no difference to anybody.  A job that the two answers contradict on (it has just ended) is left
-    out.
+    The manager says how many a job has, on which nodes, and which of a node's are in use; where several jobs share a
+    node, who has which makes no difference to anybody.  A job on which the two answers differ (it has just
+    ended) is left out.
     """
     place, first, sharing = machines.place, machines.first_gpu, machines.shards_per_gpu
     room = {node.name: _used_first(node) for node in snapshot.nodes}
@@ -283,5 +283,5 @@ def divided(count: int, room: Sequence[int]) -> list[int]:
 
 @lru_cache(maxsize=65_536)
 def number_of(job_id: str) -> tuple[int, ...]:
-    """Job ids in the order in which Slurm gave them."""
+    """Job ids in the order in which the manager gave them."""
     return tuple(int("".join(filter(str.isdigit, part)) or 0) for part in job_id.replace("+", "_").split("_"))

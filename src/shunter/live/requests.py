@@ -55,6 +55,8 @@ class Request(NamedTuple):
 class Dialect(Protocol):
     """How a resource manager writes what jobs ask for and why they wait."""
 
+    name: str  # the resource manager's, as people call it
+
     def request(self, job: Job, nodes: Sequence[Node]) -> Request:
         """What a job asks for, of these nodes."""
         ...
@@ -126,6 +128,8 @@ def _holds(node: Node, job: Job, span: int) -> bool:
 
 class PlainDialect:
     """Requests of partitions, GPU types and a number of nodes; reasons as they are; names separated by commas."""
+
+    name = "the resource manager"
 
     def request(self, job: Job, nodes: Sequence[Node]) -> Request:
         """As many GPUs on each of its nodes."""

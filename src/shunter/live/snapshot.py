@@ -52,7 +52,7 @@ class Job:
     nice: int = 0
     submit: int = 0  # ms since 1970
     eligible: int = 0
-    start: int = -1  # of the present run; of a waiting job when Slurm expects to start it; -1: not said
+    start: int = -1  # of the present run; of a waiting job when the manager expects to start it; -1: not said
     end: int = -1  # when it ended, or when its limit ends it; -1: not said
     limit: int = 0  # ms; 0: none
     ran: int = 0  # ms of the present run
@@ -60,32 +60,32 @@ class Job:
     cpus: int = 0
     mem_mib: int = 0
     all_memory: bool = False  # all that its nodes have, whatever ``mem_mib`` says
-    mem_unclear: bool = False  # squeue's text does not say whether its memory is for each CPU
+    mem_unclear: bool = False  # the output in text does not say whether its memory is for each CPU
     gpus: int = 0
     shards: int = 0
-    per_node: str = ""  # the generic resources that it asked for on each node, as Slurm writes them
+    per_node: str = ""  # the generic resources that it asked for on each node, as the manager writes them
     per_job: str = ""  # and in all
     per_task: str = ""  # and for each of its processes
     processes: int = 1
     gpu_type: str = ""
     restarts: int = 0
-    requeues: bool = False  # Slurm may put it back into the queue
+    requeues: bool = False  # the manager may put it back into the queue
     wanted_nodes: str = ""
     reservation: str = ""
-    features: str = ""  # the constraint (-C), as Slurm writes it
-    licenses: str = ""  # as Slurm writes them: matlab:2,comsol:1
+    features: str = ""  # the constraint (-C), as the manager writes it
+    licenses: str = ""  # as the manager writes them: matlab:2,comsol:1
     excluded: str = ""  # nodes that it must not have, while it waits
     exclusive: str = (
         ""  # whom it shares its nodes with: "" everybody, "node" nobody, else only jobs of the same user...
     )
     min_nodes: int = 1
-    max_nodes: int = -1  # 0: as many as it takes; -1: not known, squeue's text does not say
+    max_nodes: int = -1  # 0: as many as it takes; -1: not known: the output in text does not say
     contiguous: bool = False
-    dependency: str = ""  # as Slurm writes it: afterok:12(unfulfilled)
+    dependency: str = ""  # as the manager writes it: afterok:12(unfulfilled)
     hints: JobHints = field(default_factory=JobHints)  # what it says of itself
     annotation: str = ""  # text that only administrators write; the resource manager may keep marks in it
     marks: tuple[Mark, ...] = ()  # at most one of each lever
-    number: str = ""  # Slurm's own, which for a task of an array is another than its id
+    number: str = ""  # the manager's own, which for a task of an array is another than its id
     tasks: str = ""  # of what waits of an array, and of a task that was taken out of that: all its tasks, as 1-4,7
     throttle: int = 0  # of the same: how many tasks of the array may run at a time; 0: all
 
@@ -111,12 +111,12 @@ class Job:
 
     @property
     def whole(self) -> str:
-        """What scontrol calls all that a change to it changes too: its array, its heterogeneous job, or itself."""
+        """The name of all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle
 
     @property
     def target(self) -> str:
-        """What scontrol changes: exactly this record. ``12`` alone would mean every task of an array, whatever its own.
+        """The name of exactly this record. ``12`` alone would mean every task of an array, whatever its own.
 
         A task that its user has changed has a record of its own, and so has one that runs or ran.
         """

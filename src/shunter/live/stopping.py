@@ -13,7 +13,7 @@ from shunter.live.journal import INTENT, STOP, Journal
 from shunter.live.journal_file import JournalError
 from shunter.live.locks import claimed, holder_of, lock_of
 
-QUIET_S = 30.0  # a controller gives up a command to Slurm after 20 s
+QUIET_S = 30.0  # a controller gives up a command to the manager after 20 s
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
     """
     problem = ""
     try:
-        book.note(STOP, f"handed back to Slurm by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
+        book.note(STOP, f"handed back by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
     except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
         problem = str(error)
     with ExitStack() as stack:

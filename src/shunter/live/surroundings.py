@@ -40,7 +40,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Licence:
-    """A licence that Slurm counts."""
+    """A licence that the manager counts."""
 
     name: str
     total: int
@@ -72,7 +72,7 @@ class Defaults:
     all_memory: bool = False  # of the node
 
     def cpus(self, asked: int, gpus: int) -> int:
-        """The CPUs of a job; Slurm gives one if nobody asks."""
+        """The CPUs of a job; the manager gives one if nobody asks."""
         return max(asked, 1, self.cpus_per_gpu * gpus)
 
     def mem_mib(self, gpus: int, cpus: int, nodes: int) -> int:

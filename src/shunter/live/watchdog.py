@@ -33,7 +33,7 @@ from shunter.texts import printable
 SILENT_INTERVALS = 1.5  # without a sign of life: it counts as hung, early enough that all is lifted within two
 LOOKS = 8  # at the journal within one interval
 LONGEST_LOOK_S = 5.0
-UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to Slurm
+UNDER_WAY_S = 0.5  # after a controller's death a command of its last round may still be on its way to the manager
 START_S = 30.0
 LOST_S = 3600.0  # for so long jobs are tried to be freed without a journal
 
@@ -49,7 +49,7 @@ class Watchdog:
         self.path, self.manager, self.say, self.stop = journal, manager, say, stop or threading.Event()
         self._book = Journal(journal)
         self._rest_s, self._lost_at = LONGEST_LOOK_S, 0.0
-        self._left = False  # something can't be lifted yet: Slurm changes it only of waiting jobs
+        self._left = False  # something can't be lifted yet: the manager changes it only of waiting jobs
         self._reported: tuple[str, ...] = ()
         self._until = -float("inf")  # when all that was under way has landed
 
@@ -68,7 +68,7 @@ class Watchdog:
             return self.look()
         except (ReplacedError, DamagedError) as problem:
             return self._without_journal(problem)
-        except LiveError as problem:  # Slurm is away or won't, or the journal is locked
+        except LiveError as problem:  # the manager is away or won't, or the journal is locked
             self.say(f"{problem}; trying again")
             return True
 
@@ -95,10 +95,10 @@ class Watchdog:
             self.lift(why)
             if any(act.order.lever in STRANDING for act in open_acts):
                 self._until = time.monotonic() + LANDING_S
-        return not over or self._strands() or self._landing()  # what Slurm would not lift is tried again
+        return not over or self._strands() or self._landing()  # what the manager would not lift is tried again
 
     def _landing(self) -> bool:
-        """Whether a command that nobody saw done may still reach Slurm, which then shows its mark."""
+        """Whether a command that nobody saw done may still reach the manager, which then shows its mark."""
         return time.monotonic() < self._until
 
     def _strands(self) -> bool:

@@ -1,4 +1,4 @@
-"""Why a job waits: Slurm's reason in plain words, what it needs and what is free, who has it, and what would help."""
+"""Why a job waits: the manager's reason in plain words, what it needs, what is free, who has it, what would help."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LicenceUse:
 
     name: str
     wanted: int
-    free: int | None  # None: Slurm does not say
+    free: int | None  # None: the manager does not say
     total: int | None
     users: tuple[str, ...]  # whose running jobs have it
 
@@ -256,7 +256,8 @@ def _earliest(request: Request, reserved: Sequence[Reservation], job: Job, now: 
 def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
     """Changes of the request with which it starts now; each is tried in the simulator beside all others."""
     if starts_now(outlook, job):
-        yield "nothing: it fits and may go first, so that Slurm should start it in its next round"
+        name = outlook.snapshot.words.name
+        yield f"nothing: it fits and may go first, so that {name} should start it in its next round"
         return
     for kind in _other_types(outlook, job):
         if starts_now(outlook, replace(job, gpu_type=kind)):
@@ -308,7 +309,7 @@ def starts_now(outlook: Outlook, job: Job) -> bool:
 
 
 def clock(ms: int) -> str:
-    """A time limit as Slurm takes it: ``4:00:00``, ``2-00:00:00``."""
+    """A time limit as the manager takes it: ``4:00:00``, ``2-00:00:00``."""
     days, rest = divmod(ms // 1000, 86_400)
     time = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
     return f"{days}-{time}" if days else time.removeprefix("0")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class SlurmDialect:
     """Slurm's syntax of requests, and its reasons."""
 
+    name = "Slurm"
+
     def request(self, job: Job, nodes: Sequence[Node]) -> Request:
         """What a job asks for, of these nodes."""
         from shunter.slurm.requests import read
