@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from shunter.clusters.stop_costs import RESTART_S, USUAL, OverheadLike, costs_te
 from shunter.compiled import cache_folder
 from shunter.errors import RunError, did_you_mean
 from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.report import additions
 from shunter.report.bootstrap import Draws, draws_of, mean_difference
 from shunter.report.intervals import JobTimes, differences, drawn, intervals, unsure
 from shunter.report.metrics import BOUND_MS
@@ -144,13 +146,13 @@ class Comparison:
 
         return html_of(self.policies, f"{self.verdict} {self.about_intervals}")
 
-    def report(self, file: str | Path, force: bool = False) -> Path:
-        """Write the page of the command line's ``--report``."""
+    def report(self, file: str | Path, force: bool = False, sections: Sequence[Any] = ()) -> Path:
+        """Write the page of the command line's ``--report``; ``sections`` are additional ones of your own."""
         if not self.runs:
             raise RunError("the runs of this comparison were not kept; use shunter.compare")
         from shunter.report.html.report import write
 
-        return write(Path(file), self.runs, self.policies, force, self.about_intervals)
+        return write(Path(file), self.runs, self.policies, force, self.about_intervals, sections)
 
     def as_dict(self) -> dict[str, Any]:
         """The dictionary of ``comparison.json``."""
@@ -182,6 +184,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     until: str = "",
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
+    measures: Sequence[Any] = (),
+    sections: Sequence[Any] = (),
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -209,6 +213,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         until: End of the evaluation.
         format: Format of the trace; default: detected.
         on_bad_row: ``fail`` or ``skip``.
+        measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
+        sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
 
     Examples:
         >>> import shunter
@@ -228,9 +234,10 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
 
         check_file(Path(report), force)
     why = decisions or report is not None
-    found = compare_setup(setup, policies, seed, repeat, folder, force, workers, None, why, True, per_policy, True)
+    how = (workers, None, why, True, per_policy, True, measures)
+    found = compare_setup(setup, policies, seed, repeat, folder, force, *how)
     if report is not None:
-        found.report(report, force)
+        found.report(report, force, sections)
     return found
 
 
@@ -247,11 +254,13 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
     keep: bool = False,
     overheads: Mapping[str, OverheadLike] | None = None,
     try_costs: bool = False,
+    measures: Sequence[Any] = (),
 ) -> Comparison:
     """Compare policies on a setup that has been read; ``progress`` gets the steps done, and all.
 
     With ``keep`` the comparison has the first run of each policy, for a report.  ``overheads`` are costs of stopping
     jobs for single policies, by their texts.  With ``try_costs``, policies that stop jobs run at other costs too.
+    ``measures`` are those of third parties; see ``shunter.report.additions``.
     """
     if isinstance(policies, str):
         policies = [policies]
@@ -261,6 +270,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
     if workers is not None and workers < 1:
         raise RunError(f"workers must be >= 1, got {workers}")
     chosen = [resolve(policy) for policy in policies]
+    added = additions.measures(measures)
     labels = _labels(setup, chosen)
     costs = _costs_of(chosen, labels, overheads or {})
     for each in chosen:
@@ -275,7 +285,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
         ]
         tasks = [task for row in rows for task in row]
         done = _run_tasks(setup, tasks, workers, progress)
-        found = [[_read(task) for task in row] for row in rows]
+        found = [[_read(task, added) for task in row] for row in rows]
         others = (
             ()
             if not try_costs
@@ -419,11 +429,13 @@ def _key(record: experiment.Experiment, more: bytes = b"") -> str:
     return hashlib.blake2b(experiment.to_toml(record).encode() + more, digest_size=8).hexdigest()
 
 
-def _read(task: Task) -> tuple[dict[str, Any], JobTimes]:
+def _read(task: Task, added: Mapping[str, Any] = MappingProxyType({})) -> tuple[dict[str, Any], JobTimes]:
     import polars as pl
 
     folder = Path(task.folder)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    if added:
+        summary["measures"] = additions.measured(load(folder), added)
     jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "state"])
     run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
     slowdown = pl.max_horizontal((pl.col("wait") + pl.col("run")) / run, pl.lit(1.0))

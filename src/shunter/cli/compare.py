@@ -85,6 +85,14 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
     workers: WorkersOption = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", metavar="M", help="A measure of your own, by its dotted path: mylab.measures.name."),
+    ] = None,
+    section: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="S", help="A section of your own for the report, by its dotted path."),
+    ] = None,
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
 
@@ -97,12 +105,16 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
     check_places(force, decisions, out, report)
+    if section and report is None:
+        raise RunError("--section adds to the page of --report; give that too")
 
     from shunter import comparison
+    from shunter.report import additions
     from shunter.report.terminal.tables import comparison_view
     from shunter.setup import set_up
     from shunter.simulation import resolve
 
+    additions.sections(section or ())  # before any work is done
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in policy]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
@@ -112,7 +124,15 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     policies = learn(setup, policies)
     try:
         with progress("comparing") as on_progress:
-            how = (workers, on_progress, decisions or report is not None, report is not None, overheads, True)
+            how = (
+                workers,
+                on_progress,
+                decisions or report is not None,
+                report is not None,
+                overheads,
+                True,
+                measure or (),
+            )
             found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     except KeyboardInterrupt:
         note("what was finished is kept; give the same command again to go on from there")
@@ -120,7 +140,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if found.resumed:
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
     if report is not None:
-        write_report(report, found.runs, found.policies, found.about_intervals)
+        write_report(report, found.runs, found.policies, found.about_intervals, section or ())
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
 
 

@@ -51,10 +51,12 @@ def write_page(file: Path, page: str, label: str = "page") -> None:
     note(f"{file} (open it in a browser)", label)
 
 
-def write_report(file: Path, runs: Sequence[Run], rows: Sequence[dict[str, Any]] = (), about: str = "") -> None:
+def write_report(
+    file: Path, runs: Sequence[Run], rows: Sequence[dict[str, Any]] = (), about: str = "", sections: Sequence[str] = ()
+) -> None:
     """Make the report of runs, and say where it is."""
     from shunter.report.html.report import report
 
     with progress("making the report") as on_progress:
-        page = report(runs, rows, on_progress, about)
+        page = report(runs, rows, on_progress, about, sections)
     write_page(file, page, "report")

@@ -288,7 +288,15 @@ def tables(rows: Sequence[Row]) -> list[str]:
         table("Everything else", headings, _lines(rows, second)),
         *([_network(rows)] if rows[0].get("communication_s") else []),
         *([_rho(rows)] if has_rho(rows) else []),
+        *([_own(rows)] if "measures" in rows[0] else []),
     ]  # fmt: skip
+
+
+def _own(rows: Sequence[Row]) -> str:
+    """Measures of third parties, of which nobody knows whether more is better."""
+    names = list(rows[0]["measures"])
+    columns = [_column(rows, _point("measures", name), number, None) for name in names]
+    return table("Measures of your own", ["policy", *names], _lines(rows, columns))
 
 
 def _rho(rows: Sequence[Row]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from shunter.report import additions
 from shunter.report.html import findings
 from shunter.report.html.course import courses, distributions
 from shunter.report.html.energy import asleep
@@ -27,8 +28,18 @@ if TYPE_CHECKING:
 LIMIT = 2_900_000  # bytes of a page: how much the node timeline can show depends on it
 
 
-def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | None = None, about: str = "") -> str:
-    """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them."""
+def report(
+    runs: Sequence[Run],
+    rows: Sequence[Row] = (),
+    progress: Progress | None = None,
+    about: str = "",
+    added: Sequence[Any] = (),
+) -> str:
+    """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them.
+
+    ``added`` are sections of third parties; see ``shunter.report.additions``.
+    """
+    more = additions.sections(added)
     rows = rows or [run.summary for run in runs]
     names = [label(row) for row in rows]
     first = runs[0]
@@ -58,6 +69,7 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     together = shared(names, runs, rows)
     if together:
         sections.append(Section("Sharing", together))
+    sections += additions.shown(runs, more)
     run = Section("What was run", provenance(runs, rows))
     title, lead = _title(names, first), _lead(runs)
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
@@ -65,10 +77,17 @@ def report(runs: Sequence[Run], rows: Sequence[Row] = (), progress: Progress | N
     return render(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
 
 
-def write(file: Path, runs: Sequence[Run], rows: Sequence[Row], force: bool = False, about: str = "") -> Path:
+def write(
+    file: Path,
+    runs: Sequence[Run],
+    rows: Sequence[Row],
+    force: bool = False,
+    about: str = "",
+    added: Sequence[Any] = (),
+) -> Path:
     """Write the page of these runs to a file."""
     check_file(file, force)
-    write_file(file, report(runs, rows, about=about))
+    write_file(file, report(runs, rows, about=about, added=added))
     return file
 
 

@@ -65,12 +65,15 @@ def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: st
         *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
     ]
     _fill(rest, rows, columns)
+    own = table("policy", *rows[0].get("measures", ()))
+    _fill(own, rows, [[Text(number(row["measures"][name])) for row in rows] for name in rows[0].get("measures", ())])
     recorded = _recorded(rows[0])
     return Group(
         times,
         *([recorded] if recorded else []),
         rest,
         Text(f" {_LEGEND}", style="dim"),
+        *([own] if "measures" in rows[0] else []),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if has_rho(rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
