@@ -65,15 +65,13 @@ def comparison_view(rows: Sequence[dict[str, Any]], verdict: str = "", about: st
         *map(list, zip(*(_difference(row, rows[0]) for row in rows), strict=True)),
     ]
     _fill(rest, rows, columns)
-    own = table("policy", *rows[0].get("measures", ()))
-    _fill(own, rows, [[Text(number(row["measures"][name])) for row in rows] for name in rows[0].get("measures", ())])
     recorded = _recorded(rows[0])
     return Group(
         times,
         *([recorded] if recorded else []),
         rest,
         Text(f" {_LEGEND}", style="dim"),
-        *([own] if "measures" in rows[0] else []),
+        *([_own(rows)] if "measures" in rows[0] else []),
         *(_network(rows) if rows[0]["communication_s"] else ()),
         *(_rho(rows) if has_rho(rows) else ()),
         *(_energy(rows) if any("energy" in row for row in rows) else ()),
@@ -106,6 +104,14 @@ def _rho(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
     fair = _best([row["fairness"]["rho_at_most_1"] for row in rows], share, max)
     _fill(made, rows, [fair, *(_best([row["rho"][point] for row in rows], number, min) for point in points)])
     return made, Text(f" {_RHO}", style="dim")
+
+
+def _own(rows: Sequence[dict[str, Any]]) -> RenderableType:
+    """Measures of third parties."""
+    names = list(rows[0]["measures"])
+    made = table("policy", *names)
+    _fill(made, rows, [[Text(number(row["measures"][name])) for row in rows] for name in names])
+    return made
 
 
 def _network(rows: Sequence[dict[str, Any]]) -> Iterable[RenderableType]:
