@@ -12,12 +12,14 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from shunter import notices
 from shunter.errors import RunError
 
 Progress: TypeAlias = Callable[[int, int], None]  # gets the steps done, and all
 Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, its progress
 
 SAFE_PATH = "PYTHONSAFEPATH"
+COMPILED = -2  # the place of a count in what workers share
 
 
 def usable_cores() -> int:
@@ -66,16 +68,18 @@ def _side_by_side(
 ) -> list[Any]:
     total = sum(steps)
     processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
-    done = processes.Array("q", len(tasks) + 1)  # steps per task; the last entry says: stop
+    # steps per task; how many kernels workers have begun to compile; the last entry says: stop
+    done = processes.Array("q", len(tasks) + 2)
     pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (work, shared, done))
     try:
         futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
-        pending = set(futures)
+        pending, compiled = set(futures), 0
         while pending:
             ready, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
             for future in ready:
                 future.result()
-            progress(sum(done[:-1]), total)
+            compiled = _announce(compiled, done[COMPILED])
+            progress(sum(done[:COMPILED]), total)
         return [future.result() for future in futures]
     except BrokenProcessPool:
         done[-1] = 1
@@ -100,7 +104,22 @@ def _begin(work: Work, shared: Any, done: Any) -> None:
     global _work, _shared, _done  # a worker gets once what all its tasks share
     _work, _shared, _done = work, shared, done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    notices.compiling.set(_compiling)
     threading.Thread(target=_stop_when_asked, daemon=True).start()
+
+
+def _compiling(kernel: str) -> None:
+    """Count kernels that a worker compiles, for its parent to show."""
+    if kernel:
+        with _done.get_lock():
+            _done[COMPILED] += 1
+
+
+def _announce(before: int, now: int) -> int:
+    """Pass on that workers compile; returns how many kernels that was."""
+    for _ in range(before, now):
+        notices.compiling.get()("of a worker")
+    return now
 
 
 def _stop_when_asked() -> None:

@@ -328,6 +328,19 @@ def test_numbers_are_never_cut(monkeypatch, columns):
     assert "saf:backfill=easy" in done.stdout
 
 
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_columns_is_respected_where_there_is_no_terminal(monkeypatch, columns, tmp_path):
+    monkeypatch.setenv("COLUMNS", columns)
+    shunter("simulate", "synthetic:jobs=200,gpus=64,load=1.3", "-c", "8x8", "-p", "fifo", "--decisions", "-o",
+            str(tmp_path / "run"))  # fmt: skip
+    compared = ("compare", "synthetic:jobs=50,gpus=16", "-c", "2x8", "-p", "fifo", "-p", "saf:backfill=easy")
+    for command in (compared, ("explain", str(tmp_path / "run")), ("policies",), ("network", "models")):
+        done = shunter(*command)
+        assert done.exit_code == 0, done.stderr
+        assert max(map(len, done.stdout.splitlines())) <= int(columns), command
+        assert "…" not in done.stdout, command
+
+
 def test_a_controller_that_finds_no_slurm_says_so(monkeypatch, tmp_path):
     """With and without an audit log: a command that runs nothing must not look like one that runs."""
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -39,7 +39,11 @@ class Notice:
 
         problem = place().problem
         kept = f"every time, because they can't be kept: {problem}" if problem else "once for this version of shunter"
-        note(f"kernels are compiled, {kept}; this can take a minute or two", "compiling", "dim")
+        note(
+            f"kernels are compiled, {kept}; this takes about 30 s, up to two minutes on a busy machine",
+            "compiling",
+            "dim",
+        )
 
 
 def compile_kernels(

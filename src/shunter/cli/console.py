@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,21 +24,21 @@ if TYPE_CHECKING:
     from shunter.simulation import NamedPolicy
 
 T = TypeVar("T")
-WIDTH = 100  # columns that a table may take
+WIDTH = 100  # columns of what is not written to a terminal
 PATIENCE_S = 2  # what takes longer gets a progress bar
 
 
 def show(what: RenderableType) -> None:
     """Print a table or a text for people on standard output.
 
-    Tables are made for 100 columns: on a narrower terminal their lines are broken rather than their numbers cut.
+    It is as wide as the terminal, or as COLUMNS says, or 100 columns; wider tables are split.
     """
-    from rich.console import Console
+    from shunter.report.terminal.fitting import fitted
 
     console = _console()
-    if not console.is_terminal or Console(width=WIDTH).measure(what).maximum > console.width:
-        console = _console(width=max(console.width, WIDTH))
-    console.print(Harmless(what), crop=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+        console = _console(width=WIDTH)
+    console.print(Harmless(fitted(what, console.width)), crop=False)
 
 
 class Harmless:

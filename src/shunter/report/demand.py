@@ -27,6 +27,11 @@ def span_hours(trace: Trace) -> float:
     return max(int(trace.submit[-1] - trace.submit[0]), int(trace.duration.max()), 1) / HOUR_MS
 
 
+def _submission_hours(trace: Trace) -> float:
+    """From the first submission to the last, as ``trace synth`` counts."""
+    return max(int(trace.submit[-1] - trace.submit[0]), 1) / HOUR_MS
+
+
 def load(trace: Trace, gpus: int, rows: NDArray[np.bool_] | None = None) -> float:
     """GPU time that these jobs ask for over what this many GPUs offer in the trace's span."""
     hours = gpu_hours(trace)
@@ -81,6 +86,8 @@ def describe(trace: Trace, cluster: Cluster, local: I64) -> dict[str, Any]:
         "gpus": cluster.gpus,
         "load": load(trace, cluster.gpus),
         "span_days": span_hours(trace) / 24,
+        "submission_days": _submission_hours(trace) / 24,
+        "load_of_submissions": float(gpu_hours(trace).sum()) / (cluster.gpus * _submission_hours(trace)),
         "peak_day": None if worst is None else {"day": names[worst], "load": float(loads[worst])},
         "by_day": [{"day": name, "load": value} for name, value in zip(names, loads.tolist(), strict=True)],
         "wanted_at_once_gpus": wanted_at_once(trace),

@@ -54,7 +54,7 @@ def asleep(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Row]) 
 
 def _assumed(power: PowerModel) -> str:
     return (
-        f"Assumed (docs/reference/energy.md): awake nodes draw {power.idle_w:g} W, sleeping ones {power.sleep_w:g} W,"
+        f"Assumed: awake nodes draw {power.idle_w:g} W, sleeping ones {power.sleep_w:g} W,"
         f" every GPU in use {power.gpu_w:g} W more, and all that times {power.cooling:g} for cooling."
     )
 

@@ -20,7 +20,7 @@ _FREE = "stopping and starting jobs costs nothing here; --overhead sets what it 
 _LEGEND = "bsld: mean bounded slowdown; in use: of all GPU time; fragm.: free GPUs on partly used nodes"
 _TIERS = "comm.: communication beyond what computing hides; tiers: jobs by their widest / GPU time by tier"
 _RHO = "rho: completion time over that in a fair share of the cluster; at most 1 is fair"
-_SLEEP = "jobs delayed: they started when a node was awake again; MWh by docs/reference/energy.md"
+_SLEEP = "jobs delayed: they started when a node was awake again; MWh: what nodes, GPUs and cooling draw"
 DECLARED = "† by declarations: it knows the run times that users declared, exact ones if the trace has no others"
 ORACLE = "* an oracle: it knows the true run times, which no live cluster does"
 

@@ -151,6 +151,11 @@ def _load(load: dict[str, Any]) -> Iterator[RenderableType]:
         head = f"without --cluster: {where} would have {number(load['load'])}"
     else:
         head = f"{number(load['load'])} on {where} over {number(load['span_days'])} days"
+        if load["span_days"] > 1.01 * load["submission_days"] > 0.01:
+            days = number(load["submission_days"])
+            head += (
+                f", which the longest job takes; {number(load['load_of_submissions'])} over {days} days of submissions"
+            )
     yield Text.assemble((" load  ", "bold"), head)
     yield Text(
         " if no job waited, GPUs in use at once: "

@@ -79,9 +79,11 @@ def longest_view(found: dict[str, Any]) -> RenderableType:
     """The same for people."""
     if not found["jobs"]:
         return Text("No job waited.")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Longest waits", title_justify="left")
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, title="Longest waits", title_justify="left", collapse_padding=True
+    )
     for name, right in (("job", 0), ("user", 0), ("GPUs", 1), ("submitted", 0), ("wait", 1), ("mostly", 0), ("", 1)):
-        table.add_column(name, justify="right" if right else "left", no_wrap=True, max_width=34)
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "mostly", overflow="fold")
     for job in found["jobs"]:
         spent = job["reasons_s"]
         part = spent[job["main_reason"]] / sum(spent.values())
@@ -93,8 +95,14 @@ def longest_view(found: dict[str, Any]) -> RenderableType:
 
 def _reasons_table(by_reason: dict[str, Any]) -> Table:
     """The share of each reason in the waiting of all jobs and of each size, and that waiting itself below."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="Where waiting time went", title_justify="left")
-    table.add_column("reason", no_wrap=True)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title="Where waiting time went",
+        title_justify="left",
+        collapse_padding=True,
+    )
+    table.add_column("reason", overflow="fold")
     columns = {"all jobs": {code: row["wait_s"] for code, row in by_reason.items()}}
     for size, _ in SIZES:
         columns[f"{size} GPU{'' if size == '1' else 's'}"] = {c: row["by_size_s"][size] for c, row in by_reason.items()}
