@@ -214,7 +214,7 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
     assert opened.locator("svg.plane").count() == 1
     assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
-    told = run(*common)
+    told = run(*common, "--slurm-conf", tmp_path / "slurm.conf")
     assert told.exit_code == 0, told.stderr
     assert max(len(line) for line in told.stdout.splitlines()) <= 100
     assert told.stdout.startswith(f"{record['verdict'].capitalize()}: ")
@@ -226,6 +226,19 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
 def test_what_slurm_can_not_do_comes_with_the_controllers_command():
     told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None)
     assert told == {"command": "shunter slurm run --policy sjf:backfill=easy --history 'my jobs.csv' --mode watch"}
+
+
+@pytest.mark.usefixtures("few")
+def test_a_site_without_slurm_gets_no_change_of_slurm_conf(history):
+    common = (history, "--cluster", "4x8", "--base", BASE, "--days", 2, "--warmup", 1, "--workers", 1)
+    record = json.loads(run(*common, "--json").stdout)
+    assert record["best"]
+    for row in record["best"]:
+        assert list(row["action"]) == ["compare"]
+        assert f"-p {row['policy']}" in row["action"]["compare"]
+    shown = run(*common)
+    assert "slurm.conf" not in shown.stdout.replace("--slurm-conf", "")
+    assert "PriorityType" not in shown.stdout
 
 
 @pytest.mark.usefixtures("few")

@@ -21,7 +21,8 @@ def compared():
 
 
 def test_python_takes_every_option_of_the_command():
-    renamed = {"policy": "policies", "json": None, "columns": None, "settings": None, "batsim_csv": None, "swf": None}
+    renamed = {"policy": "policies", "measure": "measures", "section": "sections"}
+    renamed |= dict.fromkeys(("json", "columns", "settings", "batsim_csv", "swf"))  # of the command line alone
     for name, call in (("compare", shunter.compare), ("simulate", shunter.simulate)):
         command = typer.main.get_command(app).commands[name]
         options = {renamed.get(one.name, one.name) for one in command.params} - {None}

@@ -49,6 +49,7 @@ class Question:
     more: tuple[str, ...] = ()  # policies that the user adds
     seed: int = 0
     workers: int | None = None
+    slurm: bool = True  # whether ``site`` was read from settings of Slurm; else it stands for ``base``
 
 
 @dataclass(frozen=True, eq=False)

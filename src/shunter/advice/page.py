@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shunter.advice.verdict import NO
-from shunter.advice.words import NO_ADVICE, NOTHING, interval, percent, rank, verdict_text
+from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
 from shunter.report.html.charts import Axis, bars
 from shunter.report.html.density import density, frame_of
 from shunter.report.html.page import (
@@ -73,6 +73,8 @@ def _best(record: Mapping[str, Any]) -> list[str]:
 def _action(action: Mapping[str, str]) -> list[str]:
     if "diff" in action:
         return [paragraph("Slurm can do it by itself; the change of slurm.conf:"), code(action["diff"])]
+    if "compare" in action:
+        return [paragraph(NO_SETTINGS), code(action["compare"])]
     return [
         paragraph("Slurm can't do it by itself. What the controller would do, without doing it:"),
         code(action["command"]),

@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
-from shunter.advice.words import NO_ADVICE, NOTHING, percent, rank, verdict_text
+from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, percent, rank, verdict_text
 from shunter.report.terminal.tables import broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
@@ -90,6 +90,8 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
         parts += [_groups(row)]
         if "diff" in row["action"]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
+        elif "compare" in row["action"]:
+            parts += [Text(NO_SETTINGS), Text(row["action"]["compare"], style="bold", overflow="fold")]
         else:
             parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
     return [*parts, *(Text(f"\n{row['checked']}", style="yellow") for row in record["dropped"])]

@@ -210,8 +210,17 @@ def failed(row: Mapping[str, Any], check: Mapping[str, Any], goal: str) -> str:
     )
 
 
+NO_SETTINGS = (
+    "No settings of Slurm are known, so there is no change to propose (--site or --slurm-conf give them). Set your"
+    " scheduler to this order; to see what it does job by job:"
+)
+
+
 def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:
-    """What to do for it: a diff of slurm.conf, or the controller's command."""
+    """What to do for it: a diff of slurm.conf, the controller's command, or a comparison where Slurm is not known."""
+    if own_file is None and not question.slurm:
+        texts = (history, "-p", question.base, "-p", row["policy"])
+        return {"compare": f"shunter compare {shlex.join(texts)} --cluster C --report more.html"}
     if not row["changes"]:
         policy, past = shlex.quote(row["policy"]), shlex.quote(history)
         return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}

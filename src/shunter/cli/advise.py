@@ -113,7 +113,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     The first line is a verdict: trust, caution or don't use, and why. It depends on how far simulated waits are from
     recorded ones. Unless it is "don't use", settings of Slurm and policies of the controller are compared on the last
     days. Those that are better are run on the days before; whatever fails there is dropped. Each of the best comes
-    with what it gains and costs, and a diff of slurm.conf or the controller's command.
+    with what it gains and costs, and a diff of slurm.conf or the controller's command if Slurm is known.
     """
     format = with_columns(format, columns)  # noqa: A001
     history, cluster = _imported(history, cluster)
@@ -164,7 +164,7 @@ def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) ->
             " --base, such as --base fifo:backfill=easy"
         )
     text = base or (found.policy if found else "")
-    return Question(text, found or site_of(text), *rest)
+    return dataclasses.replace(Question(text, found or site_of(text), *rest), slurm=found is not None)
 
 
 def _site(cluster: str, given: Path | None) -> Site | None:
