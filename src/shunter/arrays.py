@@ -94,10 +94,10 @@ class Arrays:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a number that changes; refuse all else: kernels would still see the old array."""
-        if self.__dict__["_window"]:
-            raise AttributeError(f"{type(self).__name__}.{name} is read-only")
         if not self.numbers_change or self.fields.get(name) not in NUMBERS:
             raise AttributeError(f"{type(self).__name__}.{name} can't be set; use replace({name}=...)")
+        if self.__dict__["_window"]:
+            raise AttributeError(f"{type(self).__name__}.{name} is read-only")
         self._set_number(name, value)
 
     def replace(self, **changed: Any) -> Self:

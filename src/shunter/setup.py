@@ -293,13 +293,18 @@ def check(setup: Setup, policy: Any) -> None:
         raise type(error)(_where(setup.trace_source, error.job_id) + str(error)) from None
 
 
-def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
-    """The setup of a recorded experiment; the trace must still be what it was. ``policy``: its policy, if resolved."""
+def check_record(record: Experiment) -> None:
+    """Refuse a record that lacks what a run needs."""
     for key, value in (("trace.path", record.trace.path), ("policy", record.policy)):
         if not value:
             raise RunError(f"the experiment has no {key}; give it with --set {key}=...")
     if record.repeat < 0:
         raise RunError(f"the experiment's repeat must be >= 0, got {record.repeat}")
+
+
+def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
+    """The setup of a recorded experiment; the trace must still be what it was. ``policy``: its policy, if resolved."""
+    check_record(record)
     machines: ClusterLike = record.cluster.text
     if record.cluster.definition:
         from shunter.clusters.reading import parse

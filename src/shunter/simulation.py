@@ -39,7 +39,7 @@ from shunter.report.replay import Replay, replay
 from shunter.report.tiers import by_tier
 from shunter.run_folder import Run
 from shunter.seeding import check_seed
-from shunter.setup import ClusterLike, Setup, TraceLike, check, data_of, recorded_setup, set_up
+from shunter.setup import ClusterLike, Setup, TraceLike, check, check_record, data_of, recorded_setup, set_up
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -266,6 +266,7 @@ def describe(policy: Any, trace: Trace) -> dict[str, Any]:
 
 def rerun(record: Experiment, progress: Progress | None = None) -> Result:
     """Run an experiment again as it was recorded."""
+    check_record(record)
     chosen = resolve(record.policy)
     return run(recorded_setup(record, chosen.policy), chosen, record.seed, record.repeat, progress)
 

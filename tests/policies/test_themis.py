@@ -12,7 +12,6 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace
 from shunter.policies.themis import auction as auction_kernels
-from shunter.policies.themis import fairness as f
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
 
@@ -66,22 +65,22 @@ def test_rho_by_hand(ideal, first, second):
     policy = f"themis:lease=10,fraction=1,ideal={ideal},renewal=again"
     simulator, memory = simulated(policy, trace, machines(1), until=20_000)
     known = memory.form.memory.fair.known
-    assert known[:, f.LAST_RHO].tolist() == pytest.approx([first, second], rel=1e-12)
-    assert known[0, f.RHO] == pytest.approx(first * (1 + 10 / 60), rel=1e-12)
+    assert known.last_rho.tolist() == pytest.approx([first, second], rel=1e-12)
+    assert known.rho[0] == pytest.approx(first * (1 + 10 / 60), rel=1e-12)
     assert [job for _, job in starts(simulator)] == [0, 1, 0]
 
 
 def test_a_share_is_never_more_than_was_asked_for():
     """Two jobs of one GPU on eight: their ideal time is their own."""
     _, memory = simulated("themis:lease=10,renewal=again", jobs_of((0, 100, 1), (0, 50, 1)), machines(8), until=10_000)
-    assert memory.form.memory.fair.known[:, f.LAST_RHO].tolist() == pytest.approx([1.0, 1.0])
+    assert memory.form.memory.fair.known.last_rho.tolist() == pytest.approx([1.0, 1.0])
 
 
 def test_rho_goes_by_the_speed_so_far():
     """On GPUs of half the speed 10 s are 5 s of work, and 95 s of work take 190 s."""
     slow = Cluster("slow", (NodeGroup(1, 1, "old"),), speeds={"old": 0.5})
     _, memory = simulated("themis:lease=10,ideal=alone,renewal=again", jobs_of((0, 100, 1)), slow, until=10_000)
-    assert memory.form.memory.fair.known[0, f.LAST_RHO] == pytest.approx((10 + 190) / 100)
+    assert memory.form.memory.fair.known.last_rho[0] == pytest.approx((10 + 190) / 100)
 
 
 @pytest.mark.parametrize(("growth", "at_20"), [(60, []), (10, [0])])
