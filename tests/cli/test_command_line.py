@@ -44,8 +44,8 @@ def test_simulate_and_compare_write_reports(tmp_path):
     result = shunter("compare", SMALL, "-c", "2x8", "-p", "fifo", "-p", "las", "--workers", "1", "--report", "two.html")
     assert "report: two.html (open it in a browser)" in result.stderr
     one, two = ((tmp_path / name).read_text() for name in ("one.html", "two.html"))
-    assert "<h1>fifo on 2x8</h1>" in one
-    assert "<h1>2 policies on 2x8</h1>" in two
+    assert f"<h1>fifo on {SMALL}, 2x8</h1>" in one
+    assert f"<h1>2 policies on {SMALL}, 2x8</h1>" in two
     for text in (one, two):
         assert "Where waiting time went" in text
     assert sorted(path.name for path in tmp_path.glob("*.html")) == ["one.html", "two.html"]
