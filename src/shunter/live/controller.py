@@ -327,7 +327,7 @@ class Controller:
             self._tidy_at = time.monotonic()
 
     def _unreadable(self) -> dict[str, str]:
-        """What the last look could not read, and did not tell of before."""
+        """What the last look could not read, and has not reported before."""
         found = {name: why for name, why in self.manager.unread.items() if name not in self._unread}
         self._unread = set(self.manager.unread)
         if found and self.mode is Mode.ACT:

@@ -26,7 +26,7 @@ class Stopped:
 
 @contextmanager
 def stopped(book: Journal) -> Iterator[Stopped]:
-    """Tell a controller to stop, and wait until no change of its is under way; meanwhile none can be started.
+    """Ask a controller to stop, and wait until no change of its is under way; meanwhile none can be started.
 
     A controller checks for this in the transaction in which it writes its intents, and before each change.
     """

@@ -50,7 +50,7 @@ class Imported:
 
 
 def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
-    """Everything that the files tell."""
+    """Everything that the files say."""
     listed = _parsed(sources.nodes, nodes)
     parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)
     site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()

@@ -168,7 +168,7 @@ class Site(Form):
         """What of the configuration has no counterpart in the model."""
         of = self.priority
         found = [
-            (of.qos > 0, "PriorityWeightQOS: accounting does not tell a QOS's priority; all count alike"),
+            (of.qos > 0, "PriorityWeightQOS: accounting does not say a QOS's priority; all count alike"),
             (of.assoc > 0, "PriorityWeightAssoc: priorities of associations are not known; all count alike"),
             (of.fairshare > 0, "fair share is by user with equal shares, not by the accounts' tree"),
             (
