@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 from shunter.errors import InputError
 
+CHECKOUT = Path(__file__).parents[2]  # where the sources are, if they are a clone of the repository
 EXTRAS = {  # which extra has it
     "lightgbm": "ml",
     "interpret.glassbox": "ml",
@@ -43,4 +45,7 @@ def remedy(module: str) -> str:
     """The command that installs what is missing."""
     if module not in EXTRAS:
         return f"install it with: pip install {module}"
-    return f"install it with: pip install 'shunter[{EXTRAS[module]}]'"
+    extra = EXTRAS[module]
+    if (CHECKOUT / "scripts" / "install").is_file():
+        return f"install it with: ./scripts/install {extra} (in {CHECKOUT})"
+    return f"install it with: pip install 'shunter[{extra}]'"

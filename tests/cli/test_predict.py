@@ -82,7 +82,7 @@ def test_explain_shows_shapes_and_jobs(model, trace):
 def test_a_gbm_says_that_it_has_no_shapes(trace, tmp_path):
     done = shunter("predict", "fit", trace, "-m", "gbm:rounds=10,bags=2", "-o", tmp_path / "m")
     assert done.exit_code == 0, done.stderr
-    assert "so it has no shapes: use ebm for those" in done.stdout
+    assert "so it has no shapes: use ebm for those" in " ".join(done.stdout.split())
     done = shunter("predict", "explain", tmp_path / "m", "j500", "--trace", trace)
     assert "any job" in done.stdout
 

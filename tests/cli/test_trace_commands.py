@@ -143,7 +143,7 @@ def test_slices_merge_into_the_trace(tmp_path):
         (["validate", "nowhere.csv"], "no such file"),
         (["convert", MADE, "t.txt"], "written as .parquet"),
         (["convert", MADE, "there.csv"], "exists already"),
-        (["slice", MADE, "t.csv"], "give --from, --to, --vc or --users"),
+        (["slice", MADE, "t.csv"], "give --since, --until, --vc or --users"),
         (["slice", MADE, "t.csv", "--from", "2020-01-01"], "has no dates"),
         (["slice", MADE, "t.csv", "--from", "soon"], "a time must be a date"),
         (["slice", MADE, "t.csv", "--from", "+1000"], "no job of"),

@@ -133,7 +133,7 @@ def test_an_unknown_forecast_is_refused():
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
-    with pytest.raises(InputError, match=r"needs lightgbm .*pip install 'shunter\[ml\]'"):
+    with pytest.raises(InputError, match=r"needs lightgbm .*scripts/install ml"):
         forecasts("lightgbm", tide(9), 8 * STEPS_A_DAY, 18)
 
 

@@ -299,7 +299,7 @@ def test_the_demand_before_a_window_is_known_from_the_beginning(tides):
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr("shunter.extras.is_there", lambda module: False)
     simulator = Simulator(trace((0, 5, 1)), cluster())
-    with pytest.raises(PolicyError, match=r"needs lightgbm; .*pip install 'shunter\[ml\]', or set forecast=last"):
+    with pytest.raises(PolicyError, match=r"needs lightgbm; .*scripts/install ml .*, or set forecast=last"):
         simulator.run(registry.policy("ces"))
     simulator.run(registry.policy("ces:forecast=last"))
 

@@ -161,7 +161,7 @@ def test_windows_that_hold_nothing(since, until, why):
 def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     monkeypatch.setattr(extras, "is_there", lambda module: False)
-    with pytest.raises(InputError, match=r"lightgbm .*pip install 'shunter\[ml\]'"):
+    with pytest.raises(InputError, match=r"lightgbm .*scripts/install ml"):
         simulation.run(set_up(with_habits(50), "1x8"), "qssf")
 
 

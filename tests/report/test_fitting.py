@@ -13,7 +13,7 @@ from shunter.report.terminal.tables import table
 
 
 def printed(what, width):
-    console = Console(file=io.StringIO(), width=width)
+    console = Console(file=io.StringIO(), width=width, markup=False)
     console.print(fitted(what, width), crop=False)
     return console.file.getvalue()
 
@@ -34,3 +34,9 @@ def test_no_line_is_wider_than_the_terminal_and_every_number_is_there(width):
 
 def test_what_fits_is_left_as_it_is():
     assert printed(wide(), 200).count("saf:backfill=easy") == 1
+
+
+def test_brackets_in_a_name_are_no_markup():
+    made = table("policy", "number")
+    made.add_row(Text("[/bold]"), "[/red]")
+    assert "[/bold]" in printed(made, 80)

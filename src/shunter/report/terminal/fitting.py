@@ -43,7 +43,7 @@ def _part(table: Table, columns: Sequence[Column]) -> Table:
 
 def _needs(table: Table, columns: Sequence[Column]) -> int:
     """How many columns of a terminal these take at least: texts that may be wrapped count as wrapped."""
-    whole = Console(width=_ENDLESS).measure(_part(table, columns)).maximum
+    whole = Console(width=_ENDLESS, markup=False, emoji=False).measure(_part(table, columns)).maximum
     return whole - sum(max(_width(column) - _WRAPS_AT, 0) for column in columns if not column.no_wrap)
 
 
