@@ -118,6 +118,15 @@ def test_the_first_screen_has_the_verdict_three_tiles_and_the_spread(visit, comp
     assert opened.locator("th abbr[title]").count() > 5
 
 
+def test_names_of_points_that_lie_together_do_not_overlap(visit):
+    axis = charts.Axis("mean", "duration")
+    points = {f"policy{at}": ((at // 3 * 9.0 + 1, 1.0, 10.0), (5.0 + at % 3 / 100, 1.0, 9.0)) for at in range(6)}
+    body = [page.figure("Points", "Six, three of them together.", charts.scatter(points, axis, axis))]
+    opened = visit(page.render("Points", "", [page.Section("Points", body)]))
+    names = opened.locator("svg text").all_text_contents()
+    assert [name for name in names if name.startswith("policy")] == ["policy0", "policy3"]
+
+
 def test_every_chart_is_saved_as_svg_and_csv(visit, compared_with_intervals):
     opened = visit(compared_with_intervals)
     assert opened.locator(".saving button").count() == 2 * opened.locator("figure.chart").count()

@@ -318,6 +318,25 @@
       ];
     }
 
+    // How far the points of a scatter reach.
+    ends() {
+      const shown = this.shown();
+      return [extent(shown.map((one) => one.x))[1], extent(shown.map((one) => [...one.values, ...one.high]))[1]];
+    }
+
+    // Whether the name of a point would lie over that of an earlier one.
+    crowded(name, right, top) {
+      const near = (a, b) =>
+        Math.abs(a.values[0] - b.values[0]) < 0.09 * top && Math.abs(a.x[0] - b.x[0]) < 0.3 * right;
+      const named = [];
+      for (const one of this.shown()) {
+        const free = !named.some((other) => near(one, other));
+        if (one.name === name) return !free;
+        if (free) named.push(one);
+      }
+      return false;
+    }
+
     // A point with its name and a cross of two intervals.
     crossed({ name, style, values, x, low, high }, common) {
       const line = { type: "line", silent: true, lineStyle: { color: colour(style), width: 2, opacity: 0.55 } };
@@ -329,9 +348,11 @@
         [x[0], high[0]],
       ].map(([a, b]) => (a === null ? [x[0], null] : [a, b]));
       const short = name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
-      const right = x[0] > 0.6 * extent(this.shown().map((each) => each.x))[1];
-      const label = { show: true, formatter: () => short, position: right ? "left" : "right", color: "var(--ink)", fontSize: 12 };
-      const text = { label, labelLayout: { hideOverlap: true, moveOverlap: "shiftY" } };
+      const [right, top] = this.ends();
+      const position = x[0] > 0.6 * right ? "left" : "right";
+      const named = !this.crowded(name, right, top); // others are named by the legend
+      const label = { show: named, formatter: () => short, position, color: "var(--ink)", fontSize: 12 };
+      const text = { label };
       return [
         { ...common, ...text, type: "line", data: [[x[0], values[0]]], symbol: "circle", symbolSize: 11, lineStyle: { width: 0 }, z: 3 },
         { ...common, ...line, data: ends, showSymbol: false, connectNulls: false },
