@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -293,3 +295,18 @@ def test_a_policy_may_have_costs_of_its_own():
 def test_the_verdict_begins_with_costs_that_change_the_winner(overhead, says):
     found = shunter.compare(BUSY, CLUSTER, ["fifo:backfill=easy", "las"], workers=1, overhead=overhead)
     assert found.verdict.startswith(says)
+
+
+def test_a_lock_that_was_removed_with_its_folder_locks_nothing(tmp_path, monkeypatch):
+    """The comparison that had it is done and has deleted the folder; a third one may have made it again."""
+    lock, real = tmp_path / ".out.unfinished" / "lock", fcntl.flock
+
+    def late(file, how):
+        real(file, how)
+        shutil.rmtree(lock.parent)
+        lock.parent.mkdir()
+        lock.touch()
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(RunError, match="another comparison is being written there"):
+        shunter.compare("synthetic:jobs=5", "16x8", ["fifo"], workers=1, out=tmp_path / "out")

@@ -391,6 +391,8 @@ def _stash(setup: Setup, out: Path | None) -> Iterator[Path]:
             lock = os.open(stash / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             stack.callback(os.close, lock)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(lock), (stash / "lock").lstat()):
+                raise BlockingIOError  # it was removed with its folder, which is another comparison's by now
             if not caches.trusted(stash, frozenset({os.geteuid(), caches.ROOT})):
                 stash = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-")))
         except (OSError, caches.NotPrivateError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 from shunter.errors import InputError
 
 HERE = str(Path(__file__).parent)
+PYTHON = str(Path(traceback.__file__).parent)  # the standard library
 
 
 def offered(group: str) -> list[str]:
@@ -69,7 +70,13 @@ def place_of(problem: BaseException, own: str) -> str:
     """The last line of a file of others on the way to an error: of their ``own`` file, else the last at all."""
     frames = traceback.extract_tb(problem.__traceback__)
     theirs = [frame for frame in frames if frame.filename == own] or [
-        frame for frame in frames if not frame.filename.startswith(("<frozen", HERE))
+        frame
+        for frame in frames
+        if not frame.filename.startswith(("<frozen", HERE)) and not _is_pythons(frame.filename)
     ]
     frame = (theirs or frames)[-1]
     return f"at {frame.filename}:{frame.lineno}: {frame.line}"
+
+
+def _is_pythons(file: str) -> bool:
+    return file.startswith(PYTHON) and "site-packages" not in file

@@ -62,7 +62,10 @@ def _what(text: str, signature: Any) -> str:
 
 def _unknown(field: str, kind: str, signature: Any) -> str:
     """An attribute that one of the arguments has not."""
-    fields = next((arg.fields for arg in signature.args if getattr(arg, "name", "").startswith(f"{kind}(")), ())
+    fields = next(
+        (getattr(arg, "fields", ()) for arg in signature.args if str(getattr(arg, "name", "")).startswith(f"{kind}(")),
+        (),
+    )
     if field in HIDDEN:
         return f"the run time is hidden from policies: {kind.lower()}.{field} is not there; read job.estimate instead"
     return f"{kind.lower()} has no field '{field}'; {did_you_mean(field, fields)}"

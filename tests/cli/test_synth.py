@@ -63,7 +63,7 @@ def test_the_same_jobs_at_other_times():
 def test_bad_rows_of_ones_own_trace_can_be_skipped(tmp_path, how):
     rows = [f"j{job},{60 * job},{job + 5},1" for job in range(150)]
     (tmp_path / "log.txt").write_text("\n".join(["job_id,submit,duration,gpus", *rows, "x,never,1,1", ""]))
-    assert "submit must be a number" in made("t.csv", *how, "log.txt", "--format", "csv").stderr
+    assert "submit must be a time" in made("t.csv", *how, "log.txt", "--format", "csv").stderr
     assert "left out 1 bad row" in ok("t.csv", *how, "log.txt", "--format", "csv", "--on-bad-row", "skip")
     assert len(traces.read("t.csv")) == 150
 

@@ -177,3 +177,42 @@ def test_the_flags_are_documented():
     text = (Path(__file__).parents[2] / "docs/reference/policies.md").read_text()
     for name in ("uses_estimate", "varying", "ageing", "preemptive", "quantum", "Preempt", "key_params"):
         assert f"`{name}" in text, name
+
+
+WITHOUT = """
+from dataclasses import dataclass
+import shunter
+
+@dataclass(frozen=True)
+class Mine(shunter.Ordering):
+    {lines}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        ("@staticmethod\n    def kye(job, p):\n        return job.gpus", "has no 'key'.*rename 'kye' to 'key'"),
+        ("pass", "has no 'key'.*write one"),
+        ("def key(self, job):\n        return job.gpus", "write @staticmethod above it"),
+        (
+            "backfill: float = 3.0\n    @staticmethod\n    def key(job, p):\n        return job.gpus",
+            r"Mine\.backfill is a parameter of every order \('none' by default\), got 3.0; choose another name",
+        ),
+    ],
+)
+def test_a_class_that_would_run_as_another_order_is_refused(tmp_path, monkeypatch, lines, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_class.py").write_text(WITHOUT.format(lines=lines))
+    sys.modules.pop("users_class", None)
+    with pytest.raises(PolicyError, match=words):
+        registry.policy("users_class.Mine")
+
+
+def test_a_module_that_fails_in_the_standard_library_is_shown_by_its_own_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "users_thaw.py").write_text(WITHOUT.format(lines="pass").replace("(frozen=True)", ""))
+    with pytest.raises(PolicyError, match=r"users_thaw\.py:\d+: @dataclass"):
+        registry.policy("users_thaw.Mine")

@@ -6,7 +6,10 @@ read beyond its parameters, and a change with time that its class doesn't declar
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,12 +51,39 @@ def check_key(policy: Queued) -> None:
     A policy that configures its queue itself may have more in ``p`` and in ``job``: only compiling is tried then.
     The flags say when the queue computes keys again: a wrong one silently gives another order.
     """
+    if not is_ours(type(policy)):
+        _check_class(policy)
     key = type(policy).key
     if is_ours(key) or numba.config.DISABLE_JIT:
         return
     key_pointer(key)  # says what can't be compiled
     if not _configures(policy):
         _try(key, _params(policy).tobytes(), Flags(policy.varying, policy.ageing, policy.uses_estimate))
+
+
+def _check_class(policy: Queued) -> None:
+    """Refuse a class that would run with another order than its author meant, or with settings of another kind."""
+    from shunter.scheduling.queue.ordering import Ordering
+
+    cls = type(policy)
+    if not isinstance(policy, Ordering):
+        return
+    if not isinstance(inspect.getattr_static(cls, "key"), staticmethod):
+        raise _wrong(cls.key, "must be a static function of job and p; write @staticmethod above it")
+    if cls.key is Ordering.key:
+        own = [
+            name for name, value in vars(cls).items() if isinstance(value, staticmethod) or inspect.isfunction(value)
+        ]
+        near = difflib.get_close_matches("key", own, 1, cutoff=0.5)
+        meant = f"; rename '{near[0]}' to 'key'" if near else "; write one: @staticmethod def key(job, p)"
+        raise PolicyError(f"{cls.__name__} has no 'key', so it would serve jobs as they come{meant}")
+    for field in dataclasses.fields(Ordering):
+        found = getattr(policy, field.name)
+        if type(found) is not type(field.default) and not (isinstance(field.default, float) and isinstance(found, int)):
+            raise PolicyError(
+                f"{cls.__name__}.{field.name} is a parameter of every order ({field.default!r} by default), got"
+                f" {found!r}; choose another name for your field"
+            )
 
 
 def no_number(key: Any, whose: str) -> PolicyError:
