@@ -166,6 +166,97 @@ def test_columns_as_the_user_says(tmp_path):
         read(path, "helios", columns={"submit": "a"})
 
 
+@pytest.mark.parametrize(
+    ("header", "given", "seconds"),
+    [
+        ("Walltime (h)", "Walltime (h)", 3924),
+        ("Walltime (h)", "Walltime (h):min", 65.4),
+        ("asked_min", "asked_min", 65.4),
+        ("asked [days]", "asked [days]", 94_176),
+        ("h", "h", 1.09),
+        ("Walltime", "Walltime", 1.09),
+    ],
+)
+def test_the_unit_in_the_name_of_a_given_column(tmp_path, header, given, seconds):
+    path = file(tmp_path, f"submit;duration;gpus;{header}\n0;5;1;1,09\n")
+    assert read(path, columns={"limit": given}).limit.tolist() == [round(seconds * 1000)]
+
+
+def test_a_unit_in_a_name_is_none_of_dates(tmp_path):
+    path = file(tmp_path, "queue day;submit_day;duration;gpus;RAM mb\n2026-02-01 10:00;1;5;1;512\n")
+    given = {"submit": "queue day", "mem_gib": "RAM mb"}
+    assert read(path, columns=given).submit.tolist() == [NOON]
+    assert read(path, columns=given).mem_gib.tolist() == [488]
+    assert read(path, columns={"submit": "submit_day"}).submit.tolist() == [86_400_000]
+
+
+NESTED = '{"submit":0,"runtime":5,"gpus":1,"tags":["a"],"colour":"red"}\n'
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"limit": "tags"}, "job 1: tags must be a number from 0 to 1e+09 (s), got \"['a']\"; write seconds"),
+        ({"cpus": "colour"}, "job 1: colour must be a number from 0 to 1e+06 (cores), got 'red'; write a number"),
+        ({"gpus": "tags"}, "job 1: tags must be a whole number from 1 to"),
+        (
+            {"model": "tags"},
+            "job 1: tags must be text or a number, got \"['a']\"; write a plain value, or name another",
+        ),
+        ({"job_id": "tags"}, "job 1: tags must be text or a number"),
+    ],
+)
+def test_a_given_column_that_cannot_be_read_is_refused(tmp_path, given, says):
+    with pytest.raises(TraceError) as caught:
+        read(file(tmp_path, NESTED, "runs.jsonl"), columns=given)
+    assert says in str(caught.value)
+
+
+def test_lists_and_objects_are_no_names(tmp_path):
+    lines = [
+        '{"_id":{"$oid":"5f"},"submit":0,"runtime":5,"gpus":1,"model":{"name":"bert"},"user":"ann","state":["DONE"]}',
+        '{"_id":{"$oid":"60"},"submit":1,"runtime":5,"gpus":1,"model":{"name":"bert"},"user":["bob"],"vc_name":"x"}',
+    ]
+    trace = read(file(tmp_path, "\n".join(lines), "runs.jsonl"))
+    assert trace.models == ()
+    assert trace.users == ("ann",)
+    assert trace.user.tolist() == [0, -1]
+    assert trace.job_id.tolist() == ["1", "2"]
+    for remark in (
+        *("model: 2 lists or objects are not read", "user: 1 list or object is not read"),
+        *("_id: 2 lists or objects are not read", "state: 1 list or object is not read"),
+    ):
+        assert remark in trace.remarks
+    other = NESTED.replace('"tags"', '"model_name":"bert","model"')
+    assert read(file(tmp_path, other, "runs.jsonl")).models == ("bert",)
+    with pytest.raises(TraceError, match="job 2: id must be text or a number, got"):
+        read(file(tmp_path, NESTED.replace("{", '{"id":1,') + NESTED.replace("{", '{"id":[2],'), "runs.jsonl"))
+
+
+def test_a_start_before_the_submission_is_counted(tmp_path):
+    rows = "0;5;9;1\n5;4;9;1\n6;4;9;1\n8;4;9;0\n"  # the last asked for no GPU
+    trace = read(file(tmp_path, "submit;start;end;gpus\n" + rows))
+    assert trace.recorded_wait.tolist() == [5000, -1, -1]
+    assert "2 jobs started before submission: no wait is recorded there" in trace.remarks
+    plain = read(file(tmp_path, "submit;start;end;gpus\n0;0;9;1\n"))
+    assert not any("before submission" in remark for remark in plain.remarks)
+
+
+def test_a_given_name_that_is_missing_is_looked_for_among_all_columns(tmp_path):
+    records = '{"submit":0,"runtime":5,"gpus":1,"waited":"0:00:07"}\n'
+    jobs = pl.DataFrame({"submit": [0], "runtime": [5], "gpus": [1], "waited": ["0:00:07"]})
+    jobs.write_parquet(tmp_path / "jobs.parquet")
+    for path in (file(tmp_path, records, "jobs.jsonl"), tmp_path / "jobs.parquet"):
+        with pytest.raises(TraceError, match=r"lacks; did you mean 'waited'\? it has .*'gpus', 'waited'"):
+            read(path, columns={"recorded_wait": "waite"})
+        for name in ("recorded_wait", "wait", "Wait Time"):
+            assert read(path, columns={name: "waited"}).recorded_wait.tolist() == [7000]
+        with pytest.raises(TraceError, match="wait=runtime: the column 'recorded_wait' is given twice"):
+            read(path, columns={"recorded_wait": "waited", "wait": "runtime"})
+        with pytest.raises(TraceError, match="no column 'wait_min'"):
+            read(path, columns={"wait_min": "waited"})
+
+
 def frame() -> pl.DataFrame:
     return pl.DataFrame(
         {

@@ -69,6 +69,7 @@ class Choice(NamedTuple):
     field: str
     factor: float = 0.0  # turns its unit into the trace's; 0: the name says no unit
     order: str = ""  # of day and month, where that was given
+    given: bool = False  # the user named it: what can't be read is a mistake
 
 
 def units_of(column: str) -> dict[str, float]:
@@ -106,14 +107,15 @@ def found(fields: Iterable[str], given: Mapping[str, str], path: object) -> tupl
     A documented name goes before a usual one, and what was ``given`` before both.
     """
     fields = list(fields)
-    chosen = {column: [_given(column, text, fields, path)] for column, text in given.items()}
-    taken = {choices[0].field for choices in chosen.values()}
+    said = _said(fields, given, path)
+    chosen = {column: [choice] for column, choice in said.items()}
+    taken = {choice.field for choice in said.values()}
     ignored = []
     for field in fields:
         known = meaning(field)
         if field in taken or is_index(field):
             continue
-        if known is None or known[0] in given:
+        if known is None or known[0] in said:
             ignored.append(field)
         elif field == known[0]:
             chosen.setdefault(known[0], []).insert(0, known[1])
@@ -122,21 +124,63 @@ def found(fields: Iterable[str], given: Mapping[str, str], path: object) -> tupl
     return chosen, ignored
 
 
+def wanted(fields: Iterable[str], given: Mapping[str, str], path: object) -> list[str]:
+    """The fields to read of a table that has more: those that were ``given``, and those with usual names."""
+    fields = list(fields)
+    taken = {choice.field for choice in _said(fields, given, path).values()}
+    return [field for field in fields if field in taken or meaning(field)]
+
+
+def _said(fields: list[str], given: Mapping[str, str], path: object) -> dict[str, Choice]:
+    """What the user said about each column of the trace, which may have any of its usual names."""
+    said: dict[str, Choice] = {}
+    for name, text in given.items():
+        column = _column(name, text)
+        if column in said:
+            raise TraceError(f"{OPTION} {name}={text}: the column '{column}' is given twice; leave one out")
+        said[column] = _given(column, text, fields, path)
+    return said
+
+
+def _column(name: str, text: str) -> str:
+    """The column of a trace that a name stands for."""
+    known = (name, Choice(name)) if name in columns() else meaning(name)
+    if known is None or known[1].factor:
+        raise TraceError(f"{OPTION} {name}={text}: a trace has no column '{name}'; {did_you_mean(name, columns())}")
+    return known[0]
+
+
 def _given(column: str, text: str, fields: list[str], path: object) -> Choice:
-    """The choice in a text like ``submit_time`` or ``run time:min``."""
-    if column not in columns():
-        raise TraceError(
-            f"{OPTION} {column}={text}: a trace has no column '{column}'; {did_you_mean(column, columns())}"
-        )
+    """The choice in a text like ``submit_time``, ``run time (h)`` or ``run time:min``."""
     name, colon, how = text.rpartition(":")
     units = units_of(column)
     if text not in fields and colon and how in (*units, *ORDERS):
-        choice = Choice(name, units.get(how, 0.0), how if how in ORDERS else "")
+        choice = Choice(name, units.get(how, 0.0), how if how in ORDERS else "", given=True)
     else:
-        choice = Choice(text)
+        choice = Choice(text, _own_factor(column, text), given=True)
     if choice.field not in fields:
-        raise TraceError(f"{path}: {OPTION} names a column '{choice.field}', which the table lacks; {_listed(fields)}")
+        raise TraceError(
+            f"{path}: {OPTION} names a column '{choice.field}', which the table lacks; "
+            f"{_near(choice.field, fields)}{_listed(fields)}"
+        )
     return choice
+
+
+def _own_factor(column: str, field: str) -> float:
+    """What turns the unit in a field's name into the column's: that of a usual name, or the last word; 0: it has none.
+
+    A single word is no unit.
+    """
+    known = meaning(field)
+    if known and known[0] == column:
+        return known[1].factor
+    words = re.findall(r"[a-z0-9]+", field.lower())
+    return units_of(column).get(words[-1], 0.0) if len(words) > 1 else 0.0
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    """A question about the name that may have been meant, with a blank after it; "" if none is near."""
+    return did_you_mean(name, known).partition("known:")[0]
 
 
 def _listed(fields: list[str]) -> str:
@@ -159,7 +203,7 @@ def unread(fields: list[str]) -> str:
     """A remark about columns that are not read, with names that may have been meant; "" if there are none."""
     shown = []
     for field in fields[:SHOWN]:
-        near = "" if meaning(field) else did_you_mean(field, columns()).partition("known:")[0].strip()
+        near = "" if meaning(field) else _near(field, columns()).strip()
         shown.append(f"'{field[:40]}'" + (f" ({near})" if near else ""))
     more = f" and {len(fields) - SHOWN:,} more" if len(fields) > SHOWN else ""
     return f"columns that are not read: {', '.join(shown)}{more}" if fields else ""

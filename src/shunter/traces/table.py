@@ -55,6 +55,10 @@ def of_records(source: Source, records: Sequence[Any], fields: Sequence[str]) ->
     columns = {field: [_written(record.get(field)) for record in objects] for field in fields}
     frame = pl.DataFrame(columns, schema=dict.fromkeys(fields, pl.String))
     table = Table(source, frame, np.arange(1, len(records) + 1), "job")
+    for field in fields:
+        nested = np.array([isinstance(record.get(field), dict | list) for record in objects], np.bool_)
+        if nested.any():
+            table.nested[field] = nested
     odd = np.array([not isinstance(record, dict) for record in records], np.bool_)
     table.problems.add(odd, "a job must be an object", lambda row: f"got {str(records[row])[:60]!r}; correct it")
     return table
@@ -73,6 +77,7 @@ class Table:
         self.problems = Problems(source.path, lines, place)
         self.remarks: list[str] = []
         self.left_out = np.zeros(len(frame), np.bool_)
+        self.nested: dict[str, NDArray[np.bool_]] = {}  # field -> where it holds a list or an object, if anywhere
         self._times = Times(self.problems)
 
     def __len__(self) -> int:
@@ -91,6 +96,13 @@ class Table:
         bare = pl.col(field).str.strip_chars()
         nothing = bare.is_in(["", *none]) if none else bare == ""
         return self.frame.select(pl.when(~nothing).then(bare).alias(field))[field]
+
+    def clear(self, field: str, rows: NDArray[np.bool_]) -> None:
+        """Nothing stands in these rows of a field."""
+        import polars as pl
+
+        kept = pl.when(pl.Series(~rows)).then(pl.col(field))
+        self.frame = self.frame.with_columns(kept.alias(field))
 
     def number(
         self, field: str, column: str = "", factor: float = 1.0, unit: str = "", none: Sequence[str] = ()
@@ -154,13 +166,14 @@ class Table:
         self.problems.add(wrong, must, describe)
         return np.where(wrong | empty, np.nan, values)
 
-    def time(self, field: str, none: Sequence[str] = NONE, order: str = "") -> F64:
+    def time(self, field: str, none: Sequence[str] = NONE, order: str = "", factor: float = 1.0) -> F64:
         """A field of times as seconds since 1970 UTC, or since whenever its numbers count from; NaN where empty.
 
-        ``order``: dmy or mdy, where dates like 01/02/2026 don't say themselves which is the day.
+        ``order``: dmy or mdy, where dates like 01/02/2026 don't say themselves which is the day; ``factor`` turns
+        numbers, but not dates, into seconds.
         """
         texts = self.text(field, none)
-        return self._times.seconds(field, texts, self.numbers(texts), order)
+        return self._times.seconds(field, texts, self.numbers(texts) * factor, order)
 
     def outcome(self, field: str, called: dict[str, str] | None = None) -> pl.Series:
         """How the jobs ended: the first word in small letters, or what ``called`` says instead."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.model import Trace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SAME = 1e-6  # relative: two columns hold the same numbers
+NAMED = ("job_id", *(name for name, about in Trace.columns().items() if not about.scale))  # columns of text
 EPOCHS = {1e11: 0.001, 1e14: 1e-6, 1e17: 1e-9}  # numbers from here on, as times, are in this unit: no year is 5000
 
 
@@ -36,6 +38,8 @@ class _Foreign:
         self.choices, self.ignored = meanings.found(self.fields, given, table.source.path)
         self.strict = all(field in self.fields for field in REQUIRED) and not given  # the documented table
         self.none = () if self.strict else NONE  # words for nothing
+        for name in [name for name in self.choices if name in NAMED]:
+            self.leave_nested(name)
 
     def trace(self) -> Trace:
         """All columns as numbers and names."""
@@ -54,9 +58,44 @@ class _Foreign:
             elif (values := self.optional(name)) is not None:
                 columns[name] = values
         if start is not None and "recorded_wait" not in columns and "submit" in self.choices:
-            columns["recorded_wait"] = np.where(start >= columns["submit"], start - columns["submit"], np.nan)
+            columns["recorded_wait"] = self.waited(columns["submit"], start)
         self.note_ignored()
         return self.table.trace(self.ids(), **columns)
+
+    def leave_nested(self, name: str) -> None:
+        """Lists and objects are no names: they are not read, but refused in a column that the user named."""
+        for choice in list(self.choices[name]):
+            nested = self.table.nested.get(choice.field)
+            if nested is None:
+                continue
+            count = int(nested.sum())
+            alone = count == self.table.frame[choice.field].count()
+            if choice.given or (name == "job_id" and not alone):
+                self.refuse_nested(choice.field, nested)
+                continue
+            self.table.clear(choice.field, nested)
+            what = "list or object is" if count == 1 else "lists or objects are"
+            self.table.remarks.append(f"{choice.field}: {count:,} {what} not read")
+            if alone:
+                self.choices[name].remove(choice)
+        if not self.choices[name]:
+            del self.choices[name]
+
+    def refuse_nested(self, field: str, rows: NDArray[np.bool_]) -> None:
+        """These rows of a column hold no name, but must."""
+        texts = self.table.frame[field]
+        remedy = f"write a plain value, or name another column with {OPTION}"
+        self.table.problems.add(
+            rows, f"{field} must be text or a number", lambda row: f"got {texts[row][:60]!r}; {remedy}"
+        )
+
+    def waited(self, submit: F64, start: F64) -> F64:
+        """How long jobs waited; unknown where the start is before the submission."""
+        early = start < submit
+        if count := int((early & ~self.table.left_out).sum()):
+            jobs = "job" if count == 1 else "jobs"
+            self.table.remarks.append(f"{count:,} {jobs} started before submission: no wait is recorded there")
+        return np.where(early, np.nan, start - submit)
 
     def ids(self) -> pl.Series:
         """The jobs' ids, or numbers where there are none."""
@@ -105,9 +144,9 @@ class _Foreign:
         return self.agreed("gpus", lambda choice: self.table.gpus(choice.field))
 
     def optional(self, name: str) -> F64 | None:
-        """A column that a trace need not have; None where it holds something else."""
+        """A column that a trace need not have; None where one that the user didn't name holds something else."""
         choice = self.only(name)
-        if not self.strict and not self.table.any_number(choice.field, spans=name in meanings.TIMED):
+        if not (self.strict or choice.given) and not self.table.any_number(choice.field, spans=name in meanings.TIMED):
             self.ignored.append(choice.field)
             return None
         if name in meanings.TIMED and not self.strict:
@@ -119,9 +158,9 @@ class _Foreign:
         return self.agreed(name, self._time)
 
     def _time(self, choice: Choice) -> F64:
-        values = self.table.time(choice.field, self.none, choice.order)
+        values = self.table.time(choice.field, self.none, choice.order, choice.factor or 1.0)
         if choice.factor or self.strict:
-            return values * (choice.factor or 1.0)
+            return values
         largest = np.nanmedian(np.abs(values)) if not np.isnan(values).all() else 0.0
         for least, factor in reversed(EPOCHS.items()):
             if largest >= least:

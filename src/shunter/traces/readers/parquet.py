@@ -130,8 +130,8 @@ def _frame(source: Source) -> pl.DataFrame:
     try:
         check_parquet(path, most_parsed())
         fields = pq.read_schema(path)
-        wanted = {text.rpartition(":")[0] for text in source.given.values()} | set(source.given.values())
-        known = [field for field in fields if field.name in wanted or meanings.meaning(field.name)]
+        wanted = set(meanings.wanted(fields.names, source.given, path))
+        known = [field for field in fields if field.name in wanted]
         texts = [
             field.name for field in known if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
         ]

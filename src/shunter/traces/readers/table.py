@@ -14,6 +14,7 @@ from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces import meanings, workbooks
 from shunter.traces.delimited import read_table, single_spaced
+from shunter.traces.readers import parquet
 from shunter.traces.source import Source
 from shunter.traces.table import Table, of_records
 from shunter.traces.tabular import trace_of
@@ -35,6 +36,8 @@ def recognises(source: Source) -> bool:
 
 def read(source: Source) -> Trace:
     """The trace in the table."""
+    if parquet.recognises(source):
+        return parquet.read(source)
     if workbooks.is_one(source.head):
         return trace_of(workbooks.table_of(source), source.given)
     if source.head.lstrip()[:1] in (b"{", b"["):
@@ -72,8 +75,7 @@ def _records(source: Source) -> Table:
     """A JSON list of objects, or an object per line, with the fields that mean something."""
     numbered = _parsed(source)
     fields = dict.fromkeys(key for _, record in numbered if isinstance(record, dict) for key in record)
-    wanted = {text.rpartition(":")[0] for text in source.given.values()} | set(source.given.values())
-    known = [field for field in fields if field in wanted or meanings.meaning(field)]
+    known = meanings.wanted(fields, source.given, source.path)
     table = of_records(source, [record for _, record in numbered], known)
     table.problems.lines = np.array([line for line, _ in numbered])
     if others := meanings.unread([field for field in fields if field not in known and not meanings.is_index(field)]):
