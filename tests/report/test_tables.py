@@ -103,6 +103,17 @@ def test_preemption_without_cost_is_told():
     assert "costs nothing" not in printed(comparison_view([a_summary("las")]))
 
 
+def test_what_a_stop_costs_is_said_policy_by_policy():
+    def said(**costs: str) -> str:
+        rows = [a_summary(name) | {"stop_costs": cost} for name, cost in costs.items()]
+        return " ".join(printed(comparison_view([a_summary("fifo"), *rows])).split())
+
+    assert "a job costs 0 + 62 s here (checkpoint + restart)" in said(las="0 + 62 s", srtf="0 + 62 s")
+    assert "a job costs 600 + 600 s under las; nothing under srtf" in said(las="600 + 600 s", srtf="nothing")
+    assert "costs nothing here" in said(las="nothing")
+    assert "restarting" not in said()
+
+
 def test_communication_and_tiers_are_told_where_the_network_costs_time():
     tiers = {name: {"jobs": 0.2, "gpu_time": 0.125} for name in ("machine", "rack", "pod", "building", "network")}
     row = {**a_summary("sjf:estimate=oracle,backfill=conservative"), "tiers": tiers}

@@ -270,8 +270,26 @@ def _estimate(row: dict[str, Any]) -> str:
     return "-" if row["estimate"] == "none" else str(row["estimate"])
 
 
+def stop_costs(rows: Sequence[dict[str, Any]]) -> str:
+    """What a stop costs under the policies that stop jobs, in words; "": none does, or it is not known."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if "stop_costs" in row:
+            found.setdefault(row["stop_costs"], []).append(row["policy"])
+    if list(found) == ["nothing"]:
+        return _FREE
+    if len(found) == 1:
+        return (
+            f"stopping and restarting a job costs {next(iter(found))} here (checkpoint + restart); --overhead sets it"
+        )
+    texts = [f"{costs} under {', '.join(policies)}" for costs, policies in found.items()]
+    return f"stopping and restarting a job costs {'; '.join(texts)}" if texts else ""
+
+
 def _notes(rows: Sequence[dict[str, Any]]) -> Iterable[Text]:
-    if any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
+    if costs := stop_costs(rows):
+        yield Text(f" {costs}", style="dim")
+    elif any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
         yield Text(f" {_FREE}", style="dim")
     for sign, legend in (("*", ORACLE), ("†", DECLARED)):
         if any(mark(row) == sign for row in rows):
