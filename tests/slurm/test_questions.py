@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import time
 from dataclasses import replace
 
@@ -393,6 +394,23 @@ def test_what_slurm_would_never_start_is_refused(wish, said):
         (lambda read: read.update(now=None), "valid integer"),
         (lambda read: read.update(preemption={"qos": {"a": 7}}), "qos.a"),
         (lambda read: read.update(reservations=[{"name": "r"}]), "0.start"),
+        (lambda read: read["jobs"][2].update(gpus=-5), "jobs.2.gpus: must be 0 to"),
+        (lambda read: read["jobs"][2].update(limit=-1), "jobs.2.limit: must be 0 to"),
+        (lambda read: read["jobs"][2]["hints"].update(run_s=-math.inf), "jobs.2.hints.run_s: .* finite"),
+        (lambda read: read["jobs"][2]["hints"].update(done=-1e308), "jobs.2.hints.done: .* finite"),
+        (lambda read: read["jobs"][2].update(tasks="5-1:1"), "jobs.2.tasks: .* smaller number"),
+        (lambda read: read["jobs"][2].update(tasks="9" * 5000), "jobs.2.tasks: .* 18 digits"),
+        (lambda read: read["jobs"][2].update(tasks="0-99999999"), "jobs.2.tasks: .* at most 10,000,000 tasks"),
+        (lambda read: read["jobs"][2].update(tasks=","), "jobs.2.tasks: names no task"),
+        (lambda read: read["jobs"][2].update(per_node="gres:gpu:" + "9" * 5000), "jobs.2.per_node: .* 18 digits"),
+        (lambda read: read["jobs"][2].update(id="1"), "jobs.2.id: must differ from that of jobs.0, got '1'"),
+        (lambda read: read["nodes"][1].update(gpus=10**8), "nodes.1.gpus: must be 0 to 4,096"),
+        (lambda read: read["nodes"][1].update(used=[-1]), "nodes.1.used"),
+        (lambda read: read["nodes"][1].update(name="n1"), "nodes.1.name: must differ from that of nodes.0"),
+        (
+            lambda read: read["nodes"].extend({"name": f"m{at}", "gpus": 4096} for at in range(2500)),
+            "nodes: they must have at most 10,000,000 GPUs",
+        ),
     ],
 )
 def test_a_snapshot_with_odd_values_is_refused_with_the_field_named(tmp_path, harm, named) -> None:
@@ -404,6 +422,19 @@ def test_a_snapshot_with_odd_values_is_refused_with_the_field_named(tmp_path, ha
     path.write_text(json.dumps(read))
     with pytest.raises(LiveError, match=f"must be a snapshot as.*{named}"):
         Snapshot.load(path)
+
+
+def test_hints_that_no_job_gives_count_for_nothing() -> None:
+    for odd in (-math.inf, math.inf, math.nan, -1e308):
+        assert JobHints(run_s=odd).run_time_ms == 0
+        assert JobHints(done=odd, iteration_s=1.0).done_ms == 0
+
+
+def test_a_job_in_a_partition_without_gpus_gets_an_answer() -> None:
+    lost = job(9, partition="cpuonly", reason="Resources")
+    found = why(Outlook(replace(BUSY, jobs=(*BUSY.jobs, lost), dialect=SLURM)), lost)
+    assert found.because == ("partition 'cpuonly' has no node with GPUs",)
+    assert found.helps == ()
 
 
 def test_a_reservation_that_began_long_ago_and_comes_every_hour_is_found_at_once() -> None:

@@ -31,7 +31,7 @@ class JobHints:
 
 
 def _ms(seconds: float) -> int:
-    return round(1000 * seconds) if seconds <= LONGEST_S else 0
+    return round(1000 * seconds) if 0 <= seconds <= LONGEST_S else 0
 
 
 NO_HINTS = JobHints()

@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from shunter.errors import LiveError
 
-SPAN = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+SPAN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+MOST = 10_000_000  # tasks of an array
 Numbers = tuple[range, ...]
 
 
@@ -20,7 +21,12 @@ def numbers(text: str) -> Numbers:
         match = SPAN.fullmatch(piece)
         if match is None or int(match[3] or 1) < 1:
             raise LiveError(f"the tasks of an array should look like 1-9:2,12, got '{piece[:40]}'")
-        found.append(range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1)))
+        span = range(int(match[1]), int(match[2] or match[1]) + 1, int(match[3] or 1))
+        if not span:
+            raise LiveError(f"the tasks of an array go from a smaller number to a larger, got '{piece}'")
+        found.append(span)
+    if sum(map(len, found)) > MOST:
+        raise LiveError(f"an array has at most {MOST:,} tasks, got '{text[:40]}'")
     return tuple(found)
 
 

@@ -104,6 +104,7 @@ class Line:
         yield from self._preempts(job)
         if not ahead:
             yield from self._kept_back(job)
+            yield from self._without_nodes(job)
         if request.whole and (beside := self._without_gpus & request.names):
             yield f"jobs without GPUs run on {min(beside)}, where it needs whole nodes, and these are not modelled"
         if request.away:
@@ -126,6 +127,12 @@ class Line:
         limited = found.kind is Kind.LIMIT and not self.in_turn(job) and found.cause != "licences"
         if limited or (found.kind is Kind.CLUSTER and not job.waits):
             yield f"{found.words} ({job.reason})"
+
+    def _without_nodes(self, job: Job) -> Iterator[str]:
+        parts = set(job.partition.split(","))
+        able = (node.gpus and not parts.isdisjoint(node.partitions) for node in self.snapshot.nodes)
+        if job.gpus + job.shards and not any(able):
+            yield f"partition '{job.partition}' has no node with GPUs"
 
     def _reserved(self, job: Job) -> Iterator[str]:
         if job.reservation:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shunter.errors import LiveError
-from shunter.live import job_arrays
+from shunter.live import job_arrays, ranges
 from shunter.live.hints import JobHints
 from shunter.live.marks import Mark
 from shunter.live.nodes import Node
@@ -214,6 +214,7 @@ class Snapshot:
             jobs = _loaded(tuple[Job, ...], [_renamed(job) for job in read["jobs"]])
             nodes = _loaded(tuple[Node, ...], read["nodes"])
             unread = _loaded(tuple[str, ...], read.get("unread", ()))
+            ranges.check(jobs, nodes)
             return cls(_loaded(int, read["now"]), jobs, nodes, unread, **around)
         except ValidationError as error:
             first = error.errors()[0]

@@ -11,7 +11,7 @@ from shunter.errors import SlurmError
 
 MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 GRES = re.compile(
-    r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*|\d+(?=[:=]\d)))?(?:[:=](\d+)[KMGT]?)?(?:\(([^)]*)\))?"
+    r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*|\d+(?=[:=]\d)))?(?:[:=](\d{1,18})[KMGT]?)?(?:\(([^)]*)\))?"
 )
 REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
@@ -63,14 +63,14 @@ def memory_mib(value: str, text: str = "") -> int:
     found = re.fullmatch(r"([0-9.]+)([KMGTP]?)[nc]?", value)
     if not found:
         raise SlurmError(f"memory must be a number with K, M, G, T or P behind it, got '{value}' in '{text}'")
-    return round(float(found[1]) * MIB_PER_UNIT[found[2]])
+    return _whole(found[1], text, MIB_PER_UNIT[found[2]])
 
 
-def _whole(value: str, text: str) -> int:
+def _whole(value: str, text: str, unit: float = 1.0) -> int:
     try:
-        return int(float(value))
-    except ValueError:
-        raise SlurmError(f"a resource must have a number, got '{value}' in '{text}'") from None
+        return round(float(value) * unit) if unit != 1.0 else int(float(value))
+    except (ValueError, OverflowError):  # the latter: infinite
+        raise SlurmError(f"a resource must have a number, got '{value[:40]}' in '{text[:80]}'") from None
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def gres(text: str) -> tuple[Gres, ...]:
         if match is None and not re.match(r"(?:gres[:/])?(?:gpu|shard)\b", item.strip()):
             continue  # bandwidth:lustre:no_consume:4G and the like: none of ours
         if match is None:
-            raise SlurmError(f"generic resources look like gpu:a100:4, got '{item}' in '{text}'")
+            raise SlurmError(f"generic resources look like gpu:a100:4, got '{item[:40]}' in '{text[:80]}'")
         found.append(Gres(match[1], match[2] or "", int(match[3]) if match[3] else 1, _index(match[4] or "")))
     return tuple(found)
 
