@@ -311,7 +311,7 @@ def test_parquet_of_any_types(tmp_path):
         read(tmp_path / "bytes.parquet")
 
 
-def workbook(cells: str, more: bytes = b"") -> bytes:
+def workbook(cells: str, more: bytes = b"", place: str = "worksheets/sheet1.xml", texts: str = "") -> bytes:
     """The least that is a workbook, with these cells."""
     main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -323,8 +323,9 @@ def workbook(cells: str, more: bytes = b"") -> bytes:
         "xl/workbook.xml": f'<workbook {main} xmlns:r="{office}"><sheets><sheet name="jobs" sheetId="1" r:id="r1"/>'
         "</sheets></workbook>",
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-        f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
-        "xl/worksheets/sheet1.xml": f"<worksheet {main}><sheetData>{cells}</sheetData></worksheet>",
+        f'Type="{office}/worksheet" Target="{place}"/></Relationships>',
+        "xl/sharedStrings.xml": f"<sst {main}>{texts}</sst>",
+        f"xl/{place}": f"<worksheet {main}><sheetData>{cells}</sheetData></worksheet>",
     }
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -368,6 +369,59 @@ def test_a_hostile_spreadsheet(tmp_path, monkeypatch):
         assert len(data) < 2**15
         with pytest.raises(TraceError, match=r"bomb.xlsx: it holds more than 1 MiB"):
             read(file(tmp_path, data, "bomb.xlsx"))
+
+
+def test_a_hostile_spreadsheet_in_other_words(tmp_path, monkeypatch):
+    """The same cell far out, written so that a search for its usual form does not find it."""
+    pytest.importorskip("python_calamine")
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 0)
+    head = row(1, "Job", "Submitted", "Runtime", "GPUs")
+    cell = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'
+    for data in (
+        workbook(head + cell.replace("r=", "r = ")),
+        workbook(head + cell.lower()),
+        workbook(head + '<row r="1048576"><c><v>1</v></c></row>'),
+        workbook(head + cell, place="elsewhere/sheet1.xml"),
+        workbook(head + cell, place="elsewhere/sheet1.bin"),
+    ):
+        with pytest.raises(TraceError, match=r"bomb.xlsx: it holds more than 1 MiB"):
+            read(file(tmp_path, data, "bomb.xlsx"))
+    for odd, why in (('<row r="1"><c r="A1B2"/></row>', "is called 'A1B2'"), ("<row>", "mismatched tag")):
+        with pytest.raises(TraceError, match=f"bomb.xlsx: is no workbook that can be read .*{why}"):
+            read(file(tmp_path, workbook(head + odd), "bomb.xlsx"))
+
+
+def test_a_spreadsheet_that_repeats_a_text(tmp_path, monkeypatch):
+    """A text stands once in the file, and in a table in each of its cells."""
+    pytest.importorskip("python_calamine")
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 0)
+
+    def jobs(count: int) -> str:
+        shared = (f'<c r="D{at}" t="s"><v>0</v></c></row>' for at in range(2, count + 2))
+        rows = (row(at, 0, 5, 1).replace("</row>", cell) for at, cell in enumerate(shared, 2))
+        return row(1, "Submitted", "Runtime", "GPUs", "User") + "".join(rows)
+
+    texts = f"<si><t>{'x' * 2**17}</t></si>"
+    assert read(file(tmp_path, workbook(jobs(2), texts=texts), "jobs.xlsx")).users == ("x" * 2**17,)
+    with pytest.raises(TraceError, match=r"jobs.xlsx: it holds more than 1 MiB"):
+        read(file(tmp_path, workbook(jobs(20), texts=texts), "jobs.xlsx"))
+    with pytest.raises(TraceError, match=r"a cell names a text that is not there"):
+        read(file(tmp_path, workbook(jobs(2)), "jobs.xlsx"))
+
+
+def test_parquet_with_a_long_text_in_many_rows(tmp_path, monkeypatch):
+    """As numbers in a list of texts it is short, and in a table it is not."""
+    monkeypatch.setattr(safe_files, "memory_bytes", lambda: 40 * 2**20)
+    monkeypatch.setattr(safe_files, "PARSED_LEAST", 0)
+    users = pa.DictionaryArray.from_arrays(pa.array([0] * 2000, pa.int32()), pa.array(["x" * 2**16]))
+    pq.write_table(
+        pa.table({"submit": [0] * 2000, "duration": [5] * 2000, "gpus": [1] * 2000, "user": users}),
+        tmp_path / "long.parquet",
+    )
+    with pytest.raises(TraceError, match=r"long.parquet: it holds more than 1 MiB"):
+        read(tmp_path / "long.parquet")
 
 
 def test_without_the_library_for_spreadsheets(tmp_path, monkeypatch):

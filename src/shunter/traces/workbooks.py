@@ -6,8 +6,11 @@ import io
 import re
 import zipfile
 import zlib
+from collections import Counter
 from datetime import date, datetime, time, timedelta
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
+from xml.parsers import expat
 
 import numpy as np
 
@@ -20,7 +23,11 @@ if TYPE_CHECKING:
     from shunter.traces.source import Source
 
 MAGIC = b"PK\x03\x04"  # of a zip archive, which a workbook is
-CELL = re.compile(rb"""\br=["']([A-Z]{1,3})(\d{1,7})["']""")
+OTHER_KINDS = ("workbook.bin", "content.xml")  # parts of xlsb and ods, which the library would read too
+XML = (".xml", ".rels")
+MARKS = (b"sheetData", b"<si")  # of a part with cells or texts, whatever its name
+CELL = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
+ROW = re.compile(r"()([0-9]{1,7})")
 CELL_BYTES = 64  # of a cell in memory, at least
 REMEDY = "save it again, or save the sheet as CSV"
 
@@ -71,33 +78,106 @@ def _rows(source: Source) -> list[list[Any]]:
 
 
 def _check(data: bytes) -> None:
-    """Refuse a workbook that unpacks to too much, or whose cells are so far apart that a table of them is too large."""
+    """Refuse a workbook that unpacks to too much, or whose cells stand for more than they are."""
+    most, size, measured = most_parsed(), 0, list[Measured]()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        left = most_parsed()
-        for name in archive.namelist():
-            with archive.open(name) as member:
-                content = unpacked(member.read)
-            left -= len(content)
-            check_size(most_parsed() - left, most_parsed())
-            if name.startswith("xl/worksheets/"):
-                rows, columns = _extent(content)
-                check_size(rows * columns * CELL_BYTES, most_parsed())
+        for member in archive.infolist():
+            name = member.filename.lower()
+            if name.endswith(OTHER_KINDS):
+                raise ValueError(f"it holds {member.filename[:80]}, as other kinds of spreadsheets do")
+            with archive.open(member) as file:
+                content = unpacked(file.read)
+            size += len(content)
+            check_size(size, most)
+            if name.endswith(XML) or any(mark in content for mark in MARKS):
+                measured.append(Measured(content, name))
+    _check_texts([each.texts for each in measured if each.texts], [each.uses for each in measured])
 
 
-def _extent(sheet: bytes) -> tuple[int, int]:
-    """The last row and column that a sheet names."""
-    rows = columns = 1
-    for letters, row in CELL.findall(sheet):
-        rows = max(rows, int(row))
-        columns = max(columns, _number(letters))
-    return rows, columns
+def _check_texts(lists: list[list[int]], sheets: list[Counter[str]]) -> None:
+    """Refuse a sheet that repeats long texts too often: each stands once in the file, however often it is used."""
+    longest = [max(sizes) for sizes in zip_longest(*lists, fillvalue=0)]
+    for uses in sheets:
+        known = {text: int(text) for text in uses if text.isascii() and text.isdigit() and len(text) < 10}
+        if len(known) < len(uses) or max(known.values(), default=-1) >= len(longest):
+            raise ValueError("a cell names a text that is not there")
+        check_size(sum(longest[known[text]] * times for text, times in uses.items()), most_parsed())
 
 
-def _number(letters: bytes) -> int:
-    """A=1, Z=26, AA=27."""
+class Measured:
+    """How far the cells of a part of a workbook reach, and which texts they use; a well-formed part in UTF-8 alone."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        self.rows = self.columns = 0
+        self.texts: list[int] = []  # how long the texts are that cells name by a number
+        self.uses: Counter[str] = Counter()  # how often cells name each
+        self._row = self._column = 0
+        self._shared = False  # in a cell that names a text
+        self._index: list[str] | None = None  # pieces of its number
+        parser = expat.ParserCreate("utf-8")  # whatever the part says: the library that reads it goes by bytes
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _refuse
+        parser.StartElementHandler, parser.EndElementHandler = self._begin, self._end
+        parser.CharacterDataHandler = self._characters
+        try:
+            parser.Parse(content, True)
+        except expat.ExpatError as error:
+            raise ValueError(f"{name[:80]}: {error}") from None
+        check_size(self.rows * self.columns * CELL_BYTES, most_parsed())
+
+    def _begin(self, name: str, attributes: dict[str, str]) -> None:
+        kind = _local(name)
+        if kind == "row":
+            self._row, self._column = max(self._row + 1, self._place(attributes, ROW)[1]), 0
+            self.rows = max(self.rows, self._row)
+        elif kind == "c":
+            column, row = self._place(attributes, CELL)
+            self._column = max(self._column + 1, column)
+            self.rows, self.columns = max(self.rows, row), max(self.columns, self._column)
+            self._shared = any(_local(key) == "t" and value == "s" for key, value in attributes.items())
+        elif kind == "v" and self._shared:
+            self._index = []
+        elif kind == "si":
+            self.texts.append(0)
+
+    @staticmethod
+    def _place(attributes: dict[str, str], looks: re.Pattern[str]) -> tuple[int, int]:
+        """The column and the row that a cell or a row names; 0: none."""
+        text = next((value for key, value in attributes.items() if _local(key) == "r"), None)
+        found = looks.fullmatch(text) if text is not None else None
+        if text is not None and found is None:
+            raise ValueError(f"a cell is called '{text[:40]}'")
+        return (_number(found[1]), int(found[2])) if found else (0, 0)
+
+    def _characters(self, text: str) -> None:
+        if self._index is not None:
+            self._index.append(text[:20])
+        elif self.texts:
+            self.texts[-1] += len(text)
+
+    def _end(self, name: str) -> None:
+        kind = _local(name)
+        if kind == "v" and self._index is not None:
+            self.uses["".join(self._index[:20]).strip()] += 1
+            self._index = None
+        elif kind == "c":
+            self._shared = False
+
+
+def _refuse(*_: object) -> None:
+    raise ValueError("it has a DOCTYPE, which no spreadsheet needs")
+
+
+def _local(name: str) -> str:
+    """The name of an element or attribute, without its prefix."""
+    return name.rpartition(":")[2].lower()
+
+
+def _number(letters: str) -> int:
+    """A=1, Z=26, AA=27; 0 for none."""
     number = 0
-    for letter in letters:
-        number = number * 26 + letter - ord("A") + 1
+    for letter in letters.upper():
+        number = number * 26 + ord(letter) - ord("A") + 1
     return number
 
 

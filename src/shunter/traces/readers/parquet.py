@@ -132,9 +132,7 @@ def _frame(source: Source) -> pl.DataFrame:
         fields = pq.read_schema(path)
         wanted = set(meanings.wanted(fields.names, source.given, path))
         known = [field for field in fields if field.name in wanted]
-        texts = [
-            field.name for field in known if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-        ]
+        texts = [field.name for field in known if _is_text(field.type)]
         flat = [field.name for field in known if _is_plain(field.type)]
         table = pq.read_table(path, columns=flat, partitioning=None, read_dictionary=texts)
         table = _with_texts(table, [name for name in texts if name in flat])
@@ -154,10 +152,18 @@ def _is_plain(kind: Any) -> bool:
     from pyarrow import types
 
     if types.is_dictionary(kind):
-        return bool(types.is_string(kind.value_type) or types.is_large_string(kind.value_type))
+        return _is_text(kind)
     tests = [types.is_integer, types.is_float32, types.is_float64, types.is_boolean, types.is_null, types.is_decimal128]
     tests += [types.is_string, types.is_large_string, types.is_timestamp, types.is_duration, types.is_date]
     return any(test(kind) for test in tests)
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column holds texts, each by itself or as a number in a list of them."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _load(path: Path) -> tuple[Any, dict[str, str]]:
