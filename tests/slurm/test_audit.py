@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from datetime import datetime
 
 import pytest
@@ -83,6 +85,33 @@ def test_what_cannot_be_read_is_said(journal, tmp_path):
     assert said("--journal", tmp_path / "none.db", code=2) == ""
     assert not (tmp_path / "none.db").exists()
     assert said("--journal", journal, "--since", "yesterday", code=2) == ""
+
+
+def test_a_long_journal_and_long_texts_are_cut_in_the_table(journal):
+    with closing(sqlite3.connect(journal)) as file:
+        file.execute("insert into events (at, kind, text) values (1.0, 'old', 'gone')")
+        at = time.time()
+        rows = ((at + number, "x", f"number{number}") for number in range(1000))
+        file.executemany("insert into events (at, kind, text) values (?, ?, ?)", rows)
+        file.execute("insert into events (at, kind, text) values (?, 'x', ?)", (at + 1000, "y" * 100_000))
+        file.commit()
+    result = CliRunner().invoke(app, ["slurm", "audit", "--journal", str(journal)])
+    assert result.output.count("y") < 2000
+    assert "number999" in result.output
+    assert "gone" not in result.output
+    assert "the last 1,000 of 1,006 entries" in " ".join(result.output.split())
+    assert len(json.loads(said("--journal", journal, "--json"))) == 1006
+
+
+def test_an_empty_file_or_one_with_a_huge_text_is_no_journal(journal, tmp_path):
+    (tmp_path / "empty.db").touch()
+    with closing(sqlite3.connect(journal)) as file:
+        file.execute("insert into events (at, kind, text) values (1.0, 'x', printf('%.*c', 20000000, 'y'))")
+        file.commit()
+    for path in (tmp_path / "empty.db", journal):
+        result = CliRunner().invoke(app, ["slurm", "audit", "--journal", str(path)])
+        assert result.exit_code == 2
+        assert "this is not a journal" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(("text", "ago"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86_400)])

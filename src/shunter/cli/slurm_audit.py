@@ -23,6 +23,8 @@ shunter slurm audit --since 2h              # which jobs were changed or left al
 shunter slurm audit --job 4711 --json
 """
 JOURNAL = Path("shunter-slurm.db")
+MOST_ROWS = 1000
+MOST_TEXT = 1000  # characters of a cell
 JournalOption = Annotated[Path, typer.Option("--journal", metavar="FILE", help="The controller's journal.")]
 
 
@@ -45,7 +47,11 @@ def audit(
     if json:
         print_json([vars(entry) | {"at": audit_trail.moment(entry.at)} for entry in found])
     elif found:
-        show(_table(found))
+        show(_table(found[-MOST_ROWS:]))
+        if len(found) > MOST_ROWS:
+            note(
+                f"these are the last {MOST_ROWS:,} of {len(found):,} entries; see others with --since, --job or --json"
+            )
     else:
         note(_nothing(job, since))
 
@@ -69,7 +75,7 @@ def _table(entries: list[Entry]) -> Table:
         made.add_column(heading, max_width=width, overflow="fold")
     for entry in entries:
         cells = (moment(entry.at)[:19].replace("T", " "), entry.job, entry.kind, entry.change, entry.state, entry.why)
-        made.add_row(*(Text(cell) for cell in cells))
+        made.add_row(*(Text(cell if len(cell) <= MOST_TEXT else f"{cell[:MOST_TEXT]}...") for cell in cells))
     return made
 
 
@@ -96,9 +102,12 @@ def watchdog(journal: JournalOption = JOURNAL) -> None:
 def check_journal(journal: Path) -> None:
     """Refuse to make a new journal where one should be."""
     from shunter.errors import LiveError
+    from shunter.live.journal_file import damaged
 
     if not journal.is_file():
         raise LiveError(
             f"{journal}: there is no such journal; name the one that 'shunter slurm run' wrote (--journal);"
             " if it is lost, 'shunter slurm release --from-marks' gives the jobs back"
         )
+    if not journal.stat().st_size and not journal.with_name(f"{journal.name}-wal").exists():
+        raise damaged(journal, "it is empty")

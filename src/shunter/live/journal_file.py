@@ -16,6 +16,7 @@ LOCK_MODE = 0o600  # whoever may read a file may also lock it
 FOLDER_MODE = 0o750
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 REMEDY = "put the journal into a folder that only you can write, such as /var/lib/shunter (--journal)"
+LONGEST = 2**24  # bytes of a text that is read
 BUSY_S = 10.0  # another process may have it locked for so long
 
 
@@ -124,6 +125,7 @@ def readable(path: Path) -> sqlite3.Connection:
     try:
         file = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
         file.execute("pragma trusted_schema = off")
+        file.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         file.execute("pragma query_only = on")
         file.execute("pragma user_version")
     except sqlite3.Error as error:
