@@ -5,12 +5,14 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import shunter
 from shunter.cli.main import app
 from shunter.errors import RunError
+from shunter.report import additions
 from shunter.report.html.page import Section, paragraph
 
 JOBS, CLUSTER, POLICIES = "synthetic:jobs=60,gpus=8,load=1.2", "1x8", ["fifo", "sjf:estimate=oracle"]
@@ -83,10 +85,34 @@ def test_a_measure_that_does_not_work_is_an_error_with_its_place(mylab: Path, na
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("value", [float("nan"), "much", None, True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        "much",
+        None,
+        True,
+        np.ones(3),
+        pytest.param(10**400, id="large"),
+        pytest.param(10**5000, id="huge"),
+        1j,
+        np.complex64(1),
+    ],
+)
 def test_a_measure_is_a_finite_number(value: object) -> None:
     with pytest.raises(RunError, match="must return a finite number"):
         shunter.compare(JOBS, CLUSTER, POLICIES, workers=1, measures=[lambda _: value])
+
+
+def test_measures_of_the_same_name_are_all_there(mylab: Path) -> None:
+    (mylab / "others_of_mine.py").write_text("def started(run):\n    return 7\n")
+    given = ["additions_of_mine.started", "others_of_mine.started", "others_of_mine.started"]
+    assert list(additions.measures(given)) == given[:2]
+    assert list(additions.measures(given[:1])) == ["started"]
+    same = [lambda _: 1, lambda _: 2]
+    found = additions.measures(same)
+    assert list(found.values()) == same
+    assert [name.rpartition(".")[2] for name in found] == ["<lambda>", "<lambda> (2)"]
 
 
 def test_a_section_is_a_section(tmp_path: Path) -> None:

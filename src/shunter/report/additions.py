@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from shunter import extensions
 from shunter.errors import RunError, did_you_mean
@@ -28,12 +32,12 @@ MEASURES, SECTIONS = "shunter.measures", "shunter.sections"  # groups of entry p
 
 def measures(given: Sequence[str | Measuring]) -> dict[str, Measuring]:
     """Measures by the names under which they are shown."""
-    return {_name(each): _function(each, "measure", MEASURES) for each in given}
+    return _named(given, "measure", MEASURES)
 
 
 def sections(given: Sequence[str | Showing]) -> dict[str, Showing]:
     """Sections by their names."""
-    return {_name(each): _function(each, "section", SECTIONS) for each in given}
+    return _named(given, "section", SECTIONS)
 
 
 def measured(run: Run, by: Mapping[str, Measuring]) -> dict[str, float]:
@@ -41,9 +45,10 @@ def measured(run: Run, by: Mapping[str, Measuring]) -> dict[str, float]:
     found = {}
     for name, measure in by.items():
         value = _called(f"measure '{name}'", measure, run)
-        if isinstance(value, bool) or not hasattr(type(value), "__float__") or not math.isfinite(value):
-            raise RunError(f"measure '{name}' must return a finite number, got {value!r}")
-        found[name] = float(value)
+        number = _number(value)
+        if not math.isfinite(number):
+            raise RunError(f"measure '{name}' must return a finite number, got {_words(value)}")
+        found[name] = number
     return found
 
 
@@ -58,8 +63,46 @@ def shown(runs: Sequence[Run], by: Mapping[str, Showing]) -> list[Section]:
     return found
 
 
+def _number(value: Any) -> float:
+    """A value as a number; nan for what is none: texts, truth values, arrays, complex and huge numbers."""
+    odd = isinstance(value, bool | np.bool_) or not hasattr(type(value), "__float__")
+    if odd or np.ndim(value) or np.iscomplexobj(value):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _words(value: Any) -> str:
+    try:
+        return repr(value)[:80]
+    except Exception:  # of a whole number with thousands of digits, or of somebody's class
+        return f"a value of type {type(value).__name__}"
+
+
+def _named(given: Sequence[Any], what: str, group: str) -> dict[str, Any]:
+    """Functions by their last names; where two have the same by their whole paths, and by a number if need be."""
+    unique = list(dict.fromkeys(given))  # the same one twice is shown once
+    times = Counter(map(_name, unique))
+    found: dict[str, Any] = {}
+    for each in unique:
+        name = _name(each) if times[_name(each)] == 1 else _path(each)
+        number = next(at for at in count(1) if _numbered(name, at) not in found)
+        found[_numbered(name, number)] = _function(each, what, group)
+    return found
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name} ({number})" if number > 1 else name
+
+
 def _name(given: Any) -> str:
     return given.rpartition(".")[2] if isinstance(given, str) else str(given.__name__)
+
+
+def _path(given: Any) -> str:
+    return given if isinstance(given, str) else f"{given.__module__}.{given.__qualname__}"
 
 
 def _function(given: Any, what: str, group: str) -> Any:
