@@ -141,6 +141,10 @@ class Comparison:
 
         return mean_and_tail(self.policies, measure, tail)
 
+    def __repr__(self) -> str:
+        names = [str(repeats[0]["policy"]) for repeats in self.summaries]
+        return f"Comparison(policies={names}, trace={self.trace!r}, cluster={self.cluster!r})"
+
     def _repr_html_(self) -> str:
         from shunter.report.frames import html_of
 

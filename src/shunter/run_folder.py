@@ -64,6 +64,10 @@ class Run:
         """The versions of everything that may change numbers."""
         return {"shunter": self.experiment.version, **self.experiment.versions}
 
+    def __repr__(self) -> str:
+        trace = Path(self.experiment.trace.path).name
+        return f"Run(policy={self.summary['policy']!r}, trace={trace!r}, cluster={self.cluster.name!r})"
+
 
 def save(run: Run, folder: Path, force: bool = False) -> None:
     """Write a run; an older one there is replaced only with ``force``."""
@@ -148,7 +152,9 @@ def check_folder(folder: Path, force: bool) -> None:
     if not folder.exists():
         return
     if not force:
-        raise RunError(f"{folder}: exists already; choose another folder, or replace it with --force")
+        raise RunError(
+            f"{folder}: exists already; choose another folder, or replace it with --force (in Python: force=True)"
+        )
     if not any((folder / name).is_file() for name in MARKS):
         raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
 

@@ -454,6 +454,9 @@ class Result:
 
         return distribution(self.jobs[column].cast(float).fill_null(float("nan")).to_numpy(), f"{column} of jobs")
 
+    def __repr__(self) -> str:
+        return f"Result(policy={self.about['policy']!r}, trace={self.trace.name!r}, cluster={self.cluster.name!r})"
+
     def _repr_html_(self) -> str:
         from shunter.report.frames import html_of
         from shunter.report.verdict import verdict

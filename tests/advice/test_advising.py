@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -224,18 +225,30 @@ def test_the_command_prints_json_tables_and_a_page(history, tmp_path, visit):
 
 
 def test_what_slurm_can_not_do_comes_with_the_controllers_command():
-    told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None)
+    told = action({"policy": "sjf:backfill=easy", "changes": {}}, question(), "my jobs.csv", None, ["--cluster", "4x8"])
     assert told == {"command": "shunter slurm run --policy sjf:backfill=easy --history 'my jobs.csv' --mode watch"}
 
 
 @pytest.mark.usefixtures("few")
-def test_a_site_without_slurm_gets_no_change_of_slurm_conf(history):
-    common = (history, "--cluster", "4x8", "--base", BASE, "--days", 2, "--warmup", 1, "--workers", 1)
+def test_a_site_without_slurm_gets_no_change_of_slurm_conf_but_a_command_to_paste(history, tmp_path, monkeypatch):
+    table = tmp_path / "my jobs.csv"
+    traces.write(traces.read(history), table)
+    table.write_text(table.read_text().replace("submit", "came", 1))
+    given = ("--cluster", "4x8", "--columns", "submit=came", "--on-bad-row", "skip", "--seed", 3)
+    common = (table, *given, "--base", BASE, "--days", 2, "--warmup", 1, "--workers", 1)
     record = json.loads(run(*common, "--json").stdout)
     assert record["best"]
     for row in record["best"]:
         assert list(row["action"]) == ["compare"]
         assert f"-p {row['policy']}" in row["action"]["compare"]
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(record["best"][0]["action"]["compare"])
+    assert words[3:11] == [
+        *("--cluster", "4x8", "--format", "table:submit=came", "--on-bad-row", "skip", "-p", BASE),
+    ]  # fmt: skip
+    assert words[-4:] == ["--seed", "3", "--report", "more.html"]
+    pasted = CliRunner().invoke(app, [*words[1:], "--workers", "1"], prog_name="shunter")
+    assert pasted.exit_code == 0, pasted.stderr
     shown = run(*common)
     assert "slurm.conf" not in shown.stdout.replace("--slurm-conf", "")
     assert "PriorityType" not in shown.stdout

@@ -63,6 +63,16 @@ def test_the_days_that_matter_are_judged_on_their_own():
     assert said.why == ("the replay ranks waits no better than chance on the check days (0.05)",)
 
 
+def test_parts_do_not_repeat_what_is_said_of_all_days():
+    days = replay(simulated=51_500.0, recorded=7600.0) | {"name": "the days compared"}
+    said = verdict(replay(simulated=51_500.0, recorded=7600.0, parts=[days]))
+    assert said.why == ("simulated waits are 6.8 times the recorded ones (14.3 h simulated, 2.11 h recorded)",)
+    few = verdict(replay(rank=0.45, parts=[replay(jobs=20) | {"name": "the check days"}])).why
+    assert few[1] == "there are only 20 jobs to judge by on the check days"  # which is something else
+    worse = verdict(replay(rank=0.45, parts=[replay(rank=0.2) | {"name": "the check days"}])).why
+    assert worse == ("the replay ranks waits little better than chance on the check days (0.20)",)
+
+
 def test_the_worst_reasons_are_the_ones_that_are_reported():
     said = verdict(replay(rank=0.4, record={"over_capacity": 0.2}), [(CAUTION, "something else")])
     assert (said.use, len(said.why)) == (NO, 1)

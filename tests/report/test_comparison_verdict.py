@@ -43,3 +43,10 @@ def test_free_stops_that_decide_are_named_first():
     text = verdict([row("fifo", 60), row("las", 30, low=-40, high=-20, other_costs=costly)])
     assert text.startswith("Costs change the winner: stopping jobs is free here; at 0 + 62 s a stop")
     assert "fifo would have the shortest mean JCT, 1.00 m" in text
+
+
+def test_costs_are_left_out_where_no_difference_between_the_two_is_shown():
+    costly = {"free": False, "stop_costs": "0 + 62 s", "jct_s": {"mean": 70.0}}
+    text = verdict([row("fifo", 60), row("las", 55, alike=["fifo"], low=-40, high=20, other_costs=costly)])
+    assert text.startswith("No difference in mean JCT to fifo is shown")
+    assert "Costs" not in text

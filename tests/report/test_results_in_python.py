@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 import typer
 
 import shunter
 from shunter.cli.main import app
 from shunter.errors import InputError
+from shunter.report.drawing import distribution, mean_and_tail
 
 TRACE, CLUSTER = "synthetic:jobs=120,gpus=16,load=1.2", "2x8"
 
@@ -40,8 +42,61 @@ def test_a_comparison_is_a_frame_a_table_a_figure_and_a_page(compared, tmp_path)
     assert sum(one.tag.endswith("circle") for one in drawn.iter()) == 2
     compared.plot("wait_s", "p95").save(tmp_path / "waits.svg")
     assert compared.report(tmp_path / "page.html").read_text().startswith("<!doctype html>")
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match=r"exists already; .* \(in Python: force=True\)"):
         compared.report(tmp_path / "page.html")
+
+
+def test_a_frame_has_no_empty_columns_and_no_times_of_no_jobs(compared):
+    pytest.importorskip("pandas")
+    frame = compared.to_pandas()
+    assert {"difference", "differences"}.isdisjoint(frame.columns)
+    assert not frame["difference.mean_s"].isna()["las"]
+    empty = [name for name, group in compared.policies[0]["by_size"].items() if not group["jobs"]]
+    assert empty
+    assert frame.loc["fifo", f"by_size.{empty[0]}.jobs"] == 0
+    assert (
+        frame[[f"by_size.{empty[0]}.{name}" for name in ("jct_s.mean", "wait_s.p99", "bsld.max")]]
+        .isna()
+        .to_numpy()
+        .all()
+    )
+
+
+def test_printing_shows_what_it_is_and_not_its_arrays(compared, tmp_path):
+    names = f"trace='{compared.trace}', cluster='2x8')"
+    assert repr(compared) == f"Comparison(policies=['fifo', 'las'], {names}"
+    result = shunter.simulate(TRACE, CLUSTER, "fifo")
+    assert repr(result) == f"Result(policy='fifo', {names}"
+    run = shunter.load_run(result.save(tmp_path / "run"))
+    assert repr(run) == f"Run(policy='fifo', trace='{TRACE}', cluster='2x8')"
+    with pytest.raises(InputError, match=r"exists already; .* \(in Python: force=True\)"):
+        result.save(tmp_path / "run")
+    assert repr(result.plot()) == "Figure(640 x 400; save('figure.svg') writes it)"
+
+
+def drawn(mean, p99, **more):
+    """The texts of a figure of one policy."""
+    row = {"policy": "fifo", "jct_s": {"mean": mean, "p99": p99}, "bsld": {"mean": mean, "p99": p99}}
+    root = ET.fromstring(mean_and_tail([row], **more).svg)
+    return [one.text for one in root.iter() if one.tag.endswith("text")]
+
+
+def test_ticks_of_a_figure_are_round():
+    assert drawn(4.2 * 3600, 2.19 * 86_400)[:11] == [
+        *("0", "1 h", "2 h", "3 h", "4 h", "5 h"),
+        *("0", "20 h", "40 h", "60 h"),
+        "mean JCT",
+    ]
+    assert drawn(0.3, 240, measure="bsld")[:4] == ["0", "0.1", "0.2", "0.3"]
+    assert drawn(0, 0)[:2] == ["0", "0.2 s"]
+
+
+def test_a_distribution_has_round_ticks_to_its_end():
+    root = ET.fromstring(distribution(np.array([3.0, 5000.0, np.nan]), "jct of jobs").svg)
+    texts = [one.text for one in root.iter() if one.tag.endswith("text")]
+    assert texts[:6] == ["1 s", "10 s", "1 m", "10 m", "1 h", "10 h"]
+    assert "0" not in texts
+    ET.fromstring(distribution(np.full(2, np.nan), "wait of jobs").svg)
 
 
 def test_a_run_is_a_frame_a_table_a_figure_and_a_page(tmp_path):

@@ -67,7 +67,7 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
                 **row,
                 "gain": words.gain(row, answer.compared[0]),
                 "checked": words.checked(row, answer.check, question.goal),
-                "action": words.action(row, question, answer.history, conf),
+                "action": words.action(row, question, answer.history, conf, words.as_read(answer.present)),
             }
             for row in answer.best
         ],

@@ -71,7 +71,9 @@ def read(
     first = set_up(history, cluster, (), form, on_bad_row)
     second = set_up(first.trace, with_room_for_all(first.cluster, first.trace), policies)
     cap = GPU * user_cap(first.trace, learned_until(first.trace))
-    return dataclasses.replace(second, trace_source=first.trace_source, user_cap=cap), first.cluster
+    named = dataclasses.replace(second.cluster_source, text=first.cluster_source.text)
+    setup = dataclasses.replace(second, trace_source=first.trace_source, cluster_source=named, user_cap=cap)
+    return setup, first.cluster
 
 
 def replay(setup: Setup, base: str, seed: int = 0, progress: Progress | None = None) -> I64:

@@ -32,9 +32,7 @@ def verdict(found: Mapping[str, Any], more: Iterable[tuple[str, str]] = ()) -> V
     """The verdict on a replay; ``more`` are reasons that come from elsewhere, each with its level."""
     if not found["jobs"]:
         return Verdict(NO, ("the history has no recorded waits, so the replay can't be checked",))
-    reasons = [*_crowded(found), *_goal(found.get("goal")), *more]
-    for part in (found, *found["parts"]):
-        reasons += _rank(part) + _ratio(part)
+    reasons = [*_crowded(found), *_goal(found.get("goal")), *more, *_waits(found)]
     level = max((LEVELS.index(level) for level, _ in reasons), default=0)
     why = tuple(dict.fromkeys(text for one, text in reasons if LEVELS.index(one) == level and level))
     return Verdict(LEVELS[level], why or (_agrees(found),))
@@ -46,6 +44,17 @@ def _agrees(found: Mapping[str, Any]) -> str:
         f"the replay ranks waits as recorded (rank correlation {found['rank_of_waits']:.2f}), and the mean wait is"
         f" {times[0]} where {times[1]} was recorded"
     )
+
+
+def _waits(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the waits of all jobs say, and those of its parts where all jobs don't say the same, or not so strongly."""
+    whole = [(judge, judge(found)) for judge in (_scarce, _rank, _ratio)]
+    reasons = [one for _, said in whole for one in said]
+    for part in found["parts"]:
+        for judge, said in whole:
+            levels = [level for level, _ in said]
+            reasons += [one for one in judge(part) if one[0] not in levels]
+    return reasons
 
 
 def _where(part: Mapping[str, Any]) -> str:
@@ -77,13 +86,21 @@ def _goal(found: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     return [(NO if times > MOST_RATIO else CAUTION, text)]
 
 
-def _rank(part: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the ranks of waits say, if there is anything to rank."""
+def _scarce(part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Whether there is too little to rank."""
     where = _where(part)
     if part["jobs"] < FEWEST:
         return [(CAUTION, f"there are only {part['jobs']:,} jobs to judge by{where}")]
     if part["recorded_waiting"] < FEW and part["simulated_waiting"] < FEW:
         return [(CAUTION, f"hardly any job waits{where}, so there is nothing to judge by and little to gain")]
+    return []
+
+
+def _rank(part: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the ranks of waits say, if there is anything to rank."""
+    where = _where(part)
+    if _scarce(part):
+        return []
     if part["rank_of_waits"] is None:
         shares = [share(part[key]) for key in ("simulated_waiting", "recorded_waiting")]
         return [(NO, f"{shares[0]} of jobs wait over a minute in the replay and {shares[1]} in the record{where}")]

@@ -216,11 +216,29 @@ NO_SETTINGS = (
 )
 
 
-def action(row: Mapping[str, Any], question: Question, history: str, own_file: str | None) -> dict[str, str]:
-    """What to do for it: a diff of slurm.conf, the controller's command, or a comparison where Slurm is not known."""
+def as_read(present: Present) -> list[str]:
+    """The options with which ``compare`` reads the same jobs and the same cluster."""
+    setup, source = present.setup, present.setup.trace_source
+    unfit = setup.dropped or setup.trace.gpus.max() > GPU * present.stated.gpus
+    return [
+        *("--cluster", setup.cluster_source.text),
+        *(("--format", source.format) if source.format else ()),
+        *(("--on-bad-row", source.on_bad_row) if source.on_bad_row != "fail" else ()),
+        *(("--drop-unfit",) if unfit else ()),
+    ]
+
+
+def action(
+    row: Mapping[str, Any], question: Question, history: str, own_file: str | None, options: Sequence[str]
+) -> dict[str, str]:
+    """What to do for it: a diff of slurm.conf, the controller's command, or a comparison where Slurm is not known.
+
+    ``options`` are those with which ``compare`` reads the history.
+    """
     if own_file is None and not question.slurm:
-        texts = (history, "-p", question.base, "-p", row["policy"])
-        return {"compare": f"shunter compare {shlex.join(texts)} --cluster C --report more.html"}
+        seed = ("--seed", str(question.seed)) if question.seed else ()
+        texts = (history, *options, "-p", question.base, "-p", row["policy"], *seed, "--report", "more.html")
+        return {"compare": f"shunter compare {shlex.join(texts)}"}
     if not row["changes"]:
         policy, past = shlex.quote(row["policy"]), shlex.quote(history)
         return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}

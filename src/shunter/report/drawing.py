@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,7 +17,9 @@ from shunter.world import F64
 
 COLOURS = ("#0072b2", "#d55e00", "#00815e", "#a8327d", "#8a6a00", "#5b4bb5", "#4f5d68", "#2f9fc4")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 400, 70, 20, 20, 50
-TICKS = 5
+TICKS = 5  # at most so many steps
+HOUR, DAY = 3600, 86_400
+LOG_TIMES = (1, 10, 60, 600, HOUR, 10 * HOUR, DAY, 10 * DAY, 100 * DAY, 1000 * DAY)  # ticks of a logarithmic axis
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,9 @@ class Figure:
     """A drawing: a notebook shows it, and ``save`` writes it."""
 
     svg: str
+
+    def __repr__(self) -> str:
+        return f"Figure({WIDTH} x {HEIGHT}; save('figure.svg') writes it)"
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -35,39 +41,62 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Where values lie in a drawing whose axes begin at 0."""
+class _Axis:
+    """An axis from 0 to ``end``, with its label and the texts of its ticks by their places."""
 
-    right: float
-    top: float
+    label: str
+    end: float
+    ticks: Mapping[float, str]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Where values lie in a drawing."""
+
+    across: _Axis
+    up: _Axis
 
     def x(self, value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * value / self.right
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / self.across.end
 
     def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / self.top
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / self.up.end
 
-    def axes(self, x_label: str, y_label: str, unit: Any = duration) -> list[str]:
+    def axes(self) -> list[str]:
         """Grid, ticks and labels."""
-        marks = []
-        for part in np.linspace(0, 1, TICKS + 1).tolist():
-            x, y = self.x(part * self.right), self.y(part * self.top)
-            marks += [
-                f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>',
-                _text(x, HEIGHT - BOTTOM + 18, unit(part * self.right), "middle"),
-                _text(LEFT - 8, y + 4, unit(part * self.top), "end"),
-            ]
-        names = [_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, x_label, "middle"), _text(8, TOP - 6, y_label, "start")]
-        return marks + names
+        xs = [(self.x(at), text) for at, text in self.across.ticks.items()]
+        ys = [(self.y(at), text) for at, text in self.up.ticks.items()]
+        middle = (TOP + HEIGHT - BOTTOM) / 2
+        return [
+            *(f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#ddd"/>' for x, _ in xs),
+            *(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>' for y, _ in ys),
+            *(_text(x, HEIGHT - BOTTOM + 18, text, "middle") for x, text in xs),
+            *(_text(LEFT - 8, y + 4, text, "end") for y, text in ys),
+            _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, self.across.label, "middle"),
+            f'<g transform="translate(14 {middle:.1f}) rotate(-90)">{_text(0, 0, self.up.label, "middle")}</g>',
+        ]
+
+
+def _linear(label: str, high: float, seconds: bool) -> _Axis:
+    """An axis with round ticks that ends at one of them, as in the report; times are in one unit."""
+    units = (("s", 1), ("m", 60), ("h", HOUR), ("d", DAY)) if seconds else (("", 1),)
+    unit, length = [one for one in units if one[1] <= high / 3 or one[1] == 1][-1]
+    raw = high / length / TICKS
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.999 * raw)
+    count = math.ceil(high / length / step - 1e-6)
+    places = [round(at * step, 9) for at in range(count + 1)]
+    return _Axis(label, count * step * length, {at * length: f"{at:,g} {unit}".strip() if at else "0" for at in places})
 
 
 def mean_and_tail(rows: Sequence[dict[str, Any]], measure: str = "jct_s", tail: str = "p99") -> Figure:
     """Each policy's mean against its tail, with 95 % intervals where there are any."""
     names = (f"{measure}.mean", f"{measure}.{tail}")
     points = [[_ends(row, name) for name in names] for row in rows]
-    frame = _Frame(*(1.05 * max(each[axis][2] for each in points) or 1.0 for axis in (0, 1)))
-    what = {"jct_s": "JCT", "wait_s": "wait"}.get(measure, measure)
-    parts = frame.axes(f"mean {what}", f"{tail} of {what}")
+    right, top = (1.05 * max(each[axis][2] for each in points) or 1.0 for axis in (0, 1))
+    what, seconds = {"jct_s": "JCT", "wait_s": "wait"}.get(measure, measure), measure.endswith("_s")
+    frame = _Frame(_linear(f"mean {what}", right, seconds), _linear(f"{tail} of {what}", top, seconds))
+    parts = frame.axes()
     for at, (row, (x, y)) in enumerate(zip(rows, points, strict=True)):
         colour = COLOURS[at % len(COLOURS)]
         centre = frame.x(x[0]), frame.y(y[0])
@@ -76,7 +105,7 @@ def mean_and_tail(rows: Sequence[dict[str, Any]], measure: str = "jct_s", tail: 
             f'M{centre[0]:.1f} {frame.y(y[1]):.1f}V{frame.y(y[2]):.1f}" stroke="{colour}" stroke-width="1.5"/>'
         )
         parts.append(f'<circle cx="{centre[0]:.1f}" cy="{centre[1]:.1f}" r="5" fill="{colour}"/>')
-        side, anchor = (-9, "end") if x[0] > 0.6 * frame.right else (9, "start")
+        side, anchor = (-9, "end") if x[0] > 0.6 * frame.across.end else (9, "start")
         parts.append(_text(centre[0] + side, centre[1] - 6, str(row["policy"]), anchor, colour))
     return _drawn(parts)
 
@@ -86,18 +115,23 @@ def distribution(values: F64, label: str) -> Figure:
     known = np.sort(np.maximum(values[np.isfinite(values)], 1.0))
     if not len(known):
         known = np.ones(1)
-    last = max(float(np.log10(known[-1])), 1e-9)
-    frame = _Frame(last, 1.0)
+    last = next((time for time in LOG_TIMES[1:] if time >= known[-1]), float(known[-1]))
+    ticks = {math.log10(time): _whole(time) for time in LOG_TIMES if time <= last}
+    shares = {part: f"{100 * part:.0f} %" for part in (0.0, 0.25, 0.5, 0.75, 1.0)}
+    frame = _Frame(_Axis(label, math.log10(last), ticks), _Axis("share of jobs", 1.0, shares))
     at = np.unique(np.linspace(0, len(known) - 1, 400).astype(int))
     line = " ".join(f"{frame.x(float(np.log10(known[i]))):.1f},{frame.y((i + 1) / len(known)):.1f}" for i in at)
     parts = [
-        *(_text(frame.x(last * part), HEIGHT - BOTTOM + 18, duration(10 ** (last * part)), "middle")
-          for part in np.linspace(0, 1, TICKS + 1).tolist()),
-        *(_text(LEFT - 8, frame.y(part) + 4, f"{100 * part:.0f} %", "end") for part in (0.0, 0.25, 0.5, 0.75, 1.0)),
-        _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, label, "middle"),
+        *frame.axes(),
         f'<polyline points="{line}" fill="none" stroke="{COLOURS[0]}" stroke-width="2"/>',
-    ]  # fmt: skip
+    ]
     return _drawn(parts)
+
+
+def _whole(seconds: float) -> str:
+    """A time that is whole in its unit, such as ``10 m``."""
+    amount, unit = duration(seconds).split()
+    return f"{float(amount.replace(',', '')):,g} {unit}"
 
 
 def _ends(row: dict[str, Any], name: str) -> tuple[float, float, float]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
 from shunter import extras
+from shunter.report.intervals import OF_JOBS
 from shunter.report.terminal.tables import duration, number, share
+
+OF_FINISHED = (*OF_JOBS, "rho", "communication_s")  # what is over finished jobs alone
 
 
 def pandas() -> Any:
@@ -16,11 +20,16 @@ def pandas() -> Any:
 
 
 def flat(summary: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The numbers and texts of a summary under names such as ``jct_s.mean``; lists are left out."""
+    """The numbers and texts of a summary under names such as ``jct_s.mean``; lists and what is not known are left out.
+
+    Times of no jobs are NaN.
+    """
+    empty = not summary.get("finished", summary.get("jobs", 1))
     for key, value in summary.items():
         if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        elif not isinstance(value, list):
+            known = dict.fromkeys(value, math.nan) if empty and key in OF_FINISHED else value
+            yield from flat(known, f"{prefix}{key}.")
+        elif value is not None and not isinstance(value, list):
             yield prefix + key, value
 
 

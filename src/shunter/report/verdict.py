@@ -97,10 +97,10 @@ def _tail(best: Row, first: Row) -> str:
 
 
 def _costs(known: Sequence[Row], best: Row) -> str:
-    """Whether what a stop costs decides which policy is best."""
+    """Whether what a stop costs decides which policy is best; nothing where no difference between the two is shown."""
     means = {id(row): float((row.get("other_costs") or row)["jct_s"]["mean"]) for row in known}
     other = min(known, key=lambda row: means[id(row)])
-    if other is best or means[id(other)] >= means[id(best)]:
+    if other is best or means[id(other)] >= means[id(best)] or no_difference(other, best):
         return ""
     charged = next(row for row in known if row.get("other_costs"))
     if charged["other_costs"]["free"]:

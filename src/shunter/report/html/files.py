@@ -19,7 +19,9 @@ def check_file(file: Path, force: bool) -> None:
     if not os.access(file.parent, os.W_OK):
         raise RunError(f"{file}: can't be written: no permission in {file.parent.resolve()}; choose another place")
     if file.exists() and not force:
-        raise RunError(f"{file}: exists already; choose another name, or replace it with --force")
+        raise RunError(
+            f"{file}: exists already; choose another name, or replace it with --force (in Python: force=True)"
+        )
     if file.exists() and not is_page(file):
         raise RunError(f"{file}: is not a page of shunter, so --force does not replace it; choose another name")
 
