@@ -50,3 +50,25 @@ def test_costs_are_left_out_where_no_difference_between_the_two_is_shown():
     text = verdict([row("fifo", 60), row("las", 55, alike=["fifo"], low=-40, high=20, other_costs=costly)])
     assert text.startswith("No difference in mean JCT to fifo is shown")
     assert "Costs" not in text
+
+
+def test_costs_are_compared_within_the_repeat_in_which_they_were_tried():
+    """The first repeat is slower than the mean of all; that is no effect of free stops."""
+
+    def repeats(*means):
+        return [{"jct_s": {"mean": mean, "p99": 100.0}} for mean in means]
+
+    free = {"free": True, "stop_costs": "nothing", "jct_s": {"mean": 88.0}}
+    rows = [
+        row("saf", 60, repeats=repeats(100, 40, 40)),
+        row("las", 30, low=-40, high=-20, other_costs=free, stop_costs="0 + 62 s", repeats=repeats(90, 0, 0)),
+    ]
+    assert "Costs" not in verdict(rows)
+
+
+def test_a_policy_that_is_shown_to_be_better_is_named_where_the_best_is_not():
+    rows = [row("fifo", 60), row("las", 30, alike=["fifo"], low=-70, high=10), row("easy", 40, low=-40, high=-10)]
+    assert verdict(rows) == (
+        "easy has a shorter mean JCT than fifo: 40.0 s, 33 % below it (1.00 m); 95 % interval -67 to -17 %. That of las"
+        " is the shortest, 30.0 s, but no difference to fifo is shown; 95 % interval -117 to +17 %."
+    )

@@ -40,6 +40,10 @@ def _mean(row: Row) -> float:
     return float(row["jct_s"]["mean"])
 
 
+def _first_run(row: Row) -> Row:
+    return (row.get("repeats") or [row])[0]  # type: ignore[no-any-return]
+
+
 def _alone(row: Row) -> str:
     jct = row["jct_s"]
     return f"Under {name_of(row)} the mean JCT is {duration(jct['mean'])}, the p99 {duration(jct['p99'])}."
@@ -55,12 +59,24 @@ def _headline(best: Row, first: Row, known: Sequence[Row]) -> str:
         return f"No difference in mean JCT is shown between {name_of(first)} and {_names(alike)}.{rest}"
     gap = f"{_percent(best, first)} {name_of(first)} ({duration(_mean(first))}){_interval(best)}"
     if first in alike:
+        sure = [row for row in known if _mean(row) < _mean(first) and not no_difference(row, first)]
+        if sure:
+            return _shown(min(sure, key=_mean), best, first)
         return (
             f"No difference in mean JCT to {name_of(first)} is shown: the shortest, {duration(_mean(best))} under "
             f"{name_of(best)}, is {gap}."
         )
     head = f"{name_of(best)} has the shortest mean JCT, {duration(_mean(best))}, {gap}."
     return head + (f" No difference between it and {_names(alike)} is shown." if alike else "")
+
+
+def _shown(sure: Row, best: Row, first: Row) -> str:
+    """A policy that is shown to be better than the first, where the one with the lowest mean is not."""
+    return (
+        f"{name_of(sure)} has a shorter mean JCT than {name_of(first)}: {duration(_mean(sure))},"
+        f" {_percent(sure, first)} it ({duration(_mean(first))}){_interval(sure)}. That of {name_of(best)} is the"
+        f" shortest, {duration(_mean(best))}, but no difference to {name_of(first)} is shown{_interval(best)}."
+    )
 
 
 def _percent(row: Row, first: Row) -> str:
@@ -98,11 +114,13 @@ def _tail(best: Row, first: Row) -> str:
 
 def _costs(known: Sequence[Row], best: Row) -> str:
     """Whether what a stop costs decides which policy is best; nothing where no difference between the two is shown."""
-    means = {id(row): float((row.get("other_costs") or row)["jct_s"]["mean"]) for row in known}
+    here = {id(row): _mean(_first_run(row)) for row in known}  # other costs were tried in the first repeat alone
+    means = {id(row): _mean(row.get("other_costs") or _first_run(row)) for row in known}
     other = min(known, key=lambda row: means[id(row)])
-    if other is best or means[id(other)] >= means[id(best)] or no_difference(other, best):
+    same = other is best or means[id(other)] >= means[id(best)] or here[id(other)] <= here[id(best)]
+    if same or no_difference(other, best):
         return ""
-    charged = next(row for row in known if row.get("other_costs"))
+    charged = next(row for row in (other, best, *known) if row.get("other_costs"))
     if charged["other_costs"]["free"]:
         return (
             f"Costs change the winner: if stopping jobs were free, {name_of(other)} would have the shortest mean JCT, "
