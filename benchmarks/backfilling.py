@@ -7,7 +7,8 @@ on the early months (``--months early``); the late ones are for judging.
 Reservations go by bounds (``bound=0.9``), by the estimates (``bound=0``), or, where no order or estimate reads limits,
 by limits that are the true run times: what is lost then, no better bound can win back.  With ``--p90`` also by the P90
 of the model, as it is calibrated, where the order goes by one; such an order goes by it, too.  One month is one draw of
-a few long jobs, so every repeat leaves out another twentieth of the jobs.
+a few long jobs, so every repeat leaves out another twentieth of the jobs; with ``--all-jobs`` there is one run with all
+of them.
 """
 
 from __future__ import annotations
@@ -127,21 +128,28 @@ def knowing(found: Mapping[str, Setup]) -> dict[str, Setup]:
     return {**found, **told}
 
 
-def thinned(found: Mapping[str, Setup], repeat: int) -> dict[str, Setup]:
+def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT) -> dict[str, Setup]:
     """The same setups without some of the jobs; the first one stays, so that all repeats share their models."""
     made = {}
     for name, one in found.items():
-        stays = rng(repeat, "left out").random(len(one.trace)) >= LEFT_OUT
+        stays = rng(repeat, "left out").random(len(one.trace)) >= left_out
         stays[0] = True
         made[name] = dataclasses.replace(one, trace=one.trace.select(stays))
     return made
 
 
-def run_rows(found: Mapping[str, Setup], made: Sequence[Row], repeats: int, workers: int | None = None) -> Trials:
+def run_rows(
+    found: Mapping[str, Setup],
+    made: Sequence[Row],
+    repeats: int,
+    workers: int | None = None,
+    left_out: float = LEFT_OUT,
+) -> Trials:
     """Run all of it, with models from the past."""
     cases = [case for row in made for case in (row.plain, *row.easy.values())]
     teach(found, [row.plain for row in made])
-    runs = [run_cases(thinned(knowing(found), repeat), cases, 1, workers=workers) for repeat in range(repeats)]
+    known = knowing(found)
+    runs = [run_cases(thinned(known, repeat, left_out), cases, 1, workers=workers) for repeat in range(repeats)]
     return Trials(repeats, 0, {case: [one.outcomes[case][0] for one in runs] for case in runs[0].outcomes})
 
 
@@ -190,6 +198,7 @@ def main() -> None:
     )
     parser.add_argument("--order", action="append", help="a policy without backfilling; once for each; else all")
     parser.add_argument("--repeat", type=int, default=5, help="runs of each, without another twentieth of the jobs")
+    parser.add_argument("--all-jobs", action="store_true", help="one run of each that leaves out no job")
     parser.add_argument("--p90", action="store_true", help="reservations also by the model's calibrated P90")
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace and one run of each")
@@ -197,7 +206,8 @@ def main() -> None:
     every = setups("made-up" if chosen.quick else chosen.months)
     found = {name: one for name, one in every.items() if chosen.only in name}
     made = rows(found, chosen.order or ORDERS, (*BOUNDS, *([P90] if chosen.p90 else [])))
-    trials = run_rows(found, made, 1 if chosen.quick else chosen.repeat, chosen.workers)
+    repeats = 1 if chosen.quick or chosen.all_jobs else chosen.repeat
+    trials = run_rows(found, made, repeats, chosen.workers, 0.0 if chosen.all_jobs else LEFT_OUT)
     console = Console(width=120)
     shown, changes = table(trials, made)
     console.print(shown)

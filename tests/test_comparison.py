@@ -234,6 +234,8 @@ def test_every_measure_has_an_interval_over_repeats():
         assert between["low"] <= between["value"] <= between["high"], name
         assert between["value"] == pytest.approx(value_at(second, name) - value_at(first, name))
     assert found.as_dict()["intervals"]["over"] == "repeats"
+    assert "5 repeats" in found.about_intervals
+    assert "too narrow" in found.about_intervals
 
 
 def test_a_single_run_has_intervals_over_stretches_and_says_so():

@@ -53,6 +53,12 @@ def test_every_repeat_leaves_out_other_jobs_but_never_the_first():
         assert 0.9 < len(one) / len(whole.trace) < 0.99
 
 
+def test_all_jobs_stay_where_none_are_left_out():
+    found = backfilling.setups("made-up")
+    (whole,), (same,) = found.values(), backfilling.thinned(found, 0, left_out=0.0).values()
+    assert np.array_equal(same.trace.job_id, whole.trace.job_id)
+
+
 def test_months_are_told_apart():
     early, late = ([list(backfilling.windows(name, part)) for name in backfilling.MONTHS] for part in ("early", "late"))
     both = [list(backfilling.windows(name, "all")) for name in backfilling.MONTHS]

@@ -125,7 +125,10 @@ class Comparison:
     def about_intervals(self) -> str:
         """What the intervals are about, in a sentence."""
         if self.draws.over == "repeats":
-            return f"95 % intervals are over {self.draws.parts} repeats, each with jobs of its own."
+            over = f"{self.draws.parts} repeats, each with jobs of its own"
+            return (
+                f"95 % intervals are over {over}, and often too narrow: trust the sign of a difference, not its size."
+            )
         more = "--repeat 5 gives intervals over other jobs of this kind" if self.redrawn else MORE_RECORDED
         return f"95 % intervals are over {self.draws.parts} stretches of these jobs and often too narrow; {more}."
 
