@@ -392,6 +392,22 @@ def test_a_hostile_spreadsheet_in_other_words(tmp_path, monkeypatch):
             read(file(tmp_path, workbook(head + odd), "bomb.xlsx"))
 
 
+def test_a_spreadsheet_of_another_kind_or_with_a_doctype(tmp_path):
+    """The library would read tables of other programs too, whose cells say how often they repeat."""
+    pytest.importorskip("python_calamine")
+    plain = workbook(row(1, "Job", "Submitted", "Runtime", "GPUs") + row(2, "a", 0, 5, 1))
+    for name, text, why in (
+        ("content.xml", "<a/>", "it holds content.xml, as other kinds"),
+        ("xl/workbook.bin", "", "it holds xl/workbook.bin, as other kinds"),
+        ("xl/more.xml", "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "it has a DOCTYPE"),
+    ):
+        made = io.BytesIO(plain)
+        with zipfile.ZipFile(made, "a") as archive:
+            archive.writestr(name, text)
+        with pytest.raises(TraceError, match=f"jobs.xlsx: is no workbook that can be read .{why}"):
+            read(file(tmp_path, made.getvalue(), "jobs.xlsx"))
+
+
 def test_a_spreadsheet_that_repeats_a_text(tmp_path, monkeypatch):
     """A text stands once in the file, and in a table in each of its cells."""
     pytest.importorskip("python_calamine")
