@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import shunter
 from shunter import compiled
+from shunter.sim import side_compiling
 
 
 def test_rooms_whose_edits_compile_nothing_have_no_kernels():
@@ -129,3 +131,11 @@ def test_kernels_run_as_plain_python_for_debugging(tmp_path):
     ]
     assert digests[0] == digests[1]
     assert len(digests[0].split()) == 5
+
+
+def test_an_interpreter_that_ignores_its_environment_starts_no_second_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(side_compiling, "usable_cores", lambda: 2)
+    monkeypatch.setattr(compiled, "cache_folder", lambda: tmp_path)
+    assert side_compiling._needed()
+    monkeypatch.setattr(side_compiling.sys, "flags", SimpleNamespace(ignore_environment=1))
+    assert not side_compiling._needed()

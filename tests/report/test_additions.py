@@ -126,3 +126,7 @@ def test_a_section_is_a_section(tmp_path: Path) -> None:
 
 def test_a_section_needs_a_report(mylab: Path) -> None:
     assert "give that too" in shunter_compare("--section", "additions_of_mine.greeting")
+
+
+def test_text_of_others_steers_no_terminal_that_shows_the_page() -> None:
+    assert paragraph("user \x1b[31mred\u202e <b>") == paragraph("user ?[31mred? <b>")

@@ -40,6 +40,8 @@ def _needed() -> bool:
     """Only in the first process of a command: those that it starts find what it has compiled."""
     if multiprocessing.parent_process() is not None or usable_cores() < 2 or numba.config.DISABLE_JIT:
         return False
+    if sys.flags.ignore_environment:  # the other process would look where PYTHONPATH says
+        return False
     return next((compiled.cache_folder() / compiled.TRANSLATED).rglob(f"{LAST}-*.nbi"), None) is None
 
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from shunter.report.html.charts import Chart
+from shunter.texts import printable
 
 GENERATOR = '<meta name="generator" content="shunter">'  # by this we know our pages
 SCRIPTS = (
@@ -67,7 +68,7 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
 
 def text_of(plain: str) -> str:
     """Plain text as HTML; a number stays on one line with its unit."""
-    return re.sub(r"(?<=\d) (?=(?:%|[smhd]\b))", "\u00a0", escape(plain))
+    return re.sub(r"(?<=\d) (?=(?:%|[smhd]\b))", "\u00a0", escape(printable(plain)))
 
 
 TERMS = {  # what a reader may not know, shown when the pointer rests on it
@@ -125,7 +126,7 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
 
 def code(text: str) -> str:
     """Text to be copied as it is."""
-    return f'<pre tabindex="0"><code>{escape(text)}</code></pre>'
+    return f'<pre tabindex="0"><code>{escape(printable(text))}</code></pre>'
 
 
 def table(
