@@ -29,6 +29,9 @@ MARKS = (b"sheetData", b"<si")  # of a part with cells or texts, whatever its na
 CELL = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
 ROW = re.compile(r"()([0-9]{1,7})")
 CELL_BYTES = 64  # of a cell in memory, at least
+UNREADABLE = (  # what zipfile and calamine raise for broken files
+    *(zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, IndexError, ValueError, OSError),
+)
 REMEDY = "save it again, or save the sheet as CSV"
 
 
@@ -64,16 +67,7 @@ def _rows(source: Source) -> list[list[Any]]:
         return list(calamine.CalamineWorkbook.from_object(io.BytesIO(data)).get_sheet_by_index(0).to_python())
     except TooLargeError as error:
         raise TraceError(f"{source.path}: {error}; save a part of it as CSV") from None
-    except (
-        zipfile.BadZipFile,
-        calamine.CalamineError,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise TraceError(f"{source.path}: is no workbook that can be read ({error}); {REMEDY}") from None
-    except (IndexError, ValueError, OSError) as error:
+    except (calamine.CalamineError, *UNREADABLE) as error:
         raise TraceError(f"{source.path}: is no workbook that can be read ({error}); {REMEDY}") from None
 
 
