@@ -201,8 +201,8 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:  # fmt: skip
     """Run RLTune's experiment on a live Slurm cluster, in small: Slurm's multifactor against our controller.
 
-    It starts a real Slurm with 13 virtual GPUs on this machine (as root; see docs/reference/slurm-lab.md), plays the
-    same jobs under each scheduler, and says how far the simulator is off.
+    It starts a real Slurm with 13 virtual GPUs on this machine, as [bold]shunter slurm lab[/bold] does (needs root),
+    plays the same jobs under each scheduler, and says how far the simulator is off.
     """
     from shunter.reproduce.slurm import design, page, study, view
 

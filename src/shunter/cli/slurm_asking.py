@@ -129,7 +129,9 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
 
 
 def record(
-    out: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")], force: ForceOption = False
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="The JSON file to write.")],
+    force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Record the queue and the nodes as they are now, for later questions or another machine."""
     check_free(out, force)
@@ -139,7 +141,10 @@ def record(
 
     present = Watcher(Client(), surroundings=True).snapshot()
     present.save(out)
-    say(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
+    if json:
+        print_json({"file": str(out), "jobs": len(present.jobs), "nodes": len(present.nodes)})
+    else:
+        say(f"{out}: {len(present.jobs):,} jobs, {len(present.nodes):,} nodes with GPUs")
 
 
 def register(app: typer.Typer) -> None:

@@ -80,13 +80,13 @@ def _table(entries: list[Entry]) -> Table:
 
 
 def dashboard() -> None:
-    """Print a dashboard for Grafana, to be imported there: shunter slurm dashboard > shunter.json."""
+    """Print a dashboard for Grafana, as JSON, to be imported there: shunter slurm dashboard > shunter.json."""
     from importlib.resources import files
 
     sys.stdout.write(files("shunter").joinpath("live", "dashboard.json").read_text("utf-8"))
 
 
-def watchdog(journal: JournalOption = JOURNAL) -> None:
+def watchdog(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """Watch over the controller of a journal, and lift what could strand a job when it is gone or silent.
 
     [bold]run[/bold] starts one by itself where it is needed. This one ends with its controller; a service that outlives
@@ -96,7 +96,15 @@ def watchdog(journal: JournalOption = JOURNAL) -> None:
     from shunter.slurm.watchdog import manager
 
     check_journal(journal)
-    watch(journal, manager(), lambda text: note(text, "watchdog", "yellow"))
+    watch(journal, manager(), _print_message if json else lambda text: note(text, "watchdog", "yellow"))
+
+
+def _print_message(text: str) -> None:
+    """Print a message of the watchdog as JSON, at once: it may run for weeks."""
+    from shunter.live.audit import moment
+
+    print_json({"at": moment(time.time()), "message": text})
+    sys.stdout.flush()
 
 
 def check_journal(journal: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shunter.cli.console import note
+from shunter.cli.console import JsonOption, note, print_json
 from shunter.errors import SlurmError
 
 if TYPE_CHECKING:
@@ -41,11 +42,13 @@ def lab(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Start a real Slurm on this machine, run a command with it, and stop it again; needs root.
 
     Nodes and GPUs are virtual: jobs really run, CUDA_VISIBLE_DEVICES is set, and no GPU is needed. Nothing outside of a
-    folder in /tmp is touched. The exit code is that of the command. See docs/reference/slurm-lab.md.
+    folder in /tmp is touched. The exit code is that of the command. With [bold]--json[/bold] the output of the command
+    goes to standard error, and standard output gets its nodes and the exit code.
     """
     from shunter.slurm.lab import Lab
 
@@ -59,9 +62,11 @@ def lab(
     try:
         with cluster:
             note(f"{len(cluster.node_names)} nodes; SLURM_CONF={cluster.conf}", "Slurm is up")
-            code = _run(cluster, command)
+            code = _run(cluster, command, sys.stderr.fileno() if json else None)
     finally:
         cluster.remove()
+    if json:
+        print_json({"nodes": cluster.node_names, "slurm_conf": str(cluster.conf), "exit_code": code})
     raise typer.Exit(code)
 
 
@@ -90,12 +95,12 @@ def _nodes(text: str) -> list[Nodes]:
     return [Nodes(group.gpu_type, group.count, group.gpus, cpus=max(16, 4 * group.gpus)) for group in groups]
 
 
-def _run(cluster: Lab, command: Sequence[str]) -> int:
+def _run(cluster: Lab, command: Sequence[str], output: int | None) -> int:
     path = f"{os.environ.get('PATH', '')}:{cluster.env['PATH']}"
     env = {**os.environ, "PATH": path, "SLURM_CONF": str(cluster.conf)}
     before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the command
     try:
-        return subprocess.run(command, env=env, check=False).returncode
+        return subprocess.run(command, env=env, stdout=output, check=False).returncode
     except OSError as problem:
         raise SlurmError(f"'{command[0]}' can't be run: {problem.strerror}") from None
     finally:

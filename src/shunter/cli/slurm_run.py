@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """Run a policy on the live cluster that Slurm runs here.
 
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
-    when it stops, Slurm goes on by its own rules. See docs/operating.md.
+    when it stops, Slurm goes on by its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
     from shunter import traces
     from shunter.live import notify, running
@@ -291,7 +291,7 @@ def release(
         raise typer.Exit(1)
 
 
-def resume(journal: JournalOption = JOURNAL) -> None:
+def resume(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """Let a controller change jobs again after the guard or [bold]shunter slurm release[/bold] handed them back."""
     from contextlib import closing
 
@@ -301,7 +301,9 @@ def resume(journal: JournalOption = JOURNAL) -> None:
     check_journal(journal)
     with closing(Journal(journal)) as book:
         was = take(book)
-    if was:
+    if json:
+        print_json({"resumed": was})
+    elif was:
         note("the controller of this journal may change jobs again", "resumed")
     else:
         note("the controller may act already", "nothing to resume")

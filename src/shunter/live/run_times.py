@@ -97,7 +97,7 @@ class RunTimes:
         """Total run times (ms, one row for each job) in so many samples.
 
         Jobs of one user and name draw the same levels: they are long or short together.  Drawn each by itself,
-        forecasts would be far too sure of themselves, see docs/reference/slurm-asking.md.
+        forecasts would be far too sure of themselves.
         """
         draw, known, even = rng(seed, "run times"), self.beside(jobs), np.arange(samples)
         levels = {

@@ -20,7 +20,8 @@ from shunter.slurm.presence import LISTED, signs_in
 NODES = (Nodes("p100", 3, 4), Nodes("k80", 4, 2), Nodes("m40", 2, 1))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sbatch", "scancel")
 DATABASE_PROGRAMS = ("slurmdbd", "sacctmgr", "sacct", "mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
-INSTALL = "./scripts/slurm installs it where apt-get may"
+PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"  # of Debian and Ubuntu
+DATABASE_PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server"
 LONGEST_FOLDER = 60  # sockets lie below it, and the name of one may have 107 characters
 SAVE_S = 60  # slurmctld saves within 5 s of a change, unless it is very busy
 MARK = "SHUNTER_LAB"  # in the environment of every daemon, so that none can be left behind unseen
@@ -73,7 +74,9 @@ class Lab:
         wanted = PROGRAMS + (DATABASE_PROGRAMS if database else ())
         absent = [name for name in wanted if program(name) is None]
         if absent:
-            return f"Slurm can't be tried here: there is no {', '.join(absent)}; {INSTALL}"
+            packages = f"{PACKAGES} {DATABASE_PACKAGES}" if database else PACKAGES
+            remedy = f"install it with: apt-get install --no-install-recommends {packages}"
+            return f"Slurm can't be tried here: there is no {', '.join(absent)}; {remedy}"
         if os.geteuid() != 0:
             return "Slurm can't be tried here: its daemons must be started by root"
         with tempfile.TemporaryDirectory() as folder:

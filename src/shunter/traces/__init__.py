@@ -238,4 +238,4 @@ def _file(path: Path) -> Path:
 
 def _known() -> str:
     """The formats, in a sentence."""
-    return f"{PLAIN}; --format takes {', '.join(formats())} ('docs/reference/formats.md' describes each)"
+    return f"{PLAIN}; --format takes {', '.join(formats())}"
