@@ -46,7 +46,7 @@ def test_there_is_a_sample_of_every_format() -> None:
 @pytest.mark.parametrize(("form", "name"), FILES)
 def test_exactly_one_reader_recognises_a_file(tmp_path: Path, form: str, name: str) -> None:
     path = sample(tmp_path, form, name)
-    special = [other for other in formats() if other == form or not hasattr(reader(other), "general")]
+    special = [other for other in formats() if other == form or other != "table"]
     assert [other for other in special if reader(other).recognises(Source(path))] == [form]
     trace = read(path)
     assert len(trace) > 0
@@ -470,6 +470,71 @@ def test_a_mistake_in_somebody_elses_reader_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text("hello\n")
     with pytest.raises(TraceError, match="reader 'Broken' failed \\(KeyError"):
         read(tmp_path / "x.log", Broken())
+
+
+def offer(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
+    """Install a package whose entry point offers a module as the reader ``lines``."""
+    (folder / f"{module}.py").write_text(source)
+    package = folder / f"{module}-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(f"[shunter.readers]\nlines = {module}\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+
+DECLARED = """
+from shunter import Trace
+from shunter.traces import Reader
+
+def read(source):
+    return Trace.of("lab", ["x"], submit=[0], duration=[60_000], gpus=[1000])
+
+READER = Reader("lines", lambda source: False, read, {more})
+"""
+
+
+def test_a_declared_reader_gets_files_by_their_ending_and_out_of_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(tmp_path, monkeypatch, "lab_declared", DECLARED.format(more="endings=('.lab',), files=('jobs*.lab',)"))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "jobs-7.lab").write_text("x\n")
+    assert read(tmp_path / "runs").job_id.tolist() == ["x"]
+    assert read(tmp_path / "runs" / "jobs-7.lab").job_id.tolist() == ["x"]
+
+
+def test_a_half_declared_reader_is_refused_with_the_part_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.log").write_text("hello\n")
+    offer(tmp_path, monkeypatch, "lab_half", DECLARED.format(more="endings='.lab'"))
+    with pytest.raises(TraceError, match=r"a reader's endings must be a tuple of texts .*got '.lab'"):
+        read(tmp_path / "x.log", "lines")
+    with pytest.raises(TraceError, match="'SimpleNamespace': a reader's read must be a function"):
+        read(tmp_path / "x.log", types.SimpleNamespace(doc="", recognises=Lines.recognises, read=None))  # type: ignore[arg-type]
+    with pytest.raises(TraceError, match="lacks recognises, read"):
+        read(tmp_path / "x.log", types.SimpleNamespace(doc=""))  # type: ignore[arg-type]
+
+
+def test_names_that_mean_something_else_in_a_module_of_three_parts_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.log").write_text("hello\n")
+    plain = (
+        DECLARED.partition("READER")[0]
+        + "doc = 'lines'\nfiles = endings = 3\n\ndef recognises(source):\n    return True\n"
+    )
+    offer(tmp_path, monkeypatch, "lab_plain", plain)
+    assert read(tmp_path / "x.log").job_id.tolist() == ["x"]
+
+
+def test_a_reader_that_fails_to_recognise_or_returns_no_trace_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.log").write_text("hello\n")
+    with pytest.raises(TraceError, match=r"'Lines' failed \(TypeError: read must return a shunter.Trace, got list"):
+        read(tmp_path / "x.log", type("Lines", (Lines,), {"read": staticmethod(lambda source: [])})())
+    offer(tmp_path, monkeypatch, "lab_failing", DECLARED.format(more="").replace("False", "source.nothing"))
+    with pytest.raises(TraceError, match=r"reader 'lines' failed \(AttributeError"):
+        read(tmp_path / "x.log")
 
 
 def test_sacct_without_its_first_line_gets_a_hint(tmp_path: Path) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from types import ModuleType
+from typing import Any
 
 from shunter import extensions
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Trace
 from shunter.traces import readers
+from shunter.traces.readers import Reader, ReaderParts, declared
 from shunter.traces.source import PACKED_ENDINGS, Source
 
 __all__ = ["ON_BAD_ROW", "Reader", "formats", "of_frame", "place_of", "read", "reader", "with_columns", "write"]
@@ -26,20 +29,6 @@ PLAIN = (
     "the simplest is a CSV whose first line is job_id,submit,duration,gpus (seconds), with a line per job; a table with"
     " other names is read with --columns submit=NAME,duration=NAME,gpus=NAME"
 )
-
-
-class Reader(Protocol):
-    """What reads one format: a module in ``readers/``, or any object of somebody else's."""
-
-    doc: str
-
-    def recognises(self, source: Source) -> bool:
-        """Whether a file that begins like this one is of this format."""
-        ...
-
-    def read(self, source: Source) -> Trace:
-        """The trace in the file."""
-        ...
 
 
 @cache
@@ -57,28 +46,19 @@ def formats() -> list[str]:
 
 
 def reader(name: str) -> Reader:
-    """The reader of a format; a name with a dot is that of a module of somebody's own."""
+    """The reader of a format; a name with a dot is the path of a third party's module."""
     if name in _ours():
-        ours: Any = importlib.import_module(f"{readers.__name__}.{name}")
-        return _checked(name, ours)
+        return declared(name, importlib.import_module(f"{readers.__name__}.{name}"))
     if "." in name:
-        return _checked(name, extensions.module(name, f"trace format '{name}'", TraceError))
+        return declared(name, extensions.module(name, f"trace format '{name}'", TraceError))
     if name in _theirs():
-        return _checked(name, extensions.entry(GROUP, name, TraceError))
+        return declared(name, extensions.entry(GROUP, name, TraceError))
     raise TraceError(f"there is no trace format '{name}'; {did_you_mean(name, formats())}")
-
-
-def _checked(name: str, found: Any) -> Reader:
-    lacks = [part for part in ("doc", "recognises", "read") if not hasattr(found, part)]
-    if lacks:
-        raise TraceError(f"trace format '{name}': a reader needs doc, recognises and read; {found!r} lacks {lacks[0]}")
-    checked: Reader = found
-    return checked
 
 
 def read(
     path: str | os.PathLike[str],
-    format: str | Reader | None = None,  # noqa: A002
+    format: str | ReaderParts | None = None,  # noqa: A002
     on_bad_row: str = "fail",
     columns: Mapping[str, str] | None = None,
 ) -> Trace:
@@ -152,16 +132,15 @@ def write(trace: Trace, path: str | os.PathLike[str]) -> None:
     writing.write(trace, Path(path))
 
 
-def _read(source: Source, format: str | Reader | None) -> Trace:  # noqa: A002
-    if isinstance(format, str):
-        name, source.given = _settings(format)
-        chosen: Reader = reader(name)
-        source.format = name
-    elif format is not None:
-        chosen = _checked(str(getattr(format, "__name__", "given")), format)
-        source.format = getattr(format, "__name__", type(format).__name__)
-    else:
+def _read(source: Source, format: str | ReaderParts | None) -> Trace:  # noqa: A002
+    if format is None:
         return _recognised(source)
+    if isinstance(format, str):
+        source.format, source.given = _settings(format)
+        chosen = reader(source.format)
+    else:
+        source.format = format.__name__ if isinstance(format, ModuleType | type) else type(format).__name__
+        chosen = declared(source.format, format)
     source.head  # noqa: B018  every format reports a missing or empty file alike
     return _made_by(chosen, source)
 
@@ -181,25 +160,38 @@ def _settings(format: str) -> tuple[str, dict[str, str]]:  # noqa: A002
 
 
 def _made_by(chosen: Reader, source: Source) -> Trace:
-    """What a reader makes of a file; a mistake in a third party's reader is reported as such."""
-    if source.format in _ours():
-        return chosen.read(source)
+    """The trace that a reader makes of a file."""
+    with _blamed(source, source.format):
+        trace = chosen.read(source)
+        if not isinstance(trace, Trace):
+            raise TypeError(f"read must return a shunter.Trace, got {type(trace).__name__}")
+        return trace
+
+
+@contextmanager
+def _blamed(source: Source, name: str) -> Iterator[None]:
+    """A mistake in a third party's reader is reported as such."""
     try:
-        return chosen.read(source)
+        yield
     except TraceError:
         raise
     except Exception as error:
+        if name in _ours():
+            raise
         what = f"{type(error).__name__}: {error}"
-        raise TraceError(
-            f"{source.path}: reader '{source.format}' failed ({what}); fix the reader or the file"
-        ) from error
+        raise TraceError(f"{source.path}: reader '{name}' failed ({what}); fix the reader or the file") from error
+
+
+def _recognises(name: str, source: Source) -> bool:
+    with _blamed(source, name):
+        return reader(name).recognises(source)
 
 
 def _recognised(source: Source) -> Trace:
     """Read a file by what it looks like: our formats first, then those of others, any table, then by its ending."""
-    special = [name for name in _ours() if not getattr(reader(name), "general", False)]
+    special = [name for name in _ours() if name != GENERAL]
     for names in (special, _theirs(), [GENERAL]):
-        fitting = [name for name in names if reader(name).recognises(source)]
+        fitting = [name for name in names if _recognises(name, source)]
         if len(fitting) > 1:
             raise TraceError(f"{source.path}: may be {' or '.join(fitting)}; say which with --format")
         if fitting:
@@ -209,10 +201,10 @@ def _recognised(source: Source) -> Trace:
     for packed in PACKED_ENDINGS:
         file = file.removesuffix(packed)
     for name in formats():
-        if file.endswith(tuple(getattr(reader(name), "endings", ()))):
+        if file.endswith((chosen := reader(name)).endings):
             source.format = name
             try:
-                return reader(name).read(source)
+                return _made_by(chosen, source)
             except TraceError as error:
                 raise TraceError(f"{error}\n  it was taken for '{name}' because of its ending; {_known()}") from None
     bare = source.first_lines[0].count("|") >= 4 if source.first_lines else False
@@ -228,7 +220,7 @@ def _file(path: Path) -> Path:
         raise TraceError("-: standard input is not read, because a run must find its trace again; save it as a file")
     if not path.is_dir():
         return path
-    patterns = [pattern for name in formats() for pattern in getattr(reader(name), "files", ())]
+    patterns = [pattern for name in formats() for pattern in reader(name).files]
     found = sorted({file for pattern in patterns for file in path.glob(pattern)})
     if len(found) == 1:
         return found[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "AAIC: the workload log of AIST's AI cloud"
 REQUIRED = ("id", "user", "nodes", "gpus", "walltime_req", "termcode", "time_submit", "waittime", "walltime")
 OUTCOMES = {"0": "completed", "1": "failed", "2": "timeout", "3": "cancelled", "4": "cancelled"}
 
@@ -31,3 +31,6 @@ def read(source: Source) -> Trace:
         recorded_wait=table.number("waittime", "recorded_wait"),
         outcome=table.outcome("termcode", OUTCOMES),
     )
+
+
+READER = Reader("AAIC: the workload log of AIST's AI cloud", recognises, read)

@@ -6,9 +6,9 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "Acme: trace_seren.csv or trace_kalos.csv"
 REQUIRED = ("job_id", "gpu_num", "type", "state", "submit_time", "start_time", "end_time", "gpu_time")
 
 
@@ -39,3 +39,6 @@ def read(source: Source) -> Trace:
         recorded_wait=table.number("queue", "recorded_wait"),
         outcome=outcome,
     )
+
+
+READER = Reader("Acme: trace_seren.csv or trace_kalos.csv", recognises, read)

@@ -10,11 +10,8 @@ from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.checks import REQUIRED
 from shunter.traces.meanings import OPTION
-from shunter.traces.readers import table
+from shunter.traces.readers import Reader, table
 from shunter.traces.source import Source
-
-doc = "a table with the columns job_id, submit, duration, gpus"
-endings = (".csv",)
 
 
 def recognises(source: Source) -> bool:
@@ -31,3 +28,6 @@ def read(source: Source) -> Trace:
             f" columns, with commas; where they have other names, say so: {OPTION} {missing[-1]}=NAME"
         )
     return table.read(source)
+
+
+READER = Reader("a table with the columns job_id, submit, duration, gpus", recognises, read, endings=(".csv",))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shunter.model import Trace
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.table import of_records
 
-doc = "Dally's JSON workloads"
 FIELDS = (
     "job_id", "user", "jobname", "cpu_num", "state", "model", "total_iterations", "time_per_iteration",
     "max_parallelism", "arrival_time",
@@ -35,3 +35,6 @@ def read(source: Source) -> Trace:
         iterations=iterations,
         outcome=table.outcome("state"),
     )
+
+
+READER = Reader("Dally's JSON workloads", recognises, read)

@@ -6,10 +6,9 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "Helios: cluster_log.csv, or a flat file with job_id, submit_time, gpu_num, duration"
-files = ("cluster_log.csv*",)
 REQUIRED = ("job_id", "submit_time", "gpu_num", "duration")
 
 
@@ -45,3 +44,11 @@ def read(source: Source) -> Trace:
         recorded_wait=table.number("queue", "recorded_wait"),
         outcome=outcome,
     )
+
+
+READER = Reader(
+    "Helios: cluster_log.csv, or a flat file with job_id, submit_time, gpu_num, duration",
+    recognises,
+    read,
+    files=("cluster_log.csv*",),
+)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from shunter.model import Trace
-from shunter.traces.readers import _slurm
+from shunter.traces.readers import Reader, _slurm
 from shunter.traces.source import Source
 from shunter.traces.table import NONE, Table
 
-doc = "Slurm's job completion log (jobcomp/filetxt): JobId=... on every line"
 FIELDS = (
     "JobId", "UserId", "Name", "JobState", "Partition", "TimeLimit", "StartTime", "EndTime", "SubmitTime", "ProcCnt",
     "Tres", "Account",
@@ -68,3 +67,6 @@ def _table(source: Source) -> Table:
     odd = frame["JobId"].is_null().to_numpy()
     table.problems.add(odd, "a line must begin with JobId=", lambda row: f"got '{kept['line'][row][:60]}'; remove it")
     return table
+
+
+READER = Reader("Slurm's job completion log (jobcomp/filetxt): JobId=... on every line", recognises, read)

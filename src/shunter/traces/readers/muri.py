@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "Muri's simulator: Tiresias' columns and iteration_time; milliseconds"
 REQUIRED = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time")
 
 
@@ -27,3 +27,6 @@ def read(source: Source) -> Trace:
         model=table.text("model_name"),
         iterations=table.number("iterations", "iterations"),
     )
+
+
+READER = Reader("Muri's simulator: Tiresias' columns and iteration_time; milliseconds", recognises, read)

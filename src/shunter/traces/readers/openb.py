@@ -6,9 +6,9 @@ import numpy as np
 
 from shunter.model import GPU, Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "Alibaba's GPU pods of 2023: openb_pod_list_*.csv"
 REQUIRED = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
 OUTCOMES = {"succeeded": "completed", "running": "cancelled"}  # a pod that ran until somebody deleted it
 QOS = {"LS": "1", "Guaranteed": "1", "Burstable": "0.5", "BE": "0"}  # latency sensitive ... best effort
@@ -45,3 +45,6 @@ def read(source: Source) -> Trace:
         recorded_wait=scheduled - created,
         outcome=table.outcome("pod_phase", OUTCOMES),
     )
+
+
+READER = Reader("Alibaba's GPU pods of 2023: openb_pod_list_*.csv", recognises, read)

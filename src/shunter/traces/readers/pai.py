@@ -11,6 +11,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.table import Table
 from shunter.world import F64
@@ -18,8 +19,6 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-doc = "Alibaba PAI 2020: pai_task_table.csv with pai_job_table.csv beside it, or a flat file"
-files = ("pai_task_table*.csv*",)
 FLAT = ("job_id", "arrival_s", "service_sec", "gpu_count")
 TASKS = (
     "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu",
@@ -137,3 +136,11 @@ def _job_table(path: Path, tasks: Table) -> pl.DataFrame:
         table.problems.raise_if_any()
     frame = pl.DataFrame({"job_name": table.text("job_name"), "user": table.text("user"), "submit": submit})
     return frame.filter(~table.problems.bad()).unique("job_name", keep="first")
+
+
+READER = Reader(
+    "Alibaba PAI 2020: pai_task_table.csv with pai_job_table.csv beside it, or a flat file",
+    recognises,
+    read,
+    files=("pai_task_table*.csv*",),
+)

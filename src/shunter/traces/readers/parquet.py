@@ -19,6 +19,7 @@ from shunter.model import Column, Trace
 from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
 from shunter.traces import frames, meanings
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.tabular import trace_of
 from shunter.world import I64
@@ -26,8 +27,6 @@ from shunter.world import I64
 if TYPE_CHECKING:
     import polars as pl
 
-doc = "shunter's own, exact and fast; or any table"
-endings = (".parquet",)
 VERSION = 1
 REMEDY = "make it again with shunter, or give the table as CSV"
 
@@ -259,3 +258,6 @@ def _codes(problems: Problems, column: str, texts: pl.Series, names: tuple[str, 
     must = f"{column} must be a name in the file's metadata"
     problems.add(codes == -2, must, lambda row: f"got '{texts[row]}'; {REMEDY}")
     return codes
+
+
+READER = Reader("shunter's own, exact and fast; or any table", recognises, read, endings=(".parquet",))

@@ -8,11 +8,10 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 from shunter.traces.table import Table, of_records
 
-doc = "Philly: cluster_job_log (JSON), or a flat CSV with timestamp, duration, num_gpus, cluster"
-files = ("cluster_job_log*",)
 FLAT = ("timestamp", "duration", "num_gpus")
 SAMPLE = ("job_id", "arrival_time", "duration", "gpu_count")
 OUTCOMES = {"pass": "completed", "killed": "cancelled"}
@@ -109,3 +108,11 @@ def _list(record: Any, key: str) -> list[Any]:
 
 def _gpus(attempt: Any) -> int:
     return sum(len(_list(machine, "gpus")) for machine in _list(attempt, "detail"))
+
+
+READER = Reader(
+    "Philly: cluster_job_log (JSON), or a flat CSV with timestamp, duration, num_gpus, cluster",
+    recognises,
+    read,
+    files=("cluster_job_log*",),
+)

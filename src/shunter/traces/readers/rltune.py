@@ -6,9 +6,9 @@ import re
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "RLTune's traces: 19 fields without a header"
 FIELDS = (
     "id", "submit", "wait", "run", "gpus", "cpu_time", "memory", "requested_cpus", "requested_time",
     "requested_memory", "status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time",
@@ -43,3 +43,6 @@ def read(source: Source) -> Trace:
         limit=table.number("requested_time", "limit", none=UNKNOWN),
         recorded_wait=table.number("wait", "recorded_wait", none=UNKNOWN),
     )
+
+
+READER = Reader("RLTune's traces: 19 fields without a header", recognises, read)

@@ -9,7 +9,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
-from shunter.traces.readers import _sacct_json, _slurm
+from shunter.traces.readers import Reader, _sacct_json, _slurm
 from shunter.traces.source import Source
 from shunter.traces.table import NONE, Table, of_records
 from shunter.world import F64
@@ -17,7 +17,6 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-doc = "Slurm: sacct -P with a header; JobID, Submit, Start, End and AllocTRES at least; or sacct --json"
 RESOURCES = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")
 LENGTHS = ("ElapsedRaw", "Elapsed", "End")
 WAITING = ("pending", "requeued", "requeue_hold", "special_exit", "reservation")
@@ -154,3 +153,8 @@ def _resources(table: Table, which: str) -> pl.Series:
     plain, typed = pl.format("gres/gpu={}", "count"), pl.format("gres/gpu:{}={}", "kind", "count")
     written = pl.when(pl.col("kind").is_null()).then(plain).otherwise(typed)
     return frame.select(pl.when(pl.col("gres").str.contains("gpu")).then(written).alias("tres"))["tres"]
+
+
+READER = Reader(
+    "Slurm: sacct -P with a header; JobID, Submit, Start, End and AllocTRES at least; or sacct --json", recognises, read
+)

@@ -6,10 +6,9 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
-from shunter.traces.readers import _slurm
+from shunter.traces.readers import Reader, _slurm
 from shunter.traces.source import Source
 
-doc = "MIT Supercloud: slurm-log.csv, rows of Slurm's database"
 REQUIRED = ("id_job", "id_user", "state", "time_submit", "time_start", "time_end", "tres_alloc", "tres_req")
 GPU_TRES = ("1001", "1002")  # generic resources of this site; 1 to 5 are Slurm's cpu, mem, energy, node, billing
 NO_LIMIT = ("4294967295", "4294967294")
@@ -50,3 +49,6 @@ def read(source: Source) -> Trace:
         recorded_wait=start - submit,
         outcome=state,
     )
+
+
+READER = Reader("MIT Supercloud: slurm-log.csv, rows of Slurm's database", recognises, read)

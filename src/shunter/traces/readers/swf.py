@@ -8,10 +8,9 @@ import numpy as np
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table, single_spaced
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "the Standard Workload Format 2.2; processors are taken as GPUs"
-endings = (".swf",)
 FIELDS = (
     "job", "submit", "wait", "run", "processors", "cpu_time", "memory", "requested_processors", "requested_time",
     "requested_memory", "status", "user", "group", "executable", "queue", "partition", "preceding_job", "think_time",
@@ -59,3 +58,6 @@ def read(source: Source) -> Trace:
         after=table.known(table.text("preceding_job", UNKNOWN), jobs),
         outcome=outcome,
     )
+
+
+READER = Reader("the Standard Workload Format 2.2; processors are taken as GPUs", recognises, read, endings=(".swf",))

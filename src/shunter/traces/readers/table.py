@@ -14,14 +14,11 @@ from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces import meanings, workbooks
 from shunter.traces.delimited import read_table, single_spaced
-from shunter.traces.readers import parquet
+from shunter.traces.readers import Reader, parquet
 from shunter.traces.source import Source
 from shunter.traces.table import Table, of_records
 from shunter.traces.tabular import trace_of
 
-doc = "any table: text, JSON lines, Parquet or xlsx, with usual names or --columns"
-endings = (".tsv", ".jsonl", ".ndjson", ".xlsx")
-general = True  # only where no other format fits
 ENOUGH = 2  # of when, how long and how many GPUs
 
 
@@ -95,3 +92,11 @@ def _parsed(source: Source) -> list[tuple[int, Any]]:
             except (ValueError, RecursionError) as error:
                 raise TraceError(f"{source.path} line {line}: is no JSON ({error}); correct the line") from None
     return records
+
+
+READER = Reader(
+    "any table: text, JSON lines, Parquet or xlsx, with usual names or --columns",
+    recognises,
+    read,
+    endings=(".tsv", ".jsonl", ".ndjson", ".xlsx"),
+)

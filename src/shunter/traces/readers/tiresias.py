@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from shunter.model import Trace
 from shunter.traces.delimited import read_table
+from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
-doc = "Tiresias' simulator: job_id, num_gpu, submit_time, iterations, model_name, duration"
 REQUIRED = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration")
 
 
@@ -26,3 +26,6 @@ def read(source: Source) -> Trace:
         model=table.text("model_name"),
         iterations=table.number("iterations", "iterations"),
     )
+
+
+READER = Reader("Tiresias' simulator: job_id, num_gpu, submit_time, iterations, model_name, duration", recognises, read)
