@@ -22,7 +22,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import sources_digest
 from shunter.errors import RunError
 from shunter.experiment import Experiment
-from shunter.safe_files import check_parquet, most_loaded, text_of
+from shunter.safe_files import check_output, check_parquet, most_loaded, text_of
 from shunter.world import I64
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def versions() -> dict[str, str]:
 
 def check_folder(folder: Path, force: bool) -> None:
     """Refuse to write where something is; with ``force`` only what shunter wrote may be replaced."""
-    if not folder.exists():
+    check_output(folder, RunError)
+    if not folder.exists() or _is_empty(folder):
         return
     if not force:
         raise RunError(
@@ -157,6 +158,11 @@ def check_folder(folder: Path, force: bool) -> None:
         )
     if not any((folder / name).is_file() for name in MARKS):
         raise RunError(f"{folder}: is not a run of shunter, so --force does not replace it; choose another folder")
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether it is a folder without anything in it, and no link: a new folder can take its place."""
+    return folder.is_dir() and not folder.is_symlink() and next(folder.iterdir(), None) is None
 
 
 @contextmanager
@@ -174,7 +180,7 @@ def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
             os.chmod(number, 0o777 & ~_umask())
             if not os.path.samestat(made.lstat(), os.fstat(number)):
                 raise RunError(f"{folder}: somebody has replaced {made}; choose a folder that others can't write to")
-            put_in_place(made, folder)
+            _put_in_place(made, folder, force)
     except OSError as error:
         raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
     finally:
@@ -194,15 +200,15 @@ def _held(made: Path) -> Iterator[tuple[Path, int]]:
         os.close(number)
 
 
-def put_in_place(made: Path, folder: Path) -> None:
-    """Rename a finished folder to its name; what was there goes away afterwards."""
-    if folder.exists():
+def _put_in_place(made: Path, folder: Path, force: bool) -> None:
+    """Rename a finished folder to its name; what was there goes away afterwards, unless it came meanwhile."""
+    if force and folder.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
         folder.rename(old / "replaced")
         made.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     else:
-        made.rename(folder)
+        made.rename(folder)  # fails where anything but an empty folder is
 
 
 def _umask() -> int:

@@ -7,12 +7,16 @@ import io
 import os
 import resource
 import secrets
+import shutil
 import stat
+import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from shunter.errors import InputError
 
@@ -109,6 +113,31 @@ def unpacked(read: Callable[[int], bytes]) -> bytes:
         return found.getvalue()
     except MemoryError:
         raise TooLargeError("it unpacks to more than there is memory") from None
+
+
+def standard_input() -> Path:
+    """Standard input as a private file, which is gone when the process ends; it is read only once."""
+    stream = sys.stdin
+    if stream is None or stream.isatty():
+        raise NotAFileError("is the terminal; pipe something into it, or name a file")
+    if stream not in _spooled:
+        folder = Path(tempfile.mkdtemp(prefix="shunter-"))
+        weakref.finalize(stream, shutil.rmtree, folder, ignore_errors=True)
+        with (folder / "standard-input").open("xb") as file:
+            while part := stream.buffer.read(PIECE):
+                file.write(part)
+                check_size(file.tell(), most_loaded())
+        _spooled[stream] = folder / "standard-input"
+    return _spooled[stream]
+
+
+_spooled: weakref.WeakKeyDictionary[Any, Path] = weakref.WeakKeyDictionary()
+
+
+def check_output(path: Path, error: type[InputError]) -> None:
+    """Refuse ``-`` as something to write: standard output has the result, as a table or as JSON."""
+    if str(path) == "-":
+        raise error("-: standard output has the result itself, so nothing else is written there; give a name")
 
 
 @contextmanager

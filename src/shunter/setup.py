@@ -390,7 +390,8 @@ def _trace(given: TraceLike, form: str | None = None, on_bad_row: str = "fail") 
         if _is_synthetic(str(given)):
             trace, path = _synthetic(str(given)), str(given)
         else:
-            trace, path = traces.read(Path(given), form or None, on_bad_row), str(Path(given).resolve())
+            trace = traces.read(Path(given), form or None, on_bad_row)
+            path = str(given) if str(given) == traces.STANDARD_INPUT else str(Path(given).resolve())
         return trace, TraceSource(path, trace.digest, form or "", on_bad_row)
     trace = traces.of_frame(given)
     return trace, TraceSource("", trace.digest)

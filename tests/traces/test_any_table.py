@@ -455,8 +455,6 @@ def test_many_fields_in_json_are_not_columns(tmp_path):
     assert "and 4,995 more" in " ".join(trace.remarks)
 
 
-def test_standard_input_and_folders(tmp_path):
-    with pytest.raises(TraceError, match=r"-: standard input is not read, .*save it as a file"):
-        read("-")
+def test_a_folder_is_no_table(tmp_path):
     with pytest.raises(TraceError, match="is a folder"):
         read(tmp_path)

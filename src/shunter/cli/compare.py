@@ -22,6 +22,7 @@ from shunter.cli.console import (
     SeedOption,
     SharingOption,
     SinceOption,
+    TraceArgument,
     UntilOption,
     WorkersOption,
     answer,
@@ -48,7 +49,7 @@ shunter compare synthetic -c 16x8 -p fifo -p srtf --json
 
 
 def compare(  # noqa: PLR0913, PLR0917  one argument per option
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")],
+    trace: TraceArgument,
     cluster: ClusterOption = None,
     policy: Annotated[
         list[str] | None,

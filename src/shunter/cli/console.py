@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 import typer
 
 from shunter.errors import InputError
+from shunter.safe_files import check_output
 from shunter.texts import printable
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def answer(found: T, view: Callable[[T], RenderableType], json: bool) -> None:
 
 def check_free(out: Path, force: bool) -> None:
     """Refuse to write over something, or where there is no folder, before any work is done."""
+    check_output(out, InputError)
     if not out.parent.is_dir():
         raise InputError(f"{out}: can't be written: there is no folder {out.parent}; make it, or choose another place")
     if out.exists() and not force:
@@ -239,7 +241,7 @@ OnBadRowOption: TypeAlias = Annotated[
 
 
 TraceArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="TRACE", help="A trace file, or synthetic[:jobs=N,...].")
+    str, typer.Argument(metavar="TRACE", help="A trace file, - (standard input), or synthetic[:jobs=N,...].")
 ]
 OutArgument: TypeAlias = Annotated[
     Path, typer.Argument(metavar="OUT", help="The file to write: .parquet, .csv, .csv.gz, .swf, .swf.gz.")

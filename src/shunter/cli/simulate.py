@@ -58,7 +58,10 @@ shunter simulate runs/sjf/experiment.toml --set seed=3   # a saved run again, ch
 
 def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     trace: Annotated[
-        str, typer.Argument(metavar="TRACE", help="A trace file, synthetic[:...], or an experiment.toml.")
+        str,
+        typer.Argument(
+            metavar="TRACE", help="A trace file, - (standard input), synthetic[:...], or an experiment.toml."
+        ),
     ],
     cluster: ClusterOption = None,
     policies: Annotated[

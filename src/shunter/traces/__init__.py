@@ -15,6 +15,7 @@ from typing import Any
 from shunter import extensions
 from shunter.errors import TraceError, did_you_mean
 from shunter.model import Trace
+from shunter.safe_files import NotAFileError, TooLargeError, standard_input
 from shunter.traces import readers
 from shunter.traces.readers import Reader, ReaderParts, declared
 from shunter.traces.source import PACKED_ENDINGS, Source
@@ -23,6 +24,7 @@ __all__ = ["ON_BAD_ROW", "Reader", "formats", "of_frame", "place_of", "read", "r
 
 GROUP = "shunter.readers"  # entry points of third parties
 GENERAL = "table"  # the format of any table
+STANDARD_INPUT = "-"
 TABLES = (GENERAL, "csv", "parquet")  # those whose columns may mean anything
 ON_BAD_ROW = ("fail", "skip")
 PLAIN = (
@@ -65,7 +67,7 @@ def read(
     r"""Read a trace from a file.
 
     Args:
-        path: A file, compressed or not, or a folder with one trace in it.
+        path: A file, compressed or not, a folder with one trace in it, or ``-``: standard input.
         format: The name of a format or a reader of your own; default: detected from the content, then from the ending.
         on_bad_row: ``"fail"``, or ``"skip"``: drop rows that can't be parsed and report them in ``Trace.remarks``.
         columns: For a table whose names are not usual: column of the trace -> column of the file, such as
@@ -86,7 +88,8 @@ def read(
         if format is not None and not isinstance(format, str):
             raise TraceError("columns are for tables, and a reader of your own knows its own; leave one out")
         format = with_columns(format, ",".join(f"{ours}={theirs}" for ours, theirs in columns.items()))  # noqa: A001
-    return _read(Source(_file(Path(path)), skip=on_bad_row == "skip"), format)
+    with _named(Path(path)) as file:
+        return _read(Source(file, skip=on_bad_row == "skip"), format)
 
 
 def of_frame(frame: Any, columns: Mapping[str, str] | None = None) -> Trace:
@@ -107,8 +110,9 @@ def with_columns(format: str | None, columns: str | None) -> str | None:  # noqa
 
 def place_of(job_id: str, path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
     """Where a job stands in a file that was read before, such as ``line 7``; "" where the format has no lines."""
-    source = Source(_file(Path(path)), skip=True)
-    _read(source, format)
+    with _named(Path(path)) as file:
+        source = Source(file, skip=True)
+        _read(source, format)
     if source.rows is None:
         return ""
     ids, problems = source.rows
@@ -214,10 +218,25 @@ def _recognised(source: Source) -> Trace:
     )
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[Path]:
+    """The file to read; errors name standard input, not the file in which it is kept."""
+    if str(path) != STANDARD_INPUT:
+        yield _file(path)
+        return
+    try:
+        kept = standard_input()
+    except (NotAFileError, TooLargeError) as problem:
+        raise TraceError(f"standard input: {problem}") from None
+    try:
+        yield kept
+    except TraceError as error:
+        error.args = (str(error).replace(str(kept), "standard input"),)
+        raise
+
+
 def _file(path: Path) -> Path:
-    """The file to read: the path itself, or in a folder the one that is called as its format calls it."""
-    if str(path) == "-":
-        raise TraceError("-: standard input is not read, because a run must find its trace again; save it as a file")
+    """The path itself, or in a folder the file that is called as its format calls it."""
     if not path.is_dir():
         return path
     patterns = [pattern for name in formats() for pattern in reader(name).files]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from shunter.errors import RunError
 from shunter.report.html.page import GENERATOR
-from shunter.safe_files import whole
+from shunter.safe_files import check_output, whole
 
 
 def check_file(file: Path, force: bool) -> None:
     """Refuse a name under which a page can't be written; with ``force`` only a page of shunter is replaced."""
+    check_output(file, RunError)
     if file.is_dir() or not file.name:
         raise RunError(f"{file}: is a folder; give the name of a file, such as {file / 'report.html'}")
     if not file.parent.is_dir():
