@@ -23,6 +23,7 @@ from shunter.model import Trace
 from shunter.report.terminal.tables import duration
 from shunter.safe_files import data_folder
 from shunter.setup import read_trace
+from shunter.simulation import resolve
 from shunter.world import I64
 
 BASE = "fifo:backfill=easy"
@@ -76,11 +77,12 @@ class Outcome:
 
 def outcome(history: History) -> Outcome:
     """Replay a history."""
-    setup, stated = present.read(history.read(), history.cluster, [BASE])
-    plain = present.replay(dataclasses.replace(setup, user_cap=0), BASE)
-    site = present.present(setup, stated, plain if not setup.user_cap else present.replay(setup, BASE))
+    base = resolve(BASE)
+    setup, stated = present.read(history.read(), history.cluster, [base.policy])
+    plain = present.replay(dataclasses.replace(setup, user_cap=0), base)
+    site = present.present(setup, stated, plain if not setup.user_cap else present.replay(setup, base))
     days = min(30.0, (setup.trace.submit[-1] - setup.trace.submit[0]) / DAY_MS / 3)
-    question = advising.Question(BASE, site_of(BASE), days=days)
+    question = advising.Question(base, site_of(base.policy), days=days)
     window = advising.window(site.setup, question)
     assert window is not None
     found, after = advising.replayed(site, question, window.begin)

@@ -80,6 +80,28 @@ def test_compare_resolves_each_policy_once(resolved, more):
     assert resolved == {"fifo": 1, "sjf:blocking=skip": 1}
 
 
+def test_tune_resolves_each_variant_once(resolved):
+    shunter("tune", SMALL, "-c", "2x8", "-p", "sjf", "--try", "blocking=strict/skip", "--drop-unfit")
+    assert set(resolved.values()) == {1}, resolved
+
+
+def test_energy_resolves_its_policy_once_and_each_that_sleeps(resolved):
+    shunter("energy", SMALL, "-c", "2x8", "-p", "sjf:blocking=skip", "--drop-unfit", "--forecast", "last")
+    sleeping = {text for text in resolved if text.startswith("ces:")}
+    assert len(sleeping) == 1
+    assert resolved == {"sjf:blocking=skip": 2} | dict.fromkeys(sleeping, 1)  # the one that sleeps wraps its own
+
+
+def test_advise_resolves_each_policy_once(resolved, tmp_path):
+    run = simulation.simulate("synthetic:jobs=1500,gpus=32,load=0.9,seed=7", "4x8", "fifo:backfill=easy")
+    traces.write(run.recorded, tmp_path / "history.parquet")
+    resolved.clear()
+    more = ("--base", "fifo:backfill=easy", "--days", "2", "--warmup", "1", "-p", "lifo", "--workers", "1")
+    shunter("advise", str(tmp_path / "history.parquet"), "-c", "4x8", *more)
+    assert {"fifo:backfill=easy", "lifo"} < set(resolved)
+    assert set(resolved.values()) == {1}, resolved
+
+
 @pytest.mark.parametrize("command", [("simulate",), ("compare", "-p", "fifo", "--workers", "1", "--repeat", "2")])
 def test_a_model_is_fitted_once_and_not_looked_up_again(fitted, recorded, command):
     name, *more = command

@@ -13,8 +13,10 @@ from shunter.advice import advising, present
 from shunter.advice.candidates import site_of
 from shunter.setup import read_trace, set_up
 from shunter.sim import Scenario, Simulator
+from shunter.simulation import resolve
 
 BASE = "fifo:backfill=easy"
+NAMED = resolve(BASE)
 DAY = 86_400_000
 
 
@@ -33,11 +35,11 @@ def recorded(trace, cluster, scenario=None):
 
 def site_shown(trace, cluster):
     """What the record shows, with this cluster file."""
-    setup, stated = present.read(trace, cluster, [BASE])
-    return present.present(setup, stated, present.replay(setup, BASE))
+    setup, stated = present.read(trace, cluster, [NAMED.policy])
+    return present.present(setup, stated, present.replay(setup, NAMED))
 
 
 def judged(site, days=5):
     """The judgement of its replay."""
-    question = advising.Question(BASE, site_of(BASE), days=days)
+    question = advising.Question(NAMED, site_of(NAMED.policy), days=days)
     return advising.replayed(site, question, int(site.trace.submit.max()) - days * DAY)[0]

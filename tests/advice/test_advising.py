@@ -22,6 +22,7 @@ from shunter.advice.words import action, checked, dominated, explained, failed, 
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.setup import set_up
+from shunter.simulation import resolve
 
 BASE = "fifo:backfill=easy"
 CHOSEN = [
@@ -46,14 +47,16 @@ def few(monkeypatch):
 
 
 def question(base=BASE, **more):
-    return advising.Question(base, site_of(base), **({"days": 2, "warmup": 1, "workers": 1} | more))
+    named = resolve(base)
+    return advising.Question(named, site_of(named.policy), **({"days": 2, "warmup": 1, "workers": 1} | more))
 
 
 def replayed(history, cluster, base):
     """The judgement of a replay, its waits, and the site as the record shows it."""
-    setup, stated = present.read(str(history), cluster, [base])
-    site = present.present(setup, stated, present.replay(setup, base))
-    return *advising.replayed(site, question(base), 0), site
+    asked = question(base)
+    setup, stated = present.read(str(history), cluster, [asked.base.policy])
+    site = present.present(setup, stated, present.replay(setup, asked.base))
+    return *advising.replayed(site, asked, 0), site
 
 
 def test_a_history_of_the_simulators_own_is_found_again_exactly(history):
@@ -108,14 +111,14 @@ def test_the_better_ones_are_run_on_the_days_before(history):
     setup = set_up(trace, "4x8")
     begin = advising.window(setup, asked).begin
     check = advising.window(setup, asked, begin)
-    found = advising.checked(check, asked, [{"policy": "sjf:backfill=easy"}])
+    found = advising.checked(check, asked, [{"policy": CHOSEN[0].policy}])
     inside = (trace.submit >= begin - 2 * 86_400_000) & (trace.submit < begin)
     assert found["jobs"] == inside.sum()
-    of_sjf = found["policies"]["sjf:backfill=easy"]
+    of_sjf = found["policies"][CHOSEN[0].policy]
     assert of_sjf["mean_change"] == pytest.approx(of_sjf["wait_s"]["mean"] / found["present_wait_s"]["mean"] - 1)
     assert of_sjf["goal"]["change"] == pytest.approx(of_sjf["goal"]["after"] / of_sjf["goal"]["before"] - 1)
     assert f"the P99 wait by {percent(of_sjf['goal']['change'])}" in checked(
-        {"policy": "sjf:backfill=easy"}, found, "tail"
+        {"policy": CHOSEN[0].policy}, found, "tail"
     )
     assert advising.window(setup, asked, int(trace.submit[0])) is None
     assert "too short" in checked({}, None, "wait")

@@ -31,14 +31,14 @@ SITES = {
 def test_the_changed_file_means_the_policy_that_was_simulated(site):
     before = of_settings(lines(site.priority, site.scheduler))
     assert of_config(settings(before)).policy == site.policy
-    found = [one for one in candidates(site.policy, site) if one.by_slurm]
+    found = [one for one in candidates(registry.policy(site.policy), site) if one.by_slurm]
     assert len(found) >= 5
     for candidate in found:
         assert of_config(settings(changed(before, candidate.changes))).policy == candidate.policy
 
 
 def test_every_candidate_is_a_policy_and_none_comes_twice():
-    found = candidates("fifo:backfill=easy", SITES["usual"], preemption=True, more=("sjf", "las"))
+    found = candidates(registry.policy("fifo:backfill=easy"), SITES["usual"], preemption=True, more=("sjf", "las"))
     texts = [registry.text(registry.policy(one.policy)) for one in found]
     assert len(set(texts)) == len(texts)
     assert registry.text(registry.policy("fifo:backfill=easy")) not in texts
@@ -47,7 +47,7 @@ def test_every_candidate_is_a_policy_and_none_comes_twice():
 
 def test_policies_that_stop_running_jobs_come_only_if_wanted():
     def names(preemption):
-        return {one.policy.partition(":")[0] for one in candidates("fifo", SITES["basic"], preemption)}
+        return {one.policy.partition(":")[0] for one in candidates(registry.policy("fifo"), SITES["basic"], preemption)}
 
     assert not names(False) & set(PREEMPTIVE)
     assert set(PREEMPTIVE) <= names(True)
@@ -55,7 +55,7 @@ def test_policies_that_stop_running_jobs_come_only_if_wanted():
 
 def test_ranks_of_partitions_still_outweigh_larger_weights():
     site = SITES["usual"].model_copy(update={"ranks": 11251.0})
-    for candidate in candidates(site.policy, site):
+    for candidate in candidates(registry.policy(site.policy), site):
         if candidate.by_slurm:
             policy = registry.policy(candidate.policy)
             assert policy.qos >= policy.age + policy.fairshare + policy.size - 1
@@ -65,7 +65,7 @@ def test_ranks_of_partitions_still_outweigh_larger_weights():
 
 @pytest.mark.parametrize("base", ["fifo:backfill=easy", "fifo", "multifactor:age=5,size=3,fairshare=0,backfill=easy"])
 def test_a_policy_that_slurm_has_is_found_in_its_settings(base):
-    assert registry.policy(site_of(base).policy) == registry.policy(base)
+    assert registry.policy(site_of(registry.policy(base)).policy) == registry.policy(base)
 
 
 # ------------------------------------------------------------------------------------------- slurm.conf

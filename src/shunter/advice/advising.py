@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from shunter.errors import RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
 from shunter.setup import Setup, set_up
+from shunter.simulation import NamedPolicy
 from shunter.slurm.site import Site
 from shunter.world import F64, I64
 
@@ -40,7 +42,7 @@ LEAST = 0.02  # of the goal, that must be gained to be better
 class Question:
     """What is to be advised on."""
 
-    base: str  # the policy that stands for what is done now
+    base: NamedPolicy  # the policy that stands for what is done now
     site: Site  # its settings, as far as Slurm has them
     days: float = 30
     warmup: float = 7  # days before these that are simulated and not counted, so that the cluster is not empty
@@ -50,6 +52,16 @@ class Question:
     seed: int = 0
     workers: int | None = None
     slurm: bool = True  # whether ``site`` was read from settings of Slurm; else it stands for ``base``
+
+    @cached_property
+    def options(self) -> list[Candidate]:
+        """What is compared with the base."""
+        return candidates(self.base.policy, self.site, self.preemption, self.more)
+
+    @property
+    def policies(self) -> list[NamedPolicy]:
+        """The base, then the options."""
+        return [self.base, *(one.named for one in self.options)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +90,6 @@ def check(question: Question) -> None:
         raise RunError(f"--days must be > 0 and --warmup >= 0, got {question.days:g} and {question.warmup:g}")
 
 
-def options(question: Question) -> list[Candidate]:
-    """What is compared."""
-    return candidates(question.base, question.site, question.preemption, question.more)
-
-
 def window(setup: Setup, question: Question, until: int | None = None) -> Window | None:
     """The last days of a history, or those before ``until``; None where there are no jobs to speak of."""
     trace = setup.trace
@@ -92,7 +99,7 @@ def window(setup: Setup, question: Question, until: int | None = None) -> Window
         return None
     warm = max(first, min(begin, last) - round(question.warmup * DAY_MS))
     begin = max(begin, first + round(0.1 * (last - first)))  # of a short history the first tenth does not count
-    policies = [question.base, *(one.policy for one in options(question))]
+    policies = [one.policy for one in question.policies]
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
     part = set_up(trace, setup.cluster, policies, since=since, until=ends)
@@ -156,27 +163,25 @@ def shown(present: Present, one: Capacity) -> str:
 
 def compared(found: Window, question: Question, progress: Progress | None = None) -> list[dict[str, Any]]:
     """The present policy, then every other beside it, the best first."""
-    chosen = options(question)
-    rows = _effects(found, [one.policy for one in chosen], question, progress)
+    rows = _effects(found, question.policies, question, progress)
     present = rows[0] | {"title": "what is done now", "by_slurm": True, "changes": {}}
     others = [
         row | {"title": one.title, "by_slurm": one.by_slurm, "changes": dict(one.changes)}
-        for one, row in zip(chosen, rows[1:], strict=True)
+        for one, row in zip(question.options, rows[1:], strict=True)
     ]
     return [present, *sorted(others, key=lambda row: order(row, present))]
 
 
 def _effects(
-    found: Window, policies: Sequence[str], question: Question, progress: Progress | None
+    found: Window, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
 ) -> list[dict[str, Any]]:
-    """What each policy does to the jobs that count, beside the present one, which comes first."""
-    texts, trace = [question.base, *policies], found.counted
-    waits = _waits(found, texts, question, progress)
+    """What each policy does to the jobs that count, compared with the present one, which comes first."""
+    trace, waits = found.counted, _waits(found, policies, question, progress)
     found_out = (effects(trace, waits[0], after, question.goal, question.seed) for after in waits)
-    return [{"policy": text, **row} for text, row in zip(texts, found_out, strict=True)]
+    return [{"policy": one.text, **row} for one, row in zip(policies, found_out, strict=True)]
 
 
-def _waits(found: Window, policies: Sequence[str], question: Question, progress: Progress | None) -> list[F64]:
+def _waits(found: Window, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None) -> list[F64]:
     """The waits (s) of the jobs that count, per policy; a job that did not finish waits for what it has by then."""
     compared = compare_setup(
         found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=True
@@ -208,7 +213,8 @@ def checked(
     found: Window, question: Question, good: Sequence[dict[str, Any]], progress: Progress | None = None
 ) -> dict[str, Any]:
     """The policies that were better, on days on which they were not chosen; each ``holds`` there or does not."""
-    rows = _effects(found, [row["policy"] for row in good], question, progress)
+    named = {one.text: one for one in question.policies}
+    rows = _effects(found, [question.base, *(named[row["policy"]] for row in good)], question, progress)
     present = rows[0]
     kept = ("wait_s", "mean_change", "goal")
     return {

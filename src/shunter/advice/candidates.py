@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from shunter import registry
-from shunter.errors import InputError
+from shunter.extras import is_there
 from shunter.policies.multifactor import Multifactor
+from shunter.protocols import Policy
 from shunter.scheduling.queue.policy import Queued
+from shunter.simulation import NamedPolicy, resolve
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site
 
 DAY = 86_400.0
@@ -28,18 +31,23 @@ class Candidate:
     title: str  # in a few words
     changes: Mapping[str, str] = field(default_factory=dict)  # lines of slurm.conf; none: Slurm can't do it by itself
 
+    @cached_property
+    def named(self) -> NamedPolicy:
+        """The policy, resolved once."""
+        return resolve(self.policy)
+
     @property
     def by_slurm(self) -> bool:
         """Whether Slurm does it by its configuration alone."""
         return bool(self.changes)
 
 
-def candidates(base: str, site: Site, preemption: bool = False, more: Sequence[str] = ()) -> list[Candidate]:
+def candidates(base: Policy, site: Site, preemption: bool = False, more: Sequence[str] = ()) -> list[Candidate]:
     """Everything that is compared with ``base``, each once; ``more`` are policies that the user adds."""
     found = [*_settings(site), *_policies(preemption), *(Candidate(text, "as you asked") for text in more)]
-    seen, kept = {registry.text(registry.policy(base))}, []
+    seen, kept = {registry.text(base)}, []
     for candidate in found:
-        text = registry.text(registry.policy(candidate.policy))
+        text = registry.text(candidate.named.policy)
         if text not in seen:
             seen.add(text)
             kept.append(candidate)
@@ -78,9 +86,8 @@ def _sum(priority: PriorityForm) -> float:
     return priority.age + priority.fairshare + priority.size + priority.gpu or 1.0
 
 
-def site_of(base: str) -> Site:
+def site_of(policy: Any) -> Site:
     """The configuration of Slurm that comes nearest to a policy, for a history that is not Slurm's."""
-    policy: Any = registry.policy(base)
     backfill = policy.backfill if isinstance(policy, Queued) else "none"
     scheduler = SchedulerForm(
         type="sched/builtin" if backfill == "none" else "sched/backfill",
@@ -155,20 +162,9 @@ def _policies(preemption: bool) -> list[Candidate]:
     }
     plain = [f"{name}:estimate={LEARNED},backfill=easy" for name in CONTROLLER]
     found = [Candidate(text, titles[text.partition(":")[0]]) for text in plain]
-    if _can("qssf:backfill=easy"):
+    if is_there("lightgbm"):
         found.append(Candidate("qssf:backfill=easy", "least GPU time first, predicted (QSSF)"))
     if preemption:
         found.append(Candidate(f"srtf:estimate={LEARNED}", titles["srtf"]))
         found += [Candidate(name, titles[name]) for name in ("las", "tiresias")]
     return found
-
-
-def _can(policy: str) -> bool:
-    """Whether the libraries that a policy needs are there."""
-    from shunter.extras import is_there
-
-    try:
-        registry.policy(policy)
-    except InputError:
-        return False
-    return is_there("lightgbm")

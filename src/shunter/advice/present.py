@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,9 @@ from shunter.advice.validity import agreement
 from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.processes import Progress
+from shunter.protocols import Policy
 from shunter.setup import ClusterLike, Setup, TraceLike, set_up
+from shunter.simulation import NamedPolicy
 from shunter.world import I64
 
 FEW = 0.01  # of all waiting: less is not worth it
@@ -65,7 +68,11 @@ class Present:
 
 
 def read(
-    history: TraceLike, cluster: ClusterLike, policies: list[str], form: str | None = None, on_bad_row: str = "fail"
+    history: TraceLike,
+    cluster: ClusterLike,
+    policies: Sequence[Policy],
+    form: str | None = None,
+    on_bad_row: str = "fail",
 ) -> tuple[Setup, Cluster]:
     """What is to be replayed, with room for every job that ran and users' limits; and the cluster of the file."""
     first = set_up(history, cluster, (), form, on_bad_row)
@@ -76,7 +83,7 @@ def read(
     return setup, first.cluster
 
 
-def replay(setup: Setup, base: str, seed: int = 0, progress: Progress | None = None) -> I64:
+def replay(setup: Setup, base: NamedPolicy, seed: int = 0, progress: Progress | None = None) -> I64:
     """The waits (ms) of all jobs under a policy; -1 for a job that did not end."""
     total = len(setup.trace)
     on_progress = None if progress is None else lambda done: progress(done, total)

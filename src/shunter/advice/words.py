@@ -237,7 +237,7 @@ def action(
     """
     if own_file is None and not question.slurm:
         seed = ("--seed", str(question.seed)) if question.seed else ()
-        texts = (history, *options, "-p", question.base, "-p", row["policy"], *seed, "--report", "more.html")
+        texts = (history, *options, "-p", question.base.text, "-p", row["policy"], *seed, "--report", "more.html")
         return {"compare": f"shunter compare {shlex.join(texts)}"}
     if not row["changes"]:
         policy, past = shlex.quote(row["policy"]), shlex.quote(history)

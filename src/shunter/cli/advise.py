@@ -128,7 +128,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     text = _text(slurm_conf)
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
     advising.check(question)
-    policies = [question.base, *(one.policy for one in advising.options(question))]
+    policies = [one.policy for one in question.policies]
     setup, stated = present.read(history, cluster, policies, format, on_bad_row or "fail")
     for remark in (*setup.trace.remarks, *setup.remarks, *question.site.remarks):
         note(remark)
@@ -156,6 +156,7 @@ def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) ->
     """What is done now: as ``--base`` says, or as the site's settings do."""
     from shunter.advice.advising import Question
     from shunter.advice.candidates import site_of
+    from shunter.simulation import resolve
 
     found = _site(cluster, given)
     if found is None and base is None:
@@ -163,8 +164,8 @@ def _question(cluster: str, given: Path | None, base: str | None, *rest: Any) ->
             "the present policy is unknown; give --site site.toml ('shunter slurm import' writes it), or say it with"
             " --base, such as --base fifo:backfill=easy"
         )
-    text = base or (found.policy if found else "")
-    return dataclasses.replace(Question(text, found or site_of(text), *rest), slurm=found is not None)
+    named = resolve(base or (found.policy if found else ""))
+    return dataclasses.replace(Question(named, found or site_of(named.policy), *rest), slurm=found is not None)
 
 
 def _site(cluster: str, given: Path | None) -> Site | None:
@@ -208,7 +209,7 @@ def _compared(answer: Answer, check: Window | None) -> Answer:
     if window.setup.history is None:
         note("there are no jobs before the days that are compared, so policies learn run times on the way")
     else:
-        learn(window.setup, [one.policy for one in advising.options(question)])
+        learn(window.setup, [one.named for one in question.options])
     with progress("comparing") as on_progress:
         rows = advising.compared(window, question, on_progress)
     good, checked = advising.better(rows), None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from shunter.energy.power import PowerModel
     from shunter.energy.series import NodeSeries
     from shunter.setup import Setup
-    from shunter.simulation import Result
+    from shunter.simulation import NamedPolicy, Result
 
 EXAMPLES = """Examples:
 
@@ -127,17 +127,19 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
             _series(Path(source), kinds, chosen, seed, report, json)
         return
     from shunter.setup import set_up
+    from shunter.simulation import resolve
 
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
     if "leak" in kinds:
         raise EnergyError("--forecast leak: a trace is simulated with what knows only the past; use another forecast")
-    setup = set_up(source, cluster, [policy] if drop_unfit else (), format)
-    say_about(setup, cluster, [policy])
+    named = resolve(policy)
+    setup = set_up(source, cluster, [named.policy] if drop_unfit else (), format)
+    say_about(setup, cluster, [named])
     if search:
-        _search_trace(setup, policy, chosen, seed, json)
+        _search_trace(setup, named, chosen, seed, json)
     else:
-        _trace(setup, policy, kinds, chosen, seed, report, json)
+        _trace(setup, named, kinds, chosen, seed, report, json)
 
 
 def _chosen(preset: str, given: Sequence[str], window: tuple[str | None, str | None]) -> Chosen:
@@ -229,7 +231,7 @@ def _say_gaps(series: NodeSeries) -> None:
 
 
 def _trace(
-    setup: Setup, policy: str, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool
+    setup: Setup, policy: NamedPolicy, kinds: Sequence[str], chosen: Chosen, seed: int, report: Path | None, json: bool
 ) -> None:
     from shunter import simulation
     from shunter.report.terminal.energy import trace_view
@@ -239,15 +241,15 @@ def _trace(
     if chosen.wake is not None:
         setup = dataclasses.replace(setup, cluster=_waking(setup.cluster, chosen.wake))
     rule = ",".join(f"{key}={value:g}" for key, value in dataclasses.asdict(chosen.settings).items())
-    sleeping = [f"ces:policy={policy.replace(',', ';')},forecast={kind},{rule}" for kind in kinds]
+    sleeping = [f"ces:policy={policy.text.replace(',', ';')},forecast={kind},{rule}" for kind in kinds]
     results = []
-    for text in (policy, *sleeping):
+    for each in (policy, *sleeping):
         with progress("simulating") as on_progress:
             count = lambda ended, on_progress=on_progress: on_progress(ended, len(setup.trace))  # noqa: E731
-            results.append(simulation.run(setup, text, seed, progress=count, decisions=report is not None))
+            results.append(simulation.run(setup, each, seed, progress=count, decisions=report is not None))
     # not to the end of the run: when no job comes any more, sleep is no merit
     span = (first if first is not None else begin, last if last is not None else int(setup.trace.submit[-1]))
-    record: dict[str, Any] = {"trace": setup.trace.name, "cluster": setup.cluster.name, "policy": policy}
+    record: dict[str, Any] = {"trace": setup.trace.name, "cluster": setup.cluster.name, "policy": policy.text}
     record |= _record(chosen, *span)
     record |= {"before": _numbers(results[0], span, chosen.power)}
     if first is not None:
@@ -268,7 +270,7 @@ def _search_series(path: Path, chosen: Chosen, json: bool) -> None:
     _search(series, first, last, chosen, json)
 
 
-def _search_trace(setup: Setup, policy: str, chosen: Chosen, seed: int, json: bool) -> None:
+def _search_trace(setup: Setup, policy: NamedPolicy, chosen: Chosen, seed: int, json: bool) -> None:
     """On the nodes in use under the policy, without sleep."""
     from shunter import simulation
     from shunter.energy.series import of_run

@@ -75,17 +75,19 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter.errors import did_you_mean
     from shunter.report.terminal.tuning import tuning_view
     from shunter.setup import set_up
+    from shunter.simulation import resolve
     from shunter.tune import search
 
     if objective not in search.OBJECTIVES:
         raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, search.OBJECTIVES)}")
     grid = search.grid_of(policy, tries or ())
-    must_fit = [policy] if drop_unfit else ()
+    named = resolve(policy)
+    must_fit = [named.policy] if drop_unfit else ()
     setup = set_up(
         trace, cluster, must_fit, format, on_bad_row or "fail", since=since or "", until=until or "", overhead=USUAL
     )
-    say_about(setup, cluster, [policy])
-    learn(setup, [policy])
+    say_about(setup, cluster, [named])
+    learn(setup, [named])
     with progress("tuning") as on_progress:
         tried = search.tune(setup, policy, grid, objective, seed, on_progress)
     if json:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from shunter import registry
 from shunter.errors import RunError, did_you_mean
 from shunter.report.bootstrap import Estimate
 from shunter.report.metrics import spread
 from shunter.reproduce.claims import Claim, Finding
-from shunter.reproduce.trials import Case, Scheduler, Trials
+from shunter.reproduce.trials import Case, Scheduler, Trials, resolved
 from shunter.reproduce.writing import record
 from shunter.setup import Setup
 
@@ -45,10 +43,9 @@ def check_data(names: Sequence[str], known: Collection[str], what: str = "data s
     return tuple(name for name in known if name in names) or tuple(known)
 
 
-@cache
 def is_oracle(policy: str) -> bool:
     """Whether a policy knows true run times."""
-    return "duration" in registry.policy(policy).needs
+    return "duration" in resolved(policy).policy.needs
 
 
 def marked(scheduler: Scheduler) -> str:

@@ -20,7 +20,7 @@ from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.setup import Setup, set_up
-from shunter.simulation import Result
+from shunter.simulation import NamedPolicy, Result
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 POINTS = ("mean", "p50", "p95", "p99")
 More: TypeAlias = Callable[[Result], dict[str, float]]
 Learn: TypeAlias = Callable[[Setup, Sequence[str]], object]  # fits what policies learn from the past of a setup
+
+
+@cache
+def resolved(policy: str) -> NamedPolicy:
+    """The policy that a text names; an experiment runs few policies, many times each."""
+    return simulation.resolve(policy)
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,7 @@ def run_cases(
     ]
     workers = workers or usable_cores()
     if min(workers, len(trials)) > 1:
-        compile_once(places[cases[0].place], cases[0].policy)
+        compile_once(places[cases[0].place], resolved(cases[0].policy))
     steps = [len(places[trial.case.place].trace) for trial in trials]
     found = run_tasks(_run, (places, more), trials, steps, workers, progress)
     rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
@@ -201,12 +207,12 @@ def _place(workload: Trace | Setup, case: Case) -> Setup:
 def fit(setup: Setup, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn from the past; every run then finds them in the cache."""
     for text in policies:
-        simulation.lessons_before(registry.policy(text), setup, setup.trace)
+        simulation.lessons_before(resolved(text).policy, setup, setup.trace)
 
 
 def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
-    pairs = ((case, capability(Learns, registry.policy(case.policy))) for case in cases)
+    pairs = ((case, capability(Learns, resolved(case.policy).policy)) for case in cases)
     wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
     for (name, _), policy in wanted.items():
         learn(workloads[name], [policy])
@@ -214,7 +220,7 @@ def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn 
 
 def _run(shared: tuple[Mapping[Case, Setup], More], trial: Trial, on_progress: simulation.Progress) -> Outcome:
     places, more = shared
-    where, policy = places[trial.case.place], trial.case.policy
+    where, policy = places[trial.case.place], resolved(trial.case.policy)
     result = simulation.run(where, policy, trial.seed, trial.repeat, on_progress, decisions=trial.reasons)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000

@@ -13,6 +13,7 @@ from shunter.params import build, declared, named
 from shunter.processes import Progress
 from shunter.protocols import Describes
 from shunter.setup import Setup
+from shunter.simulation import NamedPolicy, resolve
 
 Grid: TypeAlias = Mapping[str, Sequence[str]]  # of a parameter, the values to be tried
 
@@ -69,17 +70,17 @@ def tune(
             progress(done * len(setup.trace) + ended, total * len(setup.trace))
 
     for key, values in ({"": [""]} | dict(grid)).items():
-        texts = [_text(name, settings | ({key: value} if key else {})) for value in values]
-        new = list(dict.fromkeys(text for text in texts if text not in tried))
+        variants = [_variant(name, settings | ({key: value} if key else {})) for value in values]
+        new = {each.text: each for each in variants if each.text not in tried}
         if new:
-            rows = compare_setup(setup, new, seed, progress=on_progress).policies
+            rows = compare_setup(setup, list(new.values()), seed, progress=on_progress).policies
             tried |= {t: Tried(t, OBJECTIVES[objective](row), row) for t, row in zip(new, rows, strict=True)}
         done += len(values)
-        best = min(texts, key=lambda text: tried[text].value)
-        settings = named(best)[1]
+        best = min(variants, key=lambda each: tried[each.text].value)
+        settings = named(best.text)[1]
     return sorted(tried.values(), key=lambda each: each.value)
 
 
-def _text(name: str, settings: Mapping[str, Any]) -> str:
-    """The text of a policy with these settings, without those that are its defaults."""
-    return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in settings.items())}"))
+def _variant(name: str, settings: Mapping[str, Any]) -> NamedPolicy:
+    """A policy with these settings; its text leaves out those that are its defaults."""
+    return resolve(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in settings.items())}"))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shunter import registry, traces
+from shunter import traces
 from shunter.errors import RunError
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Case, Scheduler, Watch, with_settings
+from shunter.reproduce.trials import Case, Scheduler, Watch, resolved, with_settings
 from shunter.safe_files import data_folder
 
 FILES = {
@@ -227,7 +227,7 @@ def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:
 
 
 def _known(text: str) -> str:
-    registry.policy(text)
+    resolved(text)  # a mistake in it is reported at once
     return text
 
 
