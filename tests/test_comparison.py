@@ -158,6 +158,8 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == (130 if how == signal.SIGINT else -9)
     assert "Traceback" not in errors
+    if how == signal.SIGINT:
+        assert "interrupted: stopped; the same command goes on from what was finished" in errors
     assert not (tmp_path / "out").exists()
 
     again = subprocess.run(command, env={**os.environ, **places}, capture_output=True, text=True, check=False)

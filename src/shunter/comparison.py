@@ -285,7 +285,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
     if out is not None:
         check_folder(out, force)
     workers, progress = workers or usable_cores(), progress or (lambda ended, total: None)
-    with _stash(setup, out) as stash:
+    with _stash(setup, out) as stash, _resumable(stash):
         rows = [
             [_task(setup, p, t, seed, r, stash, decisions, cost) for r in range(repeat)]
             for p, t, cost in zip(chosen, labels, costs, strict=True)
@@ -409,6 +409,17 @@ def _stash(setup: Setup, out: Path | None) -> Iterator[Path]:
                 raise RunError(f"{out}: {why}; choose another folder") from None
             stash = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="shunter-")))
         yield stash
+
+
+@contextlib.contextmanager
+def _resumable(stash: Path) -> Iterator[None]:
+    """Add to Ctrl-C that finished runs are kept, where they are: a folder without a lock is temporary."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if (stash / "lock").exists() and any(stash.glob("[!.]*/summary.json")):
+            interrupt.add_note("the same command goes on from what was finished")
+        raise
 
 
 def _cache(setup: Setup) -> Path:

@@ -13,21 +13,27 @@ from pathlib import Path
 from shunter import compiled, registry
 from shunter.errors import InputError
 from shunter.extras import MissingError
+from shunter.processes import Progress
 
 SMALL = ("synthetic:jobs=40,gpus=8,load=1.0", "2x4")
 VARIANTS = ("fifo:backfill=easy", "wfp3:backfill=easy", "fifo:backfill=conservative", "dally:backfill=easy")
 
 
-def for_this_account() -> Path:
-    """Compile into this account's cache; returns where that is."""
+def for_this_account(progress: Progress = lambda done, total: None) -> Path:
+    """Compile into this account's cache; returns where that is. ``progress`` gets the policies done, and all."""
     from shunter.live import warming
     from shunter.simulation import simulate
 
-    for name in (*registry.names(), *VARIANTS):
+    simulated, live = (*registry.names(), *VARIANTS), ("multifactor", *VARIANTS, "tiresias", "dally")
+    total = len(simulated) + len(live) + 1
+    for number, name in enumerate(simulated):
+        progress(number, total)
         with suppress(MissingError):  # what can't run here need not be compiled
             _ = simulate(*SMALL, name, decisions=True).summary
-    for name in ("multifactor", *VARIANTS, "tiresias", "dally"):
+    for number, name in enumerate(live, len(simulated)):
+        progress(number, total)
         warming.rounds(registry.policy(name))
+    progress(total - 1, total)
     warming.shadow(registry.policy("multifactor:backfill=easy"))
     warming.forecasts()
     return compiled.cache_folder()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.shared_memory import SharedMemory
 from typing import Any, TypeAlias
 
 from shunter import notices
@@ -19,7 +21,10 @@ Progress: TypeAlias = Callable[[int, int], None]  # gets the steps done, and all
 Work: TypeAlias = Callable[[Any, Any, Callable[[int], None]], Any]  # takes what tasks share, a task, its progress
 
 SAFE_PATH = "PYTHONSAFEPATH"
-COMPILED = -2  # the place of a count in what workers share
+# the places of counts in what workers share, after the steps of each task
+COMPILED = -3  # kernels that workers have begun to compile
+COMPILING = -2  # workers that compile now
+STOP = -1  # not 0: all must stop
 
 
 def usable_cores() -> int:
@@ -68,30 +73,55 @@ def _side_by_side(
 ) -> list[Any]:
     total = sum(steps)
     processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
-    # steps per task; how many kernels workers have begun to compile; the last entry says: stop
-    done = processes.Array("q", len(tasks) + 2)
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (work, shared, done))
+    done = processes.Array("q", len(tasks) - COMPILED)
+    handed = _handed_over((work, shared))
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (handed.name, done))
     try:
-        futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
-        pending, compiled = set(futures), 0
+        with _ctrl_c_later():
+            futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
+        pending, compiled = set(futures), (0, 0)
         while pending:
             ready, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
             for future in ready:
                 future.result()
-            compiled = _announce(compiled, done[COMPILED])
+            compiled = _announce(compiled, (done[COMPILED], done[COMPILING]))
             progress(sum(done[:COMPILED]), total)
         return [future.result() for future in futures]
     except BrokenProcessPool:
-        done[-1] = 1
+        done[STOP] = 1
         raise RunError(
             "a process died (out of memory?), or a script started processes outside of \"if __name__ == '__main__':\";"
             " repeat with fewer workers"
         ) from None
     except BaseException:
-        done[-1] = 1
+        done[STOP] = 1
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+        handed.close()
+        handed.unlink()
+
+
+def _handed_over(shared: Any) -> SharedMemory:
+    """What all workers get, in memory that they read by themselves.
+
+    As an argument it would be written to one worker after the other, each time until that one has started.
+    """
+    data = pickle.dumps(shared)
+    handed = SharedMemory(create=True, size=len(data))
+    assert handed.buf is not None
+    handed.buf[: len(data)] = data
+    return handed
+
+
+@contextmanager
+def _ctrl_c_later() -> Iterator[None]:
+    """Processes that are started in here never get Ctrl-C, not even while they import; this one gets it afterwards."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _work: Work
@@ -99,32 +129,42 @@ _shared: Any
 _done: Any
 
 
-def _begin(work: Work, shared: Any, done: Any) -> None:
+def _begin(handed: str, done: Any) -> None:
     """Prepare a worker process."""
     global _work, _shared, _done  # a worker gets once what all its tasks share
-    _work, _shared, _done = work, shared, done
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    notices.compiling.set(_compiling)
+    memory = SharedMemory(handed)
+    assert memory.buf is not None
+    (_work, _shared), _done = pickle.loads(memory.buf), done
+    memory.close()
+    notices.compiling.set(_Compiling())
     threading.Thread(target=_stop_when_asked, daemon=True).start()
 
 
-def _compiling(kernel: str) -> None:
-    """Count kernels that a worker compiles, for its parent to show."""
-    if kernel:
+class _Compiling:
+    """Counts kernels that a worker compiles, and whether it does so now, for its parent to show."""
+
+    now = False
+
+    def __call__(self, kernel: str) -> None:
+        """Take note of one more kernel, or (without a name) of the end."""
         with _done.get_lock():
-            _done[COMPILED] += 1
+            _done[COMPILED] += bool(kernel)
+            _done[COMPILING] += bool(kernel) - self.now
+        self.now = bool(kernel)
 
 
-def _announce(before: int, now: int) -> int:
-    """Pass on that workers compile; returns how many kernels that was."""
-    for _ in range(before, now):
+def _announce(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
+    """Pass on that workers compile, and that the last of them is done; returns ``now``."""
+    for _ in range(before[0], now[0]):
         notices.compiling.get()("of a worker")
+    if now[0] and not now[1] and now != before:
+        notices.compiling.get()("")
     return now
 
 
 def _stop_when_asked() -> None:
     parent = multiprocessing.parent_process()
-    while parent is not None and parent.is_alive() and not _done[-1]:
+    while parent is not None and parent.is_alive() and not _done[STOP]:
         parent.join(0.2)
     os._exit(1)  # in the middle of a task: what it writes appears whole or not at all
 

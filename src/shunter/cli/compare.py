@@ -123,21 +123,10 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(setup, cluster, policies)
     policies = learn(setup, policies)
-    try:
-        with progress("comparing") as on_progress:
-            how = (
-                workers,
-                on_progress,
-                decisions or report is not None,
-                report is not None,
-                overheads,
-                True,
-                measure or (),
-            )
-            found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
-    except KeyboardInterrupt:
-        note("what was finished is kept; give the same command again to go on from there")
-        raise
+    with progress("comparing") as on_progress:
+        why = decisions or report is not None
+        how = (workers, on_progress, why, report is not None, overheads, True, measure or ())
+        found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     if found.resumed:
         note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
     if report is not None:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
@@ -19,6 +20,7 @@ from shunter.texts import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.progress import Progress, TaskID
 
     from shunter.model import Trace
     from shunter.setup import Setup
@@ -107,25 +109,61 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+def progress(what: str, unit: str = "jobs") -> Iterator[Callable[[int, int], None]]:
     """A function to call with (done, total); it shows a bar after two seconds if standard error is a terminal."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console, begun = _console(stderr=True), time.monotonic()
-    ends = (MofNCompleteColumn(), TextColumn("jobs"), TimeRemainingColumn())
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), *ends, console=console, transient=True)
-    task = bar.add_task(what, total=None)
+    bar, begun = Bar(what, unit), time.monotonic()
 
     def on_progress(done: int, total: int) -> None:
-        if console.is_terminal and time.monotonic() - begun > PATIENCE_S:
-            bar.start()
-            bar.update(task, completed=done, total=total)
+        if time.monotonic() - begun > PATIENCE_S:
+            bar.show(done, total)
 
     try:
         yield on_progress
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        bar.hide()
+
+
+class Bar:
+    """A bar on standard error, if that is a terminal; several stand below each other."""
+
+    def __init__(self, what: str, unit: str) -> None:
+        self.what, self.unit = what, unit
+        self._task: TaskID | None = None
+
+    def show(self, done: int, total: int) -> None:
+        """Show how far it is."""
+        if sys.stderr.isatty():
+            bars = _bars()
+            if self._task is None:
+                self._task = bars.add_task(self.what, unit=self.unit)
+            bars.update(self._task, completed=done, total=total)
+            bars.start()
+
+    def hide(self) -> None:
+        """Remove it; what is written next stands where it was."""
+        if self._task is not None:
+            _bars().remove_task(self._task)
+            self._task = None
+            if not _bars().tasks:
+                _bars().stop()
+
+
+@cache
+def _bars() -> Progress:
+    """One display for all bars of this process: two would write over each other."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    ends = (MofNCompleteColumn(), TextColumn("{task.fields[unit]}"), TimeRemainingColumn())
+    start = TextColumn("{task.description}", markup=False)
+    return Progress(start, BarColumn(), *ends, console=_console(stderr=True), transient=True)
+
+
+def end_bars() -> None:
+    """Leave the terminal as it was, whatever happened."""
+    if _bars.cache_info().currsize:
+        for task in _bars().task_ids:
+            _bars().remove_task(task)
+        _bars().stop()
 
 
 def policy_names(incomplete: str) -> list[str]:

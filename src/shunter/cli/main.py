@@ -26,7 +26,7 @@ from shunter.cli import (
     trace,
     tune,
 )
-from shunter.cli.console import note
+from shunter.cli.console import end_bars, note
 from shunter.cli.old_names import renamed
 from shunter.errors import InputError, ShunterError
 
@@ -37,6 +37,13 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments; options go by their present names."""
         return super().parse_args(ctx, renamed(args))
+
+    def make_context(self, *args: Any, **more: Any) -> Any:
+        """Understand the arguments."""
+        try:
+            return super().make_context(*args, **more)
+        except KeyboardInterrupt as interrupt:
+            raise _stopped(interrupt) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -53,9 +60,17 @@ class Commands(TyperGroup):
         except OSError as error:
             note(f"{error.filename or 'output'}: {error.strerror}; check the path and the disk", "error", "bold red")
             raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            note("stopped", "interrupted", "bold red")
-            raise typer.Exit(130) from None
+        except KeyboardInterrupt as interrupt:
+            raise _stopped(interrupt) from None
+        finally:
+            end_bars()
+
+
+def _stopped(interrupt: KeyboardInterrupt) -> typer.Exit:
+    """Say that the user stopped it, and what is kept."""
+    end_bars()
+    note("; ".join(("stopped", *getattr(interrupt, "__notes__", ()))), "interrupted", "bold red")
+    return typer.Exit(130)
 
 
 def _version(wanted: bool) -> None:

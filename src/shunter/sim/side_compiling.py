@@ -31,6 +31,10 @@ def engine() -> Iterator[None]:
     process = _start() if _needed() else None
     try:
         yield
+    except BaseException:
+        if process is not None:
+            process.kill()
+        raise
     finally:
         if process is not None:
             process.wait()
