@@ -193,6 +193,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     on_bad_row: str = "fail",
     measures: Sequence[Any] = (),
     sections: Sequence[Any] = (),
+    load: str | float = "",
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -222,6 +223,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         on_bad_row: ``fail`` or ``skip``.
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
+        load: As for ``simulate``.
 
     Examples:
         >>> import shunter
@@ -234,7 +236,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     policies = [policies] if isinstance(policies, str) else policies
     per_policy = overhead if isinstance(overhead, Mapping) else {}
     general = USUAL if isinstance(overhead, Mapping) else overhead
-    choices = (network, contention, since, until, str(models), sharing, general)
+    choices = (network, contention, since, until, str(models), sharing, general, load)
     setup = set_up(trace, cluster, policies if drop_unfit else (), format, on_bad_row, *choices)
     if report is not None:
         from shunter.report.html.files import check_file

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 JITTER_MS = 30_000  # a repeat moves every arrival by at most this much
 SYNTHETIC = "synthetic"  # a trace text: synthetic, or synthetic:jobs=5000,seed=0,gpus=64,load=1.2
 
+LOADS = (1e-4, 1e4)  # the least and the most that a cluster can be loaded
+
 MOST_NAMED = 5  # unknown models that a remark names
 
 NETWORKS = {  # what --network takes: in words
@@ -67,6 +69,7 @@ class Setup:
     user_cap: int = 0  # thousandths of GPUs that one user's jobs may hold together; 0: any number
     sharing: str = ""  # how jobs share a GPU, where that is not as the cluster's file says; ``cluster`` has it already
     overhead: str = ""  # what stops cost, where that is not as the cluster's file says; ``cluster`` has it already
+    load: str = ""  # the load to which arrivals were stretched or compressed; ``trace`` has it already
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -74,7 +77,8 @@ class Setup:
         jobs = f"{self.dropped:,} job{'' if self.dropped == 1 else 's'}"
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
-        return tuple(filter(None, (dropped, window, *self.network_remarks)))
+        load = f"arrivals stretched or compressed to a load of {self.load}" if self.load else ""
+        return tuple(filter(None, (dropped, window, load, *self.network_remarks)))
 
     @property
     def network_remarks(self) -> tuple[str, ...]:
@@ -131,7 +135,7 @@ class Setup:
             return self.trace
         if self.redraws:
             refitted = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
-            return _fitting(refitted, self.cluster, self.must_fit)
+            return _loaded(_fitting(refitted, self.cluster, self.must_fit), self.cluster, self.load)
         moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
         moved = np.maximum(moved, self.trace.submit[0])
         return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))
@@ -148,6 +152,7 @@ class Setup:
             models=self.models,
             sharing=self.sharing,
             overhead=self.overhead,
+            load=self.load,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -192,12 +197,14 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     models: str = "",
     sharing: str = "",
     overhead: OverheadLike = "",
+    load: str | float = "",
 ) -> Setup:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
     Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
     describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
-    ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says.
+    ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
+    GPU time that the jobs ask for over what the cluster offers while they arrive; "": as in the trace.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
@@ -209,12 +216,13 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     text = machines.name if isinstance(cluster, Cluster) else str(cluster)
     cluster_source = ClusterSource(text, clusters.to_toml(machines))
     policies = tuple(registry.policy(policy) for policy in must_fit)
-    jobs = _fitting(read, machines, policies)
+    fitting = _fitting(read, machines, policies)
+    wanted = load if isinstance(load, str) else f"{load:g}"
+    jobs = _loaded(fitting, machines, wanted)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
-    found = Setup(
-        jobs, machines, *sources, network, contention, named, history, since, until, sharing=sharing, overhead=costs
-    )
+    choices = {"sharing": sharing, "overhead": costs, "load": wanted}
+    found = Setup(jobs, machines, *sources, network, contention, named, history, since, until, **choices)
     _check_models(found)  # refused before anything is run
     return found
 
@@ -238,6 +246,21 @@ def window_of(trace: Trace, since: str, until: str) -> tuple[Trace | None, Trace
         )
     history = trace.select(trace.submit < begin) if begin is not None else None
     return history, trace if inside.all() else trace.select(inside)
+
+
+def _loaded(trace: Trace, cluster: Cluster, load: str) -> Trace:
+    """The same jobs, their arrivals stretched or compressed until the cluster has this load; "": as they are."""
+    if not load:
+        return trace
+    from shunter.traces.twins import stretched
+
+    try:
+        wanted = float(load)
+    except ValueError:
+        wanted = 0.0
+    if not LOADS[0] <= wanted <= LOADS[1]:
+        raise RunError(f"--load {load}: must be a number from {LOADS[0]:g} to {LOADS[1]:g}, such as 0.9")
+    return stretched(trace, wanted, cluster.gpus)
 
 
 def _window_text(since: str, until: str) -> str:
@@ -315,7 +338,7 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     source = record.trace
     overhead = record.overhead or ("" if record.cluster.definition else USUAL)
     choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
-    found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices)
+    found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, record.load)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"

@@ -16,6 +16,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    LoadOption,
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
@@ -80,6 +81,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
             "Default: as in the cluster file, else 0,62.",
         ),
     ] = None,
+    load: LoadOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -119,7 +121,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in policy]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
-    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "", general)
+    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "", general, load or "")
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(setup, cluster, policies)
     policies = learn(setup, policies)

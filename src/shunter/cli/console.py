@@ -230,6 +230,10 @@ OverheadOption: TypeAlias = Annotated[
         "else 0,62.",
     ),
 ]  # fmt: skip
+LoadOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--load", metavar="X", help="Stretch or compress arrivals until the cluster has this load: 0.9."),
+]
 SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -18,6 +18,7 @@ from shunter.cli.console import (
     ForceOption,
     FormatOption,
     JsonOption,
+    LoadOption,
     ModelsOption,
     NetworkOption,
     OnBadRowOption,
@@ -88,6 +89,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     models: ModelsOption = None,
     sharing: SharingOption = None,
     overhead: OverheadOption = None,
+    load: LoadOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -102,7 +104,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
-    given |= {"overhead": overhead}
+    given |= {"overhead": overhead, "load": load}
     given |= {
         "contention": contention or None,
         "models": str(models) if models else None,
