@@ -44,7 +44,7 @@ def test_ctrl_c_while_workers_start_is_not_theirs(tmp_path):
 
 def test_ctrl_c_while_workers_start_comes_afterwards():
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    with pytest.raises(KeyboardInterrupt), processes._ctrl_c_later():
+    with pytest.raises(KeyboardInterrupt), processes.ctrl_c_later():
         assert os.kill(os.getpid(), signal.SIGINT) is None
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 

@@ -15,6 +15,9 @@ EXTRAS = {  # which extra has it
     "interpret.glassbox": "ml",
     "sklearn.tree": "ml",
     "python_calamine": "xlsx",
+    "distributed": "dask",
+    "cryptography": "dask",
+    "matplotlib": "figures",
 }
 
 

@@ -8,7 +8,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.shared_memory import SharedMemory
@@ -72,21 +72,44 @@ def _side_by_side(
     work: Work, shared: Any, tasks: Sequence[Any], steps: Sequence[int], workers: int, progress: Progress
 ) -> list[Any]:
     total = sum(steps)
-    processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
-    done = processes.Array("q", len(tasks) - COMPILED)
-    handed = _handed_over((work, shared))
-    pool = ProcessPoolExecutor(min(workers, len(tasks)), processes, _begin, (handed.name, done))
-    try:
-        with _ctrl_c_later():
-            futures = [pool.submit(_do, number, task, steps[number]) for number, task in enumerate(tasks)]
-        pending, compiled = set(futures), (0, 0)
+    with crew(work, shared, min(workers, len(tasks)), len(tasks)) as hands:
+        with ctrl_c_later():
+            futures = [hands.submit(number, task, steps[number]) for number, task in enumerate(tasks)]
+        pending = set(futures)
         while pending:
             ready, pending = wait(pending, timeout=0.1, return_when=FIRST_EXCEPTION)
             for future in ready:
                 future.result()
-            compiled = _announce(compiled, (done[COMPILED], done[COMPILING]))
-            progress(sum(done[:COMPILED]), total)
+            progress(hands.steps_done(), total)
         return [future.result() for future in futures]
+
+
+class Crew:
+    """Worker processes that share one work, and what they report while they do it."""
+
+    def __init__(self, pool: ProcessPoolExecutor, done: Any) -> None:
+        self._pool, self._done = pool, done
+        self._compiled = (0, 0)
+
+    def submit(self, number: int, task: Any, steps: int) -> Future[Any]:
+        """Hand over a task; its steps are counted under its number."""
+        return self._pool.submit(_do, number, task, steps)
+
+    def steps_done(self) -> int:
+        """The steps that all tasks have reported; also passes on what workers compile."""
+        self._compiled = _announce(self._compiled, (self._done[COMPILED], self._done[COMPILING]))
+        return sum(self._done[:COMPILED])
+
+
+@contextmanager
+def crew(work: Work, shared: Any, workers: int, tasks: int) -> Iterator[Crew]:
+    """Processes for up to this many tasks; they stop when this is left, in the middle of a task if by an error."""
+    processes = multiprocessing.get_context("spawn")  # forking a process that has threads (polars has) may hang
+    done = processes.Array("q", tasks - COMPILED)
+    handed = _handed_over((work, shared))
+    pool = ProcessPoolExecutor(workers, processes, _begin, (handed.name, done))
+    try:
+        yield Crew(pool, done)
     except BrokenProcessPool:
         done[STOP] = 1
         raise RunError(
@@ -115,7 +138,7 @@ def _handed_over(shared: Any) -> SharedMemory:
 
 
 @contextmanager
-def _ctrl_c_later() -> Iterator[None]:
+def ctrl_c_later() -> Iterator[None]:
     """Processes that are started in here never get Ctrl-C, not even while they import; this one gets it afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

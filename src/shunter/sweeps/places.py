@@ -1,0 +1,187 @@
+"""A place of a sweep as a setup: traces are read once, everything else is made where it is needed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from shunter import experiment
+from shunter.clusters.stop_costs import USUAL
+from shunter.errors import InputError
+from shunter.experiment import ClusterSource, TraceSource
+from shunter.model import Trace
+from shunter.protocols import Learns, capability
+from shunter.run_folder import versions
+from shunter.setup import Setup, check, data_of, read_trace, set_up
+from shunter.simulation import NamedPolicy, resolve
+from shunter.sweeps.plan import Choices, Jobs, Place, Plan, RunSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What the workers of a sweep are given once: every trace, and what is the same for all runs."""
+
+    traces: Mapping[tuple[str, str, str], Trace]  # by what is read, its format, and what happens to bad rows
+    choices: Choices
+    must_fit: tuple[str, ...]  # the policies under which every job must be able to run
+    version: str  # of the shunter that plans; a worker with another one is refused
+    seed: int = 0
+
+    def setup(self, place: Place) -> Setup:
+        """The setup of a place."""
+        jobs = place.jobs
+        choices = (place.network, self.choices.contention and bool(place.network), jobs.since, jobs.until)
+        models = self.choices.models if place.network else ""
+        policies = [resolve(text).policy for text in self.must_fit]
+        found = set_up(
+            self.traces[source_of(jobs)], place.cluster, policies, None, "fail", *choices, models, "",
+            place.overhead, place.load,
+        )  # fmt: skip
+        path = jobs.trace if _made_up(jobs.trace) else str(Path(jobs.trace).resolve())
+        source = TraceSource(path, found.trace_source.digest, jobs.format, jobs.on_bad_row)
+        return dataclasses.replace(found, trace_source=source)
+
+
+def source_of(jobs: Jobs) -> tuple[str, str, str]:
+    """What is read for these jobs, and how."""
+    return jobs.trace, jobs.format, jobs.on_bad_row
+
+
+def _made_up(trace: str) -> bool:
+    return trace.partition(":")[0] == "synthetic"
+
+
+def ground_of(plan: Plan, seed: int = 0, given: Mapping[str, Trace] | None = None) -> Ground:
+    """Read the traces of a plan; ``given`` are traces that were made in memory, by their names."""
+    sources = dict.fromkeys(source_of(place.jobs) for place in plan.places)
+    known = given or {}
+    traces = {each: known[each[0]] if each[0] in known else read_trace(each[0], each[1] or None, each[2]) for each in sources}
+    must_fit = tuple(plan.policies) if plan.choices.drop_unfit else ()
+    return Ground(traces, plan.choices, must_fit, code_version(), seed)
+
+
+def code_version() -> str:
+    """What decides, besides the input, which numbers come out: shunter's version and a hash of its sources."""
+    found = versions()
+    return f"{found['shunter']}+{found['sources']}"
+
+
+class Places:
+    """The setups of places, made when they are first used; the last few are kept."""
+
+    KEPT = 4
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self._setups: dict[Place, Setup] = {}
+        self._policies: dict[tuple[Place, str], NamedPolicy] = {}
+        self._resolved: dict[str, NamedPolicy] = {}
+
+    def setup(self, place: Place) -> Setup:
+        """The setup of a place."""
+        if place not in self._setups:
+            while len(self._setups) >= self.KEPT:
+                old = next(iter(self._setups))
+                del self._setups[old]
+                self._policies = {key: each for key, each in self._policies.items() if key[0] != old}
+            self._setups[place] = self.ground.setup(place)
+        return self._setups[place]
+
+    def policy(self, place: Place, text: str) -> NamedPolicy:
+        """A policy, with what it learned from the jobs before the window."""
+        from shunter.simulation import learned_before
+
+        key = (place, text)
+        if key not in self._policies:
+            if text not in self._resolved:
+                self._resolved[text] = resolve(text)
+            chosen = self._resolved[text]
+            self._policies[key] = chosen.with_past(learned_before(chosen.policy, self.setup(place)))
+        return self._policies[key]
+
+    def identity(self, place: Place, text: str) -> Identity:
+        """What the runs of a policy at a place are known by."""
+        if text not in self._resolved:
+            self._resolved[text] = resolve(text)
+        return Identity(self.setup(place), self._resolved[text], self.ground.must_fit, self.ground.choices.measures)
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """The content of everything that decides the runs of a policy at a place, but for their seeds."""
+
+    setup: Setup
+    policy: NamedPolicy
+    must_fit: tuple[str, ...]
+    measures: tuple[str, ...] = ()
+
+    @cached_property
+    def _content(self) -> str:
+        """The record of a run without names of files, which differ from machine to machine, and with what is in them."""
+        setup = self.setup
+        record = setup.experiment(self.policy.text, 0)
+        drawn_again = setup.trace_source.path if setup.redraws else ""
+        learner = capability(Learns, self.policy.policy)
+        learned = setup.history if learner is not None and learner.model else None
+        data = {(Path(name).name if Path(name).is_absolute() else name): digest for name, digest in self._data.items()}
+        bare = dataclasses.replace(
+            record,
+            models="",
+            version="",
+            versions={},
+            trace=TraceSource(drawn_again, setup.trace.digest),
+            cluster=ClusterSource("", setup.cluster_source.definition),
+            data={**data, "history": learned.digest if learned is not None else ""},
+        )
+        dropping = ",".join(sorted(self.must_fit)) if setup.redraws else ""
+        return experiment.to_toml(bare) + dropping + ",".join(self.measures)
+
+    @cached_property
+    def _data(self) -> dict[str, str]:
+        return data_of(self.setup, self.policy.policy)
+
+    def key(self, base: int, seed: int) -> str:
+        """The name of a run's content: equal for whoever runs it, on whatever machine."""
+        return hashlib.blake2b(f"{self._content}\0{base}\0{seed}".encode(), digest_size=16).hexdigest()
+
+
+def checked(plan: Plan, ground: Ground) -> None:
+    """Refuse a plan with a place that can't be set up, or with a job that can never run there."""
+    places = Places(ground)
+    for place in plan.places:
+        for text in dict.fromkeys(run.policy for run in plan.runs if run.place == place):
+            try:
+                check(places.setup(place), resolve(text).policy)
+            except InputError as error:
+                remedy = "" if plan.choices.drop_unfit else "; or set drop_unfit = true in the sweep"
+                raise type(error)(f"{described(place)}, policy {text}: {error}{remedy}") from None
+
+
+def described(place: Place) -> str:
+    """A place in words."""
+    parts = (
+        f"trace {place.jobs.name}", place.jobs.window and f"window {place.jobs.window}", f"cluster {place.cluster}",
+        place.load and f"load {place.load}", place.network and f"network {place.network}",
+        place.overhead != USUAL and f"overhead {place.overhead}",
+    )  # fmt: skip
+    return ", ".join(part for part in parts if part)
+
+
+def command_of(run: RunSpec, choices: Choices, base: int) -> str:
+    """The command that repeats one run alone."""
+    place, jobs = run.place, run.place.jobs
+    options: list[tuple[str, str]] = [("--cluster", place.cluster), ("--policy", run.policy), ("--seed", str(base))]
+    options += [("--format", jobs.format), ("--since", jobs.since), ("--until", jobs.until), ("--load", place.load)]
+    options += [("--network", place.network), ("--overhead", "" if place.overhead == USUAL else place.overhead)]
+    options += [("--on-bad-row", "" if jobs.on_bad_row == "fail" else jobs.on_bad_row)]
+    options += [("--models", choices.models if place.network else "")]
+    options += [("--set", f"repeat={run.seed}" if run.seed else "")]
+    flags = [name for name, wanted in (("--drop-unfit", choices.drop_unfit), ("--contention", choices.contention and place.network)) if wanted]
+    words: Sequence[Any] = ["shunter", "simulate", jobs.trace, *(word for pair in options if pair[1] for word in pair), *flags]
+    return shlex.join(map(str, words))

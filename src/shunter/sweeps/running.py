@@ -1,0 +1,211 @@
+"""Running a plan: what is not in the store yet, in batches of a few seconds, each kept as soon as it is done."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from shunter.errors import RunError
+from shunter.sweeps.engines import Engine, Opener, WorkerLostError
+from shunter.sweeps.places import Ground, Places
+from shunter.sweeps.plan import Place, Plan, RunSpec
+from shunter.sweeps.store import Store
+from shunter.sweeps.work import Batch, Row, lost
+
+BATCH_S = 2.0  # what a batch should take: long against handing it over, short against what is lost with it
+MOST_IN_BATCH = 500
+AHEAD = 2  # batches per worker that wait for it, so that none is idle
+TURN_S = 0.1
+
+Kind: TypeAlias = tuple[Place, str]  # runs of one place and policy take about as long as each other
+
+
+@dataclass
+class Progress:
+    """How far a sweep is."""
+
+    total: int  # runs of the plan
+    found: int  # that were there
+    begun: float = field(default_factory=time.monotonic)
+    done: int = 0  # that were run now
+    failed: int = 0  # of these
+    workers: int = 0
+    busy_s: float = 0.0  # that workers spent in runs
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self.begun
+
+    @property
+    def rate(self) -> float:
+        """Runs per second."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the end, if it goes on like this; None: not known yet."""
+        left = self.total - self.found - self.done
+        return left / self.rate if self.rate else None
+
+
+OnProgress: TypeAlias = Callable[[Progress], None]
+
+
+def keys_of(plan: Plan, ground: Ground, on_key: Callable[[int, int], None] = lambda done, total: None) -> list[str]:
+    """The key of every run, in the order of the plan."""
+    places, found = Places(ground), []
+    identity, kind = None, None
+    for number, run in enumerate(plan.runs):
+        if kind != (run.place, run.policy):
+            kind, identity = (run.place, run.policy), places.identity(run.place, run.policy)
+        assert identity is not None
+        found.append(identity.key(ground.seed, run.seed))
+        on_key(number + 1, len(plan.runs))
+    return found
+
+
+def run_plan(  # noqa: PLR0913, PLR0917  what is run, where to, and how
+    plan: Plan,
+    keys: Sequence[str],
+    ground: Ground,
+    store: Store,
+    open_engine: Opener,
+    retry_failed: bool = False,
+    on_progress: OnProgress = lambda progress: None,
+) -> Progress:
+    """Run what the store lacks; returns what was done."""
+    known = store.read(["version"])
+    done = known if not retry_failed else known.filter(known["error"].is_null())
+    there = set(done["key"].to_list())
+    queue = _Queue({key: run for key, run in zip(keys, plan.runs, strict=True) if key not in there})
+    progress = Progress(len(plan.runs), len(plan.runs) - len(queue))
+    try:
+        while len(queue):
+            with open_engine(ground) as engine:
+                _drain(engine, queue, ground, store, progress, on_progress)
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(f"{progress.done:,} runs were added to {store.folder}; the same command goes on from there")
+        raise
+    store.settle()
+    return progress
+
+
+def _drain(
+    engine: Engine, queue: _Queue, ground: Ground, store: Store, progress: Progress, on_progress: OnProgress
+) -> None:
+    """Hand out batches until none is left, or until the engine breaks; then the queue has what was under way."""
+    under_way: dict[Future[list[Row]], Batch] = {}
+    alone = False  # one suspect runs, and nothing else
+    try:
+        while len(queue) or under_way:
+            progress.workers = engine.workers
+            while len(queue) and not alone and len(under_way) < max(AHEAD * progress.workers, 1):
+                if queue.suspicious() and under_way:
+                    break
+                alone = queue.suspicious()
+                batch = queue.batch(progress.workers)
+                under_way[engine.submit(batch)] = batch
+            ready, _ = wait(under_way, timeout=TURN_S, return_when=FIRST_COMPLETED)
+            done = {future: under_way.pop(future) for future in ready}
+            died = _collect(done, queue, ground, store, progress, alone)
+            alone = alone and not ready
+            engine.poll()
+            on_progress(progress)
+            if died:
+                return
+    except WorkerLostError:
+        pass  # the engine takes no more batches; another one is opened
+    finally:
+        for batch in under_way.values():
+            queue.give_back(batch)
+
+
+def _collect(
+    done: Mapping[Future[list[Row]], Batch], queue: _Queue, ground: Ground, store: Store, progress: Progress, alone: bool
+) -> bool:
+    """Keep what was done; returns whether a worker died."""
+    rows: list[Row] = []
+    died = False
+    for future, batch in done.items():
+        try:
+            found = future.result()
+        except WorkerLostError:
+            died = True
+            rows += queue.failed(batch, ground, alone)
+            continue
+        queue.took(batch, found)
+        rows += found
+    if rows:
+        store.add(rows)
+        progress.done += len(rows)
+        progress.failed += sum(row.get("error") is not None for row in rows)
+        progress.busy_s += sum(row.get("seconds") or 0.0 for row in rows)
+    return died
+
+
+class _Queue:
+    """The runs that are still to be done, by their keys, in the order of the plan."""
+
+    def __init__(self, todo: Mapping[str, RunSpec]) -> None:
+        self._runs = deque(todo.items())
+        self._suspects: deque[tuple[str, RunSpec]] = deque()  # their worker died, perhaps because of one of them
+        self._seconds: dict[Kind | Place, float] = {}  # that a run takes, as measured
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._runs) + len(self._suspects)
+
+    def suspicious(self) -> bool:
+        """Whether the next batch is one that must be alone, so that it is known whom its worker died of."""
+        return bool(self._suspects)
+
+    def batch(self, workers: int) -> Batch:
+        """The next runs: as many as take a few seconds, and at the end few enough that all workers have some."""
+        taken, seconds = [self._suspects.popleft() if self._suspects else self._runs.popleft()], 0.0
+        most = min(MOST_IN_BATCH, len(self) // (AHEAD * max(workers, 1)))
+        known = not self._suspects and self._estimate(taken[0][1])
+        while known and self._runs and len(taken) < most:
+            seconds += known
+            known = self._estimate(self._runs[0][1])
+            if known is None or seconds + known > BATCH_S:
+                break
+            taken.append(self._runs.popleft())
+        self._next += 1
+        return Batch(self._next, tuple(run for _, run in taken), tuple(key for key, _ in taken))
+
+    def _estimate(self, run: RunSpec) -> float | None:
+        """The seconds that a run takes: as others of its kind, or as others at its place; None: not known yet."""
+        return self._seconds.get((run.place, run.policy), self._seconds.get(run.place))
+
+    def took(self, batch: Batch, rows: Sequence[Row]) -> None:
+        """Learn how long runs take. The first one in a process also loads kernels, so the least counts."""
+        for run, row in zip(batch.runs, rows, strict=True):
+            for kind in ((run.place, run.policy), run.place):
+                self._seconds[kind] = min(row["seconds"], self._seconds.get(kind, row["seconds"])) + 1e-6
+
+    def give_back(self, batch: Batch) -> None:
+        """Put back runs that were not done."""
+        self._runs.extendleft(reversed(list(zip(batch.keys, batch.runs, strict=True))))
+
+    def failed(self, batch: Batch, ground: Ground, alone: bool) -> Iterator[Row]:
+        """Runs whose worker died are tried again one by one; whoever dies alone is a failed run."""
+        for key, run in zip(batch.keys, batch.runs, strict=True):
+            if alone and len(batch.runs) == 1:
+                yield lost(run, key, ground, "its process died, also when nothing else ran (out of memory?)")
+            else:
+                self._suspects.append((key, run))
+
+
+def check_version(store: Store, ground: Ground, any_version: bool) -> None:
+    """Refuse to mix runs of several versions, whose numbers may differ."""
+    others = sorted(set(store.read(["version"])["version"].drop_nulls().to_list()) - {ground.version})
+    if others and not any_version:
+        raise RunError(
+            f"{store.folder}: has runs by shunter {others[0]}, and this is {ground.version}: numbers may differ. Choose"
+            " another folder, or keep those runs as they are with --any-version"
+        )

@@ -1,0 +1,181 @@
+"""The runs of sweeps as a folder of Parquet files: one per batch, whole or not there, never changed.
+
+A run is known by a key of its content, so that what was run is found again by whoever looks, on whatever machine.  Files
+may come from others: they are read by their declared columns, within bounds, and nothing in them is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shunter import caches
+from shunter.errors import RunError
+from shunter.safe_files import check_parquet, most_loaded, text_of
+from shunter.sweeps.work import METRICS, Row
+from shunter.toml_forms import Form, filled
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT = 1
+MARK = "store.toml"  # by which we know our folders
+RUNS = "runs"  # the folder of the Parquet files
+SETTLED_FILES = 200  # more files than this are joined when a sweep is done
+TEXTS = (
+    *("key", "trace", "window", "cluster", "network", "overhead", "policy", "settings"),
+    *("version", "digest", "host", "error", "command"),
+)
+WHOLE = ("seed", "base_seed")
+MEASURED = "measures."  # what the columns of third parties' measures begin with
+NUMBERS = ("load", "begun", "seconds", "cpu_s", "engine_s", *METRICS)
+
+
+class StoreForm(Form):
+    """What ``store.toml`` says."""
+
+    format: int
+    version: str
+
+
+def schema() -> dict[str, Any]:
+    """The columns of a store, but for the measures of third parties, and their types."""
+    import polars as pl
+
+    kinds = {name: pl.String() for name in TEXTS} | {name: pl.Int64() for name in WHOLE}
+    return {**kinds, **{name: pl.Float64() for name in NUMBERS}}
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of runs."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path, version: str) -> Store:
+        """The store in a folder, made if it is not there."""
+        store = cls(folder)
+        if (folder / MARK).exists():
+            store.check()
+            return store
+        if folder.exists() and next(folder.iterdir(), None) is not None:
+            raise RunError(f"{folder}: is not empty and no store of runs; choose another folder")
+        try:
+            (folder / RUNS).mkdir(parents=True, exist_ok=True)
+            store._put(folder / MARK, lambda path: path.write_text(f'format = {FORMAT}\nversion = "{version}"\n'))
+        except OSError as error:
+            raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
+        return store
+
+    @classmethod
+    def existing(cls, folder: Path) -> Store:
+        """The store in a folder, which must be there."""
+        if not (folder / MARK).is_file():
+            raise RunError(f"{folder}: is no store of runs; 'shunter sweep FILE --out DIR' makes one")
+        store = cls(folder)
+        store.check()
+        return store
+
+    def check(self) -> None:
+        """Refuse a store that this version can't read."""
+        mark = self.folder / MARK
+        form = filled(StoreForm, text_of(mark, RunError), str(mark), RunError)
+        if form.format != FORMAT:
+            raise RunError(
+                f"{mark}: format {form.format} was written by shunter {form.version}; this one reads format {FORMAT}."
+                " Use that version, or choose another folder"
+            )
+
+    @cached_property
+    def written_by_others(self) -> str:
+        """Why others could add runs to this store; "": they can't."""
+        return caches.why_replaceable((self.folder / RUNS).absolute())
+
+    def files(self) -> list[Path]:
+        """The files of runs."""
+        try:
+            return sorted(path for path in (self.folder / RUNS).iterdir() if path.name.endswith(".parquet"))
+        except OSError as error:
+            raise RunError(f"{self.folder}: can't be read: {error.strerror}; check the path") from None
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Keep runs; after this they are on disk."""
+        frame = frame_of(rows)
+        name = f"{frame['begun'].min() or 0:.0f}-{secrets.token_hex(8)}.parquet"
+        self._put(self.folder / RUNS / name, frame.write_parquet)
+
+    def _put(self, path: Path, write: Callable[[Path], Any]) -> None:
+        """Write a file so that it is whole and on disk, or not there."""
+        part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            write(part)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise RunError(
+                f"{self.folder}: can't be written: {why}; all runs before are kept: make room, and the same command"
+                " goes on"
+            ) from None
+        finally:
+            part.unlink(missing_ok=True)
+
+    def read(self, columns: Sequence[str] = ()) -> pl.DataFrame:
+        """Every run once; one that failed and was run again counts as it was the last time."""
+        import polars as pl
+
+        wanted = [*dict.fromkeys(("key", "error", "begun", *columns))] if columns else []
+        frames = [self._file(path, wanted) for path in self.files()]
+        if not frames:
+            return pl.DataFrame(schema={name: schema()[name] for name in wanted or schema()})
+        found = pl.concat(frames, how="diagonal")
+        # of a key, a run that succeeded comes before one that failed, and a later one before an earlier one
+        order = found.sort([pl.col("error").is_not_null(), pl.col("begun")], descending=[False, True], nulls_last=True)
+        return order.unique("key", keep="first", maintain_order=True).sort("begun", maintain_order=True, nulls_last=True)
+
+    def _file(self, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
+        """One file; a column that is not there, or of another type, is a reason to refuse it."""
+        import polars as pl
+
+        try:
+            check_parquet(path, most_loaded())
+            found = pl.read_parquet(path, columns=list(wanted) or None)
+        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+            reason = str(error).partition("\n")[0]
+            raise RunError(f"{path}: is no file of runs ({reason}); remove it, and its runs are made again") from None
+        known = schema()
+        for name, kind in found.schema.items():
+            right = known.get(name, pl.Float64() if name.startswith(MEASURED) else None)
+            if kind != right:
+                raise RunError(f"{path}: column '{name}' is {kind}, must be {right or 'absent'}; remove the file")
+        if missing := [name for name in (wanted or known) if name not in found.columns]:
+            raise RunError(f"{path}: column '{missing[0]}' is missing; remove the file")
+        return found
+
+    def settle(self) -> None:
+        """Join many small files into one; whoever is stopped in between leaves some runs twice, which are read once."""
+        files = self.files()
+        if len(files) <= SETTLED_FILES:
+            return
+        joined = self.read()
+        name = f"joined-{secrets.token_hex(8)}.parquet"
+        self._put(self.folder / RUNS / name, joined.write_parquet)
+        for path in files:
+            path.unlink(missing_ok=True)
+
+
+def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
+    """Rows as a table with all columns of a store."""
+    import polars as pl
+
+    rows = list(rows)
+    added = sorted({name for row in rows for name in row if name.startswith(MEASURED)})
+    kinds = schema() | dict.fromkeys(added, pl.Float64())
+    return pl.DataFrame({name: [row.get(name) for row in rows] for name in kinds}, schema=kinds)

@@ -1,0 +1,186 @@
+"""What a worker does: the runs of a batch, each to a row, whatever happens to it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from shunter import registry
+from shunter.compiled import cache_folder
+from shunter.errors import InputError, RunError
+from shunter.params import declared, named
+from shunter.simulation import Result, run
+from shunter.sweeps.places import Ground, Places, code_version, command_of
+from shunter.sweeps.plan import RunSpec
+
+LONGEST_ERROR = 4000  # characters that are kept
+SPREADS = ("jct_s", "wait_s", "bsld", "rho", "communication_s")
+POINTS = ("mean", "p50", "p90", "p95", "p99", "max")
+TOTALS = (
+    *("jobs", "finished", "makespan_s", "utilization", "fragmentation", "preemptions"),
+    *("lost_gpu_hours", "gpu_hours"),
+)
+FAIRNESS = ("jain", "worst_bsld", "rho_at_most_1")
+BY_SIZE = ("jobs", "jct_s.mean", "jct_s.p99", "wait_s.mean", "wait_s.p99")
+SIZES = ("1", "2-4", "5-8", "9-16", "17-32", "33+")
+METRICS = (  # the columns of a store with numbers of the summary, by their paths in it
+    *TOTALS,
+    *(f"{name}.{point}" for name in SPREADS for point in POINTS),
+    *(f"fairness.{name}" for name in FAIRNESS),
+    *(f"by_size.{size}.{name}" for size in SIZES for name in BY_SIZE),
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs that one worker does in a row, with their keys; all of one place and policy."""
+
+    number: int
+    runs: tuple[RunSpec, ...]
+    keys: tuple[str, ...]
+
+
+class OtherVersionError(RunError):
+    """A worker has another version of shunter than the one that plans."""
+
+
+def work(ground: Ground, batch: Batch, report: Callable[[int], None] = lambda done: None) -> list[Row]:
+    """Do the runs of a batch; a run that fails is a row with its error."""
+    if ground.version != code_version():
+        raise OtherVersionError(
+            f"a worker on {os.uname().nodename} has shunter {code_version()}, and this is {ground.version}; "
+            "install the same version there"
+        )
+    places, rows = _places_of(ground), []
+    for done, (each, key) in enumerate(zip(batch.runs, batch.keys, strict=True), 1):
+        rows.append(_row(places, each, key))
+        report(done)
+    return rows
+
+
+_places: Places | None = None  # of this process; a worker serves one sweep at a time
+
+
+def _places_of(ground: Ground) -> Places:
+    global _places  # a worker keeps what it has read for the batches to come
+    if _places is None or _places.ground is not ground:
+        _places = Places(ground)
+    return _places
+
+
+def _row(places: Places, spec: RunSpec, key: str) -> Row:
+    """One run as a row: what it is, and its numbers or its error."""
+    begun, cpu = time.time(), time.process_time()
+    row = {**about(spec, key, places.ground), "begun": begun, "host": os.uname().nodename}
+    try:
+        row["settings"] = _settings(spec.policy)
+        with compiled_once(spec.policy):
+            result = run(
+                places.setup(spec.place), places.policy(spec.place, spec.policy), places.ground.seed, spec.seed
+            )
+        row |= {"digest": result.digest, "engine_s": result.elapsed_s, **numbers(result), **_measured(places, result)}
+    except Exception as error:  # noqa: BLE001 whatever it is, the other runs go on
+        row |= {"error": _error_text(error), "command": command_of(spec, places.ground.choices, places.ground.seed)}
+    return {**row, "seconds": time.time() - begun, "cpu_s": time.process_time() - cpu}
+
+
+def about(spec: RunSpec, key: str, ground: Ground) -> Row:
+    """The columns that say what a run is."""
+    place, jobs = spec.place, spec.place.jobs
+    return {
+        "key": key, "trace": jobs.name, "window": jobs.window, "cluster": place.cluster,
+        "load": float(place.load) if place.load else None, "network": place.network, "overhead": place.overhead,
+        "policy": spec.policy, "seed": spec.seed, "base_seed": ground.seed, "version": ground.version,
+    }  # fmt: skip
+
+
+def lost(spec: RunSpec, key: str, ground: Ground, why: str) -> Row:
+    """The row of a run whose worker died with it."""
+    return {**about(spec, key, ground), "error": why, "command": command_of(spec, ground.choices, ground.seed)}
+
+
+def numbers(result: Result) -> dict[str, float | None]:
+    """The numbers of a run, by the names of columns."""
+    summary = dict(result.summary)
+    summary["by_size"] = {size: group for size, group in summary["by_size"].items() if group["jobs"]}
+    return {name: _at(summary, name) for name in METRICS}
+
+
+def _at(summary: Mapping[str, Any], path: str) -> float | None:
+    found: Any = summary
+    for step in path.split("."):
+        found = None if found is None else found.get(step)
+    return None if found is None else float(found)
+
+
+def _measured(places: Places, result: Result) -> dict[str, float]:
+    """The measures of third parties."""
+    from shunter.report import additions
+
+    wanted: Sequence[str] = places.ground.choices.measures
+    found = additions.measured(result.kept, additions.measures(wanted)) if wanted else {}
+    return {f"measures.{name}": float(value) for name, value in found.items()}
+
+
+@cache
+def _settings(policy: str) -> str:
+    """Every parameter of a policy with its value, as JSON."""
+    name, given = named(policy)
+    known = declared(registry.policy_class(name))
+    return json.dumps({key: given.get(key, _plain(default)) for key, (_, default, _) in known.items()})
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def compiled_once(policy: str) -> Iterator[None]:
+    """Let only one process of a machine compile what a policy needs; the others wait and find it in the cache."""
+    mark = cache_folder() / f"used-{_kernels_of(policy)}"
+    lock = None if mark.exists() else _locked(cache_folder() / "compiling.lock")
+    try:
+        yield
+        if lock is not None:
+            mark.touch()
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(path: Path) -> int | None:
+    """A file that one process holds at a time; None: nothing can be kept there, so nothing can be shared."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
+
+
+@cache
+def _kernels_of(policy: str) -> str:
+    """What kernels depend on: a policy's name and its settings that are no numbers."""
+    name, given = named(policy)
+    words = [f"{key}={value}" for key, value in sorted(given.items()) if not value.replace(".", "").isdigit()]
+    return hashlib.blake2b(":".join((name, *words)).encode(), digest_size=8).hexdigest()
+
+
+def _error_text(error: Exception) -> str:
+    """What went wrong, for people; of a defect also where."""
+    text = f"{type(error).__name__}: {error}"
+    if not isinstance(error, InputError):
+        text += "\n" + "".join(traceback.format_tb(error.__traceback__)[-3:])
+    return text[:LONGEST_ERROR]
