@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from shunter.run_folder import load as load_run
     from shunter.sim import Scenario, Simulator
     from shunter.simulation import Result, simulate
+    from shunter.sweeps.sweep import Sweep, sweep
     from shunter.traces import read as read_trace
     from shunter.traces import write as write_trace
 
@@ -60,6 +61,7 @@ __all__ = [
     "ShunterError",
     "Simulator",
     "Start",
+    "Sweep",
     "Timer",
     "Trace",
     "View",
@@ -69,6 +71,7 @@ __all__ = [
     "policy",
     "read_trace",
     "simulate",
+    "sweep",
     "write_trace",
 ]
 
@@ -86,6 +89,7 @@ _HOMES = {  # the module of each name
     "shunter.registry": ("policy",),
     "shunter.simulation": ("Result", "simulate"),
     "shunter.sim": ("Scenario", "Simulator"),
+    "shunter.sweeps.sweep": ("Sweep", "sweep"),
 }
 _HOME = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
     "load_run": ("shunter.run_folder", "load"),

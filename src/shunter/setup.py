@@ -221,8 +221,10 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     jobs = _loaded(fitting, machines, wanted)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
-    choices = {"sharing": sharing, "overhead": costs, "load": wanted}
-    found = Setup(jobs, machines, *sources, network, contention, named, history, since, until, **choices)
+    window = (history, since, until)
+    found = Setup(
+        jobs, machines, *sources, network, contention, named, *window, sharing=sharing, overhead=costs, load=wanted
+    )
     _check_models(found)  # refused before anything is run
     return found
 

@@ -121,7 +121,16 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in policy]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
-    choices = (network or "", contention, since or "", until or "", str(models or ""), sharing or "", general, load or "")
+    choices = (
+        network or "",
+        contention,
+        since or "",
+        until or "",
+        str(models or ""),
+        sharing or "",
+        general,
+        load or "",
+    )
     setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
     say_about(setup, cluster, policies)
     policies = learn(setup, policies)

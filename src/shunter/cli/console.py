@@ -65,6 +65,11 @@ def _console(stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
+def stderr_console() -> Console:
+    """Standard error, for what is shown beside the result."""
+    return _console(stderr=True)
+
+
 def print_json(what: Any) -> None:
     """Print JSON, and nothing else, on standard output."""
     sys.stdout.write(json.dumps(what, indent=2) + "\n")

@@ -23,6 +23,7 @@ from shunter.cli import (
     reproduce,
     simulate,
     slurm,
+    sweep,
     trace,
     tune,
 )
@@ -115,6 +116,7 @@ app.add_typer(predict.app, name="predict")
 app.add_typer(profile.app, name="profile")
 app.add_typer(reproduce.app, name="reproduce")
 app.add_typer(slurm.app, name="slurm")
+app.add_typer(sweep.app, name="sweep")
 
 
 def main() -> None:

@@ -181,7 +181,9 @@ def _client(distributed: Any, address: str) -> Any:
         return distributed.Client(address, timeout=PATIENCE_S)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise RunError(f"--dask {address}: no Dask scheduler answers ({reason}); check the address, and start it") from None
+        raise RunError(
+            f"--dask {address}: no Dask scheduler answers ({reason}); check the address, and start it"
+        ) from None
 
 
 def _check_workers(client: Any) -> None:

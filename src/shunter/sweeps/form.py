@@ -44,7 +44,7 @@ class TraceForm(Form):
     name: str = ""
     format: str = ""
     on_bad_row: Literal["fail", "skip"] = "fail"
-    windows: list[WindowForm] = []
+    windows: list[WindowForm] = Field(default_factory=list)
     equal_windows: WindowsForm | None = None
 
     @model_validator(mode="after")
@@ -55,7 +55,7 @@ class TraceForm(Form):
 
 
 class RangeForm(Form):
-    """Values of a parameter from ``low`` to ``high``: as many as ``steps``, or drawn where the policy has ``sample``."""
+    """Values of a parameter from ``low`` to ``high``: as many as ``steps``, or drawn for a policy with ``sample``."""
 
     low: Number | None = None  # default: as the policy declares it
     high: Number | None = None
@@ -67,34 +67,34 @@ class PolicyForm(Form):
     """A policy, and the parameters that vary."""
 
     policy: Name
-    grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = {}
-    range: dict[str, RangeForm] = {}
+    grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(default_factory=dict)
+    range: dict[str, RangeForm] = Field(default_factory=dict)
     sample: Annotated[int, Field(ge=1, le=1_000_000)] | None = None  # combinations drawn at random instead of all
 
 
 class Axes(Form):
     """What varies. An axis that is empty has one value: what a single run takes by default."""
 
-    traces: list[Annotated[TraceForm, _named_by("trace")]] = []
-    clusters: list[Name] = []
-    loads: list[Annotated[float, Field(ge=1e-4, le=1e4)]] = []
-    networks: list[Literal["", "profiled", "paper", "dally", "dally-even"]] = []
-    overheads: list[str] = []
-    policies: list[Annotated[PolicyForm, _named_by("policy")]] = []
+    traces: list[Annotated[TraceForm, _named_by("trace")]] = Field(default_factory=list)
+    clusters: list[Name] = Field(default_factory=list)
+    loads: list[Annotated[float, Field(ge=1e-4, le=1e4)]] = Field(default_factory=list)
+    networks: list[Literal["", "profiled", "paper", "dally", "dally-even"]] = Field(default_factory=list)
+    overheads: list[str] = Field(default_factory=list)
+    policies: list[Annotated[PolicyForm, _named_by("policy")]] = Field(default_factory=list)
     seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | list[Annotated[int, Field(ge=0, lt=MOST_SEEDS)]] = []
 
 
 class ExcludeForm(Form):
     """Runs that are left out: those that agree with every field; texts may have ``*``."""
 
-    trace: str | list[str] = []
-    window: str | list[str] = []
-    cluster: str | list[str] = []
-    load: float | list[float] = []
-    network: str | list[str] = []
-    overhead: str | list[str] = []
-    policy: str | list[str] = []
-    seed: int | list[int] = []
+    trace: str | list[str] = Field(default_factory=list)
+    window: str | list[str] = Field(default_factory=list)
+    cluster: str | list[str] = Field(default_factory=list)
+    load: float | list[float] = Field(default_factory=list)
+    network: str | list[str] = Field(default_factory=list)
+    overhead: str | list[str] = Field(default_factory=list)
+    policy: str | list[str] = Field(default_factory=list)
+    seed: int | list[int] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _some_field(self) -> Self:
@@ -110,9 +110,9 @@ class SweepForm(Axes):
     drop_unfit: bool = False
     contention: bool = False
     models: str = ""
-    measures: list[str] = []
-    include: list[Axes] = []
-    exclude: list[ExcludeForm] = []
+    measures: list[str] = Field(default_factory=list)
+    include: list[Axes] = Field(default_factory=list)
+    exclude: list[ExcludeForm] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _all_there(self) -> Self:

@@ -61,7 +61,9 @@ def ground_of(plan: Plan, seed: int = 0, given: Mapping[str, Trace] | None = Non
     """Read the traces of a plan; ``given`` are traces that were made in memory, by their names."""
     sources = dict.fromkeys(source_of(place.jobs) for place in plan.places)
     known = given or {}
-    traces = {each: known[each[0]] if each[0] in known else read_trace(each[0], each[1] or None, each[2]) for each in sources}
+    traces = {
+        each: known[each[0]] if each[0] in known else read_trace(each[0], each[1] or None, each[2]) for each in sources
+    }
     must_fit = tuple(plan.policies) if plan.choices.drop_unfit else ()
     return Ground(traces, plan.choices, must_fit, code_version(), seed)
 
@@ -123,7 +125,7 @@ class Identity:
 
     @cached_property
     def _content(self) -> str:
-        """The record of a run without names of files, which differ from machine to machine, and with what is in them."""
+        """The record of a run with the content of files instead of their names, which differ from machine to machine."""
         setup = self.setup
         record = setup.experiment(self.policy.text, 0)
         drawn_again = setup.trace_source.path if setup.redraws else ""
@@ -182,6 +184,19 @@ def command_of(run: RunSpec, choices: Choices, base: int) -> str:
     options += [("--on-bad-row", "" if jobs.on_bad_row == "fail" else jobs.on_bad_row)]
     options += [("--models", choices.models if place.network else "")]
     options += [("--set", f"repeat={run.seed}" if run.seed else "")]
-    flags = [name for name, wanted in (("--drop-unfit", choices.drop_unfit), ("--contention", choices.contention and place.network)) if wanted]
-    words: Sequence[Any] = ["shunter", "simulate", jobs.trace, *(word for pair in options if pair[1] for word in pair), *flags]
+    flags = [
+        name
+        for name, wanted in (
+            ("--drop-unfit", choices.drop_unfit),
+            ("--contention", choices.contention and place.network),
+        )
+        if wanted
+    ]
+    words: Sequence[Any] = [
+        "shunter",
+        "simulate",
+        jobs.trace,
+        *(word for pair in options if pair[1] for word in pair),
+        *flags,
+    ]
     return shlex.join(map(str, words))

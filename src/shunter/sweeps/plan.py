@@ -200,7 +200,9 @@ def _variant(name: str, settings: dict[str, str]) -> str:
 def _ends(name: str, key: str, form: RangeForm) -> tuple[type, float, float, bool]:
     """The type of a parameter, the ends of its range, and whether it varies by factors."""
     kind, _, about = declared(registry.policy_class(name))[key]
-    low, high = (mine if mine is not None else theirs for mine, theirs in ((form.low, about.low), (form.high, about.high)))
+    low, high = (
+        mine if mine is not None else theirs for mine, theirs in ((form.low, about.low), (form.high, about.high))
+    )
     if kind not in (int, float) or low is None or high is None:
         raise RunError(f"policy '{name}': range of '{key}' needs low and high, and a parameter that is a number")
     by_factors = (form.scale or about.scale) == "log"

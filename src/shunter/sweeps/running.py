@@ -69,7 +69,7 @@ def keys_of(plan: Plan, ground: Ground, on_key: Callable[[int, int], None] = lam
     return found
 
 
-def run_plan(  # noqa: PLR0913, PLR0917  what is run, where to, and how
+def run_plan(
     plan: Plan,
     keys: Sequence[str],
     ground: Ground,
@@ -126,7 +126,12 @@ def _drain(
 
 
 def _collect(
-    done: Mapping[Future[list[Row]], Batch], queue: _Queue, ground: Ground, store: Store, progress: Progress, alone: bool
+    done: Mapping[Future[list[Row]], Batch],
+    queue: _Queue,
+    ground: Ground,
+    store: Store,
+    progress: Progress,
+    alone: bool,
 ) -> bool:
     """Keep what was done; returns whether a worker died."""
     rows: list[Row] = []

@@ -1,13 +1,14 @@
 """The runs of sweeps as a folder of Parquet files: one per batch, whole or not there, never changed.
 
-A run is known by a key of its content, so that what was run is found again by whoever looks, on whatever machine.  Files
-may come from others: they are read by their declared columns, within bounds, and nothing in them is executed.
+A run is known by a key of its content, so that what was run is found again by whoever looks, on whatever machine.
+Files may come from others: they are read by their declared columns, within bounds, and nothing in them is executed.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,7 +108,7 @@ class Store:
     def add(self, rows: Sequence[Row]) -> None:
         """Keep runs; after this they are on disk."""
         frame = frame_of(rows)
-        name = f"{frame['begun'].min() or 0:.0f}-{secrets.token_hex(8)}.parquet"
+        name = f"{time.time():.0f}-{secrets.token_hex(8)}.parquet"
         self._put(self.folder / RUNS / name, frame.write_parquet)
 
     def _put(self, path: Path, write: Callable[[Path], Any]) -> None:
@@ -138,7 +139,9 @@ class Store:
         found = pl.concat(frames, how="diagonal")
         # of a key, a run that succeeded comes before one that failed, and a later one before an earlier one
         order = found.sort([pl.col("error").is_not_null(), pl.col("begun")], descending=[False, True], nulls_last=True)
-        return order.unique("key", keep="first", maintain_order=True).sort("begun", maintain_order=True, nulls_last=True)
+        return order.unique("key", keep="first", maintain_order=True).sort(
+            "begun", maintain_order=True, nulls_last=True
+        )
 
     def _file(self, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
         """One file; a column that is not there, or of another type, is a reason to refuse it."""

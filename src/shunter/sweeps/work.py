@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,10 @@ def work(ground: Ground, batch: Batch, report: Callable[[int], None] = lambda do
     return rows
 
 
-_places: Places | None = None  # of this process; a worker serves one sweep at a time
-
-
+@lru_cache(maxsize=1)
 def _places_of(ground: Ground) -> Places:
-    global _places  # a worker keeps what it has read for the batches to come
-    if _places is None or _places.ground is not ground:
-        _places = Places(ground)
-    return _places
+    """What a worker has read stays for the batches to come; it serves one sweep at a time."""
+    return Places(ground)
 
 
 def _row(places: Places, spec: RunSpec, key: str) -> Row:
@@ -91,7 +87,7 @@ def _row(places: Places, spec: RunSpec, key: str) -> Row:
                 places.setup(spec.place), places.policy(spec.place, spec.policy), places.ground.seed, spec.seed
             )
         row |= {"digest": result.digest, "engine_s": result.elapsed_s, **numbers(result), **_measured(places, result)}
-    except Exception as error:  # noqa: BLE001 whatever it is, the other runs go on
+    except Exception as error:  # whatever it is, the other runs go on
         row |= {"error": _error_text(error), "command": command_of(spec, places.ground.choices, places.ground.seed)}
     return {**row, "seconds": time.time() - begun, "cpu_s": time.process_time() - cpu}
 

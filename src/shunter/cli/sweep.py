@@ -1,0 +1,302 @@
+"""``shunter sweep``: many runs from one file, kept, resumed, ranked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from shunter.cli.console import (
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    WorkersOption,
+    answer,
+    check_free,
+    note,
+    print_json,
+    progress,
+    show,
+    stderr_console,
+)
+from shunter.cli.simulate import names_module
+from shunter.errors import RunError
+
+if TYPE_CHECKING:
+    from shunter.sweeps.form import SweepForm
+    from shunter.sweeps.places import Ground
+    from shunter.sweeps.plan import Plan
+    from shunter.sweeps.running import OnProgress
+    from shunter.sweeps.store import Store
+
+EXAMPLES = """Examples:
+
+shunter sweep plan sweep.toml   # how many runs, how long, how much disk
+
+shunter sweep sweep.toml --out runs   # again: only what is not there yet
+
+shunter sweep sweep.toml --out runs --dask tls://scheduler:8786
+
+shunter sweep show runs --measure wait_s.p99
+
+shunter sweep export runs runs.csv
+"""
+
+
+class DefaultRun(TyperGroup):
+    """The commands of sweeps; a file in place of a command runs it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments; ``sweep FILE`` is ``sweep run FILE``."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=DefaultRun, no_args_is_help=True, epilog=EXAMPLES, help="Many runs from one file.")
+
+FileArgument: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="A sweep file (TOML).")]
+StoreArgument: TypeAlias = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep's runs.")]
+OutOption: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="The folder of the runs. Default: FILE without .toml.")
+]
+MeasureOption: TypeAlias = Annotated[
+    str, typer.Option("--measure", "-m", metavar="M", help="What to rank by: jct_s.mean, wait_s.p99, utilization, ...")
+]
+CodeOption: TypeAlias = Annotated[
+    bool, typer.Option("--allow-code", help="Import the modules that FILE names. They can do anything: trust FILE.")
+]
+
+
+@app.command("run", epilog=EXAMPLES)
+def run(  # noqa: PLR0913, PLR0917  one argument per option
+    file: FileArgument,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    dask: Annotated[
+        str, typer.Option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: tls://host:8786, or local:8.")
+    ] = "",
+    seed: SeedOption = 0,
+    measure: MeasureOption = "jct_s.mean",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat runs that failed before.")] = False,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Count runs by another version of shunter as done.")
+    ] = False,
+    allow_code: CodeOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Run what a sweep file asks for, but for what is there already, and rank the policies.
+
+    Each batch of runs is on disk before the next one. A sweep that was stopped, however it was, goes on with the same
+    command.
+    """
+    made, ground, store = _prepared(file, out, seed, allow_code, any_version, make=True)
+
+    from shunter.sweeps.sweep import finished
+
+    if why := store.written_by_others:
+        note(f"{why.partition(',')[0]}; runs that they put there count as done", "warning", "bold yellow")
+    with _watching() as on_progress:
+        found = finished(made, ground, store, workers, dask, retry_failed, on_progress)
+    done = found.progress
+    if done.found:
+        note(f"{done.found:,} of {done.total:,} runs were in {store.folder} already")
+    if not retry_failed and done.found and found.failed.height > done.failed:
+        note("some of them failed; --retry-failed repeats these")
+    _answer(found.runs, measure, json)
+
+
+@app.command("plan", epilog=EXAMPLES)
+def plan(
+    file: FileArgument,
+    out: OutOption = None,
+    workers: WorkersOption = None,
+    seed: SeedOption = 0,
+    allow_code: CodeOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Say how many runs a sweep has, what they cost, and how many are there, without running them."""
+    made, ground, store = _prepared(file, out, seed, allow_code, True, make=False)
+
+    from shunter.processes import usable_cores
+    from shunter.report.terminal.sweep import plan_view
+    from shunter.sweeps.estimating import estimate
+    from shunter.sweeps.running import keys_of
+    from shunter.sweeps.store import MARK
+
+    with progress("finding what is there", "runs") as on_progress:
+        keys = keys_of(made, ground, on_progress)
+    there = set(store.read(["key"])["key"].to_list()) if (store.folder / MARK).exists() else set()
+    with progress("estimating", "short runs") as on_progress:
+        cost = estimate(made, keys, there, ground, on_progress)
+    count = workers or usable_cores()
+    found = {
+        "runs": len(made.runs), "there": len(made.runs) - cost.runs, "todo": cost.runs, "axes": _axes(made),
+        "cpu_s": cost.cpu_s, "wall_s": cost.cpu_s / count, "workers": count, "disk_bytes": cost.disk_bytes,
+        "tried": cost.tried, "kinds": cost.kinds,
+    }  # fmt: skip
+    answer(found, plan_view, json)
+
+
+@app.command("show", epilog=EXAMPLES)
+def show_store(
+    folder: StoreArgument,
+    measure: MeasureOption = "jct_s.mean",
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", "-p", metavar="P", help="Only these policies; may have *.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Rank the policies of a sweep, and list what failed."""
+    from shunter.sweeps.store import Store
+
+    runs = Store.existing(folder).read()
+    if policy:
+        runs = runs.filter(_any_of(policy, runs["policy"].to_list()))
+    if runs.is_empty():
+        raise RunError(f"{folder}: has no such runs; 'shunter sweep FILE --out {folder}' adds some")
+    _answer(runs, measure, json)
+
+
+@app.command("export", epilog=EXAMPLES)
+def export(
+    folder: StoreArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .parquet or .jsonl.")],
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write all runs of a sweep as one table."""
+    from shunter.safe_files import whole
+    from shunter.sweeps.store import Store
+
+    check_free(out, force)
+    writers: dict[str, Callable[[Any, Path], Any]] = {
+        ".csv": lambda runs, path: runs.write_csv(path),
+        ".parquet": lambda runs, path: runs.write_parquet(path),
+        ".jsonl": lambda runs, path: runs.write_ndjson(path),
+    }
+    if out.suffix not in writers:
+        raise RunError(f"{out}: must end in {', '.join(writers)}; choose another name")
+    runs = Store.existing(folder).read()
+    with whole(out, RunError) as path:
+        writers[out.suffix](runs, path)
+    if json:
+        print_json({"file": str(out), "runs": runs.height})
+    else:
+        note(f"{runs.height:,} runs written to {out}")
+
+
+def _prepared(
+    file: Path, out: Path | None, seed: int, allow_code: bool, any_version: bool, make: bool
+) -> tuple[Plan, Ground, Store]:
+    """The plan of a file, what its runs share, and the store."""
+    from shunter.sweeps import form as forms
+    from shunter.sweeps.places import checked, ground_of
+    from shunter.sweeps.plan import plan as plan_of
+    from shunter.sweeps.running import check_version
+    from shunter.sweeps.store import MARK, Store
+
+    form = forms.read(file)
+    _check_code(file, form, allow_code)
+    folder = out or file.with_suffix("")
+    if folder == file:
+        raise RunError(f"{file}: name a folder for the runs with --out")
+    made = plan_of(form)
+    ground = ground_of(made, seed)
+    checked(made, ground)
+    if not make and not (folder / MARK).exists():
+        return made, ground, Store(folder)
+    store = Store.open(folder, ground.version)
+    check_version(store, ground, any_version)
+    return made, ground, store
+
+
+def _check_code(file: Path, form: SweepForm, allowed: bool) -> None:
+    """A file may come from others: modules that it names are imported only if the user says so."""
+    axes = (form, *form.include)
+    texts = [policy.policy for each in axes for policy in each.policies] + list(form.measures)
+    texts += [trace.format for each in axes for trace in each.traces]
+    texts += [
+        str(value)
+        for each in axes
+        for policy in each.policies
+        for values in policy.grid.values()
+        for value in values
+        if isinstance(value, str)
+    ]
+    named = next((text for text in texts if names_module(text)), None)
+    if named is not None and not allowed:
+        raise RunError(
+            f"{file}: '{named}' is a module, which can do anything when it is imported; if you trust the file, add"
+            " --allow-code"
+        )
+
+
+def _axes(made: Plan) -> dict[str, list[str]]:
+    """The values of each axis that has some."""
+    places = made.places
+    found = {
+        "trace": [place.jobs.name for place in places], "window": [place.jobs.window for place in places],
+        "cluster": [place.cluster for place in places], "load": [place.load for place in places],
+        "network": [place.network for place in places], "overhead": [place.overhead for place in places],
+        "policy": made.policies, "seed": [str(run.seed) for run in made.runs],
+    }  # fmt: skip
+    unique = {axis: list(dict.fromkeys(values)) for axis, values in found.items()}
+    return {axis: values for axis, values in unique.items() if values not in ([""], ["usual"])}
+
+
+def _any_of(patterns: list[str], texts: list[str]) -> Any:
+    from fnmatch import fnmatchcase
+
+    import polars as pl
+
+    return pl.Series([any(fnmatchcase(text, each) for each in patterns) for text in texts], dtype=pl.Boolean)
+
+
+def _answer(runs: Any, measure: str, json: bool) -> None:
+    """Print the ranking of runs."""
+    import math
+
+    from shunter.report.terminal.sweep import ranking_view
+    from shunter.sweeps import analysis
+
+    failed = runs.filter(runs["error"].is_not_null()).select("trace", "cluster", "policy", "seed", "error", "command")
+    if failed.height == runs.height:
+        found: dict[str, Any] = {"ranking": [], "verdict": "Every run failed.", "places": 0, "seeds": 0, "left_out": 0}
+    else:
+        ranking = analysis.rank(runs, measure)
+        rows = [
+            {
+                key: None if isinstance(value, float) and math.isnan(value) else value
+                for key, value in row._asdict().items()
+            }
+            for row in ranking.rows
+        ]
+        found = {"measure": measure, "verdict": ranking.verdict, "ranking": rows, "places": ranking.places}
+        found |= {"seeds": ranking.seeds, "left_out": ranking.left_out}
+    found |= {"runs": runs.height, "failed": failed.to_dicts()}
+    if json:
+        print_json(found)
+    else:
+        show(ranking_view(found, measure))
+    if failed.height == runs.height:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _watching() -> Iterator[OnProgress]:
+    """Show how far a sweep is on standard error, if that is a terminal."""
+    from rich.live import Live
+
+    from shunter.report.terminal.sweep import progress_view
+
+    if not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    with Live(console=stderr_console(), refresh_per_second=4, transient=True) as live:
+        yield lambda progress: live.update(progress_view(progress))
