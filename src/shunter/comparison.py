@@ -34,6 +34,7 @@ from shunter.run_folder import Run, check_folder, load, new_folder
 from shunter.seeding import check_seed
 from shunter.setup import ClusterLike, Setup, TraceLike, check, set_up
 from shunter.simulation import NamedPolicy, describe, resolve, run
+from shunter.variants import with_grid
 
 if TYPE_CHECKING:
     from shunter.report.drawing import Figure
@@ -194,6 +195,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     measures: Sequence[Any] = (),
     sections: Sequence[Any] = (),
     load: str | float = "",
+    grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
 
@@ -224,6 +226,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
         load: As for ``simulate``.
+        grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
+            each of them. Policies must be texts.
 
     Examples:
         >>> import shunter
@@ -234,6 +238,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     """
     folder = None if out is None else Path(out)
     policies = [policies] if isinstance(policies, str) else policies
+    if grid:
+        policies = with_grid(policies, {key: [str(value) for value in some] for key, some in grid.items()})
     per_policy = overhead if isinstance(overhead, Mapping) else {}
     general = USUAL if isinstance(overhead, Mapping) else overhead
     choices = (network, contention, since, until, str(models), sharing, general, load)

@@ -45,6 +45,8 @@ shunter compare jobs.csv -c auto -p fifo -p las --repeat 5 --out runs/las
 
 shunter compare jobs.csv -c 16x8 -p fifo -p las --report policies.html   # charts, for a browser
 
+shunter compare jobs.csv -c 16x8 -p fifo -p saf --grid backfill=none,easy   # four policies
+
 shunter compare synthetic -c 16x8 -p fifo -p srtf --json
 """
 
@@ -57,6 +59,13 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
             help="name or name:key=value,...; once per policy. The first is the baseline.",
+        ),
+    ] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid", metavar="KEY=V,V",
+            help="Run each policy that has this parameter with each value; once per parameter.",
         ),
     ] = None,
     repeat: Annotated[
@@ -119,7 +128,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
 
     additions.sections(section or ())  # before any work is done
     general, overheads = _overheads(overhead or [])
-    policies = [resolve(text) for text in policy]
+    policies = [resolve(text) for text in _with_grid(policy, grid or [])]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
     choices = (
         network or "",
@@ -139,10 +148,24 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         how = (workers, on_progress, why, report is not None, overheads, True, measure or ())
         found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     if found.resumed:
-        note(f"{found.resumed} of {len(policy) * repeat} runs were there from an interrupted comparison")
+        note(f"{found.resumed} of {len(policies) * repeat} runs were there from an interrupted comparison")
     if report is not None:
         write_report(report, found.runs, found.policies, found.about_intervals, section or ())
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
+
+
+def _with_grid(policies: list[str], grid: list[str]) -> list[str]:
+    """The policies, those with a parameter of the grid once per combination of its values."""
+    if not grid:
+        return policies
+
+    from shunter.variants import with_grid
+
+    parts = {key: values.split(",") for key, _, values in (text.partition("=") for text in grid)}
+    for text in grid:
+        if not all(parts[text.partition("=")[0]]):
+            raise RunError(f"--grid {text}: must be KEY=VALUE,VALUE, such as backfill=none,easy")
+    return with_grid(policies, parts)
 
 
 def _overheads(given: list[str]) -> tuple[str, dict[str, str]]:

@@ -15,6 +15,7 @@ MOST_SEEDS = 100_000
 
 Scalar = bool | int | float | str
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)] | list[Annotated[int, Field(ge=0, lt=MOST_SEEDS)]]  # 5: 0 to 4
 
 
 def _named_by(field: str) -> BeforeValidator:
@@ -81,7 +82,7 @@ class Axes(Form):
     networks: list[Literal["", "profiled", "paper", "dally", "dally-even"]] = Field(default_factory=list)
     overheads: list[str] = Field(default_factory=list)
     policies: list[Annotated[PolicyForm, _named_by("policy")]] = Field(default_factory=list)
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | list[Annotated[int, Field(ge=0, lt=MOST_SEEDS)]] = []
+    seeds: Seeds = Field(default_factory=list)
 
 
 class ExcludeForm(Form):

@@ -125,7 +125,7 @@ class Identity:
 
     @cached_property
     def _content(self) -> str:
-        """The record of a run with the content of files instead of their names, which differ from machine to machine."""
+        """The record of a run with the content of files in place of their names, which differ between machines."""
         setup = self.setup
         record = setup.experiment(self.policy.text, 0)
         drawn_again = setup.trace_source.path if setup.redraws else ""

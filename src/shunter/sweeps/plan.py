@@ -12,10 +12,11 @@ from typing import Any
 
 from shunter import registry
 from shunter.clusters.stop_costs import USUAL
-from shunter.errors import PolicyError, RunError, did_you_mean
+from shunter.errors import RunError
 from shunter.params import declared, named
 from shunter.seeding import rng
 from shunter.sweeps.form import Axes, ExcludeForm, PolicyForm, RangeForm, SweepForm, TraceForm
+from shunter.variants import check_varying, combinations, texts_of
 
 MOST_RUNS = 10_000_000
 
@@ -167,34 +168,18 @@ def _check_names(jobs: Sequence[Jobs]) -> None:
 
 def variants(form: PolicyForm) -> list[str]:
     """The texts of a policy with every combination of its varying parameters, or with some drawn at random."""
-    name, given = named(form.policy)
-    _check_parameters(form, name, given)
-    values: dict[str, list[str]] = {key: [_text(value) for value in some] for key, some in form.grid.items()}
-    if form.sample is None:
-        values |= {key: _steps(name, key, each) for key, each in form.range.items()}
-        combinations = [dict(zip(values, some, strict=True)) for some in itertools.product(*values.values())]
-    else:
-        combinations = _samples(form, name, values)
-    texts = [_variant(name, given | chosen) for chosen in combinations]
-    return list(dict.fromkeys(texts))
-
-
-def _check_parameters(form: PolicyForm, name: str, given: dict[str, str]) -> None:
-    known = declared(registry.policy_class(name))
-    for key in (*form.grid, *form.range):
-        if key not in known:
-            raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
-        if key in given:
-            raise RunError(f"policy '{form.policy}' sets '{key}', which also varies; leave one out")
-        if key in form.grid and key in form.range:
-            raise RunError(f"policy '{form.policy}': '{key}' has a grid and a range; leave one out")
+    name, _ = named(form.policy)
+    check_varying(form.policy, (*form.grid, *form.range))
+    if both := set(form.grid) & set(form.range):
+        raise RunError(f"policy '{form.policy}': '{min(both)}' has a grid and a range; leave one out")
     if form.sample is not None and not form.grid and not form.range:
         raise RunError(f"policy '{form.policy}' has a sample and nothing that varies; add a grid or a range")
-
-
-def _variant(name: str, settings: dict[str, str]) -> str:
-    """The text of a policy as it names itself, so that equal policies have equal texts."""
-    return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in settings.items())}"))
+    grid = {key: [_text(value) for value in some] for key, some in form.grid.items()}
+    if form.sample is not None:
+        return texts_of(form.policy, _samples(form, name, grid))
+    return texts_of(
+        form.policy, combinations(grid | {key: _steps(name, key, each) for key, each in form.range.items()})
+    )
 
 
 def _ends(name: str, key: str, form: RangeForm) -> tuple[type, float, float, bool]:

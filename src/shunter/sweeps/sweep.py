@@ -86,7 +86,7 @@ def sweep(
         any_version: Whether runs of another version of Shunter in the folder count as done.
         on_progress: Called several times a second.
         axes: What a sweep file has: ``traces=[...]``, ``clusters=[...]``, ``policies=[...]``, ``loads``, ``networks``,
-            ``overheads``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace may be a ``Trace``.
+            ``overheads``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace may be an object.
 
     Examples:
         >>> import shunter
