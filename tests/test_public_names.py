@@ -17,8 +17,9 @@ ROOT = Path(__file__).parents[1]
 ACTIONS = ["Start", "Preempt", "Migrate", "Resize", "Power", "Assign", "Timer", "Reason", "Refusal"]
 CONTRACT = ["Policy", "Backend", "View", "Plan", *ACTIONS, "Ordering"]
 WORLD = ["Simulator", "Scenario", "Trace", "Cluster"]
-RUNS = ["simulate", "compare", "Result", "Comparison", "Run", "load_run", "policy", "read_trace", "write_trace"]
-PUBLIC = sorted([*CONTRACT, *WORLD, *RUNS, "ShunterError", "InputError"])
+RUNS = ["simulate", "compare", "sweep", "Result", "Comparison", "Sweep", "Run", "load_run", "policy"]
+FILES = ["read_trace", "write_trace"]
+PUBLIC = sorted([*CONTRACT, *WORLD, *RUNS, *FILES, "ShunterError", "InputError"])
 
 
 def test_the_list_is_guarded():

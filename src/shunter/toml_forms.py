@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -83,13 +83,19 @@ def mistake(detail: ErrorDetails, known: Iterable[str]) -> str:
 
 
 def _form_at(form: type[Form], loc: tuple[int | str, ...]) -> type[Form]:
-    """The form of the table that a path leads to."""
+    """The form of the table that a path leads to; places of a list and keys of a dictionary lead no further."""
     for step in loc:
-        if isinstance(step, str):
-            kind = form.model_fields[step].annotation
-            kinds = (kind, *typing.get_args(kind))
-            form = next(k for k in kinds if isinstance(k, type) and issubclass(k, Form))
+        if isinstance(step, str) and step in form.model_fields:
+            form = next(_forms_in(form.model_fields[step].annotation))
     return form
+
+
+def _forms_in(kind: Any) -> Iterator[type[Form]]:
+    """The forms in a type such as ``list[Annotated[SomeForm, ...]] | None``."""
+    if isinstance(kind, type) and issubclass(kind, Form):
+        yield kind
+    for part in typing.get_args(kind):
+        yield from _forms_in(part)
 
 
 def _place(loc: tuple[int | str, ...]) -> str:

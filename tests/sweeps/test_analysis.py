@@ -1,0 +1,122 @@
+"""Which policies are better, and how sure that is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shunter.errors import RunError
+from shunter.sweeps.analysis import holm, pareto, rank, settings_of, sign_flip
+from shunter.sweeps.store import frame_of
+
+
+def runs_of(values, measure="jct_s.mean", load=1.0, trace="t"):
+    """A table of runs from {policy: [value per seed]}."""
+    return [
+        {"key": f"{trace}{load}{policy}{seed}", "trace": trace, "window": "", "cluster": "c", "load": load,
+         "network": "", "overhead": "usual", "policy": policy, "seed": seed, measure: value, "settings": "{}"}
+        for policy, some in values.items()
+        for seed, value in enumerate(some)
+    ]  # fmt: skip
+
+
+def test_the_best_comes_first_and_sure_differences_are_called_so():
+    noise = np.random.default_rng(1).normal(0, 0.01, 10)
+    noise -= noise.mean()
+    found = rank(frame_of(runs_of({"bad": 2 + noise, "good": 1 + noise, "alike": 1.001 - noise})))
+    assert [row.policy for row in found.rows] == ["good", "alike", "bad"]
+    assert found.rows[2].chance < 0.05 < found.rows[1].chance
+    assert found.rows[2].low < found.rows[2].relative < found.rows[2].high
+    assert found.verdict == "good is best in jct_s.mean; no difference is shown to alike."
+
+
+def test_few_seeds_can_not_show_a_difference_however_large():
+    found = rank(frame_of(runs_of({"a": [1.0, 1.0, 1.0], "b": [9.0, 9.0, 9.0]})))
+    assert found.seeds_needed == 6
+    assert "3 seeds can't show" in found.verdict
+    assert found.rows[1].chance == 0.25
+
+
+def test_more_policies_need_more_seeds():
+    values = {f"p{number}": [float(number)] * 3 for number in range(12)}
+    assert rank(frame_of(runs_of(values))).seeds_needed == 9
+
+
+def test_of_utilization_more_is_better():
+    found = rank(frame_of(runs_of({"low": [0.5], "high": [0.9]}, "utilization")), "utilization")
+    assert [row.policy for row in found.rows] == ["high", "low"]
+
+
+def test_a_place_counts_once_whatever_its_size():
+    """At one place all waits are a thousand times as long; the other one counts as much."""
+    large = runs_of({"a": [1000.0], "b": [1100.0]}, trace="large")
+    small = runs_of({"a": [2.0], "b": [1.0]}, trace="small")
+    found = rank(frame_of(large + small))
+    assert [row.policy for row in found.rows] == ["b", "a"]
+    assert [row.best_at for row in found.rows] == [1, 1]
+
+
+def test_only_shared_runs_count():
+    """The policy that lacks the hard place must not look better for it."""
+    easy = runs_of({"a": [1.0] * 6, "b": [1.5] * 6}, load=0.5)
+    hard = runs_of({"a": [10.0] * 6}, load=1.5)
+    found = rank(frame_of(easy + hard))
+    assert (found.places, found.left_out) == (1, 6)
+    assert found.rows[0].value == 1.0
+    with pytest.raises(RunError, match="at no place do all policies"):
+        rank(frame_of(runs_of({"a": [1.0]}, load=0.5) + runs_of({"b": [1.0]}, load=1.5)))
+
+
+def test_failed_runs_do_not_count_and_unknown_measures_are_refused():
+    rows = runs_of({"a": [1.0, 1.0], "b": [2.0, 2.0]})
+    rows[3] |= {"error": "it broke", "jct_s.mean": None}
+    assert rank(frame_of(rows)).seeds == 1
+    with pytest.raises(RunError, match=r"did you mean 'jct_s.mean'"):
+        rank(frame_of(rows), "jct_s.meen")
+
+
+@given(st.lists(st.floats(-10, 10, allow_nan=False), min_size=1, max_size=7))
+def test_sign_flips_are_counted_exactly(differences):
+    """Against the definition, pattern by pattern."""
+    seen = abs(sum(differences))
+    patterns = [
+        abs(sum(sign * each for sign, each in zip(signs, differences, strict=True)))
+        for signs in itertools.product((1, -1), repeat=len(differences))
+    ]
+    wanted = np.mean([pattern >= seen - 1e-9 for pattern in patterns])
+    assert sign_flip(np.array(differences)) == pytest.approx(wanted, abs=1e-12) or seen < 1e-6
+
+
+def test_under_no_difference_few_are_called_different():
+    """Of 400 draws without any difference, about one in twenty has p <= 0.05."""
+    draws = np.random.default_rng(7).normal(size=(400, 10))
+    called = np.mean([sign_flip(each) <= 0.05 for each in draws])
+    assert 0.02 <= called <= 0.08
+
+
+def test_holm_as_in_his_example():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+def test_the_front_has_whoever_is_not_beaten_in_all_measures():
+    rows = []
+    for policy, wait, tail in (("quick", 1.0, 9.0), ("even", 3.0, 3.0), ("bad", 3.5, 9.5)):
+        rows += [row | {"wait_s.p99": tail} for row in runs_of({policy: [wait]}, "wait_s.mean")]
+    found = pareto(frame_of(rows), ["wait_s.mean", "wait_s.p99"])
+    assert dict(found.select("policy", "front").iter_rows()) == {"quick": True, "even": True, "bad": False}
+
+
+def test_parameters_that_vary_become_columns():
+    rows = runs_of({"saf:depth=5": [1.0], "saf": [2.0], "fifo": [3.0]})
+    for row, text in zip(rows, ('{"depth": "5", "x": "a"}', '{"depth": "100", "x": "a"}', "{}"), strict=True):
+        row["settings"] = text
+    found = settings_of(frame_of(rows), "saf")
+    assert found["set.depth"].to_list() == [5.0, 100.0]
+    assert found.schema["set.depth"] == pl.Float64
+    assert "set.x" not in found.columns
