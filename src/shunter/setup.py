@@ -174,14 +174,14 @@ class Setup:
                 raise RunError("contention is about the links of a network, and there is none; give --network profiled")
             return None
         from shunter.network.paper import TableFabric
-        from shunter.network.placing import Tiers
+        from shunter.network.placing import TierNetwork
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
         if self.network.startswith("dally"):
             uneven = "even" if self.network == "dally-even" else "ring"
             return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
-        return _costs(Tiers.of(self.cluster), self.network, models=self.models)
+        return _costs(TierNetwork.of(self.cluster), self.network, models=self.models)
 
 
 def set_up(  # noqa: PLR0913, PLR0917  one argument per choice

@@ -45,7 +45,7 @@ from shunter.world import F64, I64
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.predictors.lessons import Lessons, Past
+    from shunter.predictors.lessons import FittedPast, Lessons
     from shunter.report.drawing import Figure
 
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
@@ -57,14 +57,14 @@ class NamedPolicy:
 
     text: str
     given: Policy | None = None  # where it was given as an object
-    past: Past | None = None
+    past: FittedPast | None = None
 
     @cached_property
     def policy(self) -> Policy:
         """The policy itself."""
         return registry.policy(self.text if self.given is None else self.given)
 
-    def with_past(self, past: Past | None) -> NamedPolicy:
+    def with_past(self, past: FittedPast | None) -> NamedPolicy:
         """The same policy, with what it learned."""
         made = NamedPolicy(self.text, self.given, past)
         made.__dict__["policy"] = self.policy
@@ -192,7 +192,7 @@ def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
     return Workloads(*workloads_of(trace, seed, way))
 
 
-def taught(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Any:
+def taught(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Any:
     """The memory of a policy that begins with what happened before the window; None for any other."""
     lessons = lessons_before(policy, setup, trace, past)
     follows = isinstance(policy, FollowsDemand) and setup.history is not None and len(setup.history) > 0
@@ -204,7 +204,7 @@ def taught(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) ->
     return memory
 
 
-def learned_before(policy: Any, setup: Setup, at: int | None = None) -> Past | None:
+def learned_before(policy: Any, setup: Setup, at: int | None = None) -> FittedPast | None:
     """What a policy that learns knows of the jobs before the window, or an instant; None for any other."""
     learner = capability(Learns, policy)
     if learner is None or not learner.model:
@@ -215,7 +215,7 @@ def learned_before(policy: Any, setup: Setup, at: int | None = None) -> Past | N
     return lessons.learned_before(learner.model, begin, setup.history, learner.forecasts, _learned_from(learner, setup))
 
 
-def lessons_before(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Lessons | None:
+def lessons_before(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Lessons | None:
     """What a policy that learns is given before the first job of a trace; None for any other.
 
     ``past`` has been learned before this; it serves where the trace begins with the window, as repeats mostly do.

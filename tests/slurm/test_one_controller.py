@@ -19,7 +19,7 @@ from shunter.live.controller import Mode, RoundResult
 from shunter.live.journal import Journal
 from shunter.live.locks import held, only_controller
 from shunter.live.releasing import release
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
@@ -32,7 +32,7 @@ def jobs():
 
 
 def settings(mode=Mode.ACT, rounds=0):
-    return Settings(mode, Rhythm(0.2, 0.2), rounds=rounds)
+    return ControllerSettings(mode, Rhythm(0.2, 0.2), rounds=rounds)
 
 
 class Controllers:

@@ -18,7 +18,7 @@ from shunter.live.answers import why_view
 from shunter.live.forecast import Outlook
 from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults, Reservation
 from shunter.live.waiting import Kind
 from shunter.live.why import clock, why
@@ -31,14 +31,14 @@ HOUR = 3_600_000
 NOW = 1_800_000_000_000
 
 
-def job(number: int, **about) -> Job:
+def job(number: int, **about) -> LiveJob:
     given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
-    return Job(
+    return LiveJob(
         str(number), str(number), **({"state": "PENDING", "reason": "Priority", "priority": 100} | given | about)
     )
 
 
-def running(number: int, *nodes: str, **about) -> Job:
+def running(number: int, *nodes: str, **about) -> LiveJob:
     return job(
         number, state="RUNNING", reason="", start=NOW - HOUR, ran=HOUR, nodes=nodes, **{"limit": 4 * HOUR} | about
     )
@@ -354,7 +354,7 @@ def test_accounting_gives_the_run_times(lab_with_database, monkeypatch):
     ended = [lab.submit("--gres=gpu:m40:1", "--job-name=short", "--time=60", script="sleep 1") for _ in range(6)]
     for number in ended:
         lab.wait_job(number, "COMPLETED", timeout=60)
-    outlook = questions.Sources().outlook()
+    outlook = questions.AnswerSources().outlook()
     assert outlook.rules.backfills
     assert outlook.rules.tiers["urgent"] > 1
     assert "accounting" in outlook.run_times.source

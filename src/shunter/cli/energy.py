@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shunter.cluster import Cluster
-    from shunter.energy.control import Settings
+    from shunter.energy.control import SleepSettings
     from shunter.energy.power import PowerModel
     from shunter.energy.series import NodeSeries
     from shunter.setup import Setup
@@ -59,7 +59,7 @@ class Chosen(NamedTuple):
     """What is the same for a node series and for a trace."""
 
     preset: str
-    settings: Settings
+    settings: SleepSettings
     power: PowerModel
     wake: float | None  # seconds; None: what the cluster says
     window: tuple[str | None, str | None]

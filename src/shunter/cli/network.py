@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shunter.network.collectives import Dimension
-    from shunter.network.models import Model
+    from shunter.network.models import CatalogueModel
 
 ALLREDUCE_EXAMPLES = """Examples:
 
@@ -198,11 +198,11 @@ def slowdown(
 ) -> None:
     """What placements cost a model: how many times longer an iteration takes than its computing."""
     from shunter import clusters
-    from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
+    from shunter.network.placing import Costs, TierNetwork, placed, possible_shapes, room
     from shunter.report.terminal import network as view
 
     found = clusters.with_tiers(clusters.load(cluster))
-    costs = Costs(Tiers.of(found), calibration, _catalogue(file), _folder(data))
+    costs = Costs(TierNetwork.of(found), calibration, _catalogue(file), _folder(data))
     if placement is not None:
         shapes = [placed(placement, found)]
         if gpus not in (None, prod(shapes[0])):
@@ -222,7 +222,7 @@ def slowdown(
         show(view.costs_view(rows))
 
 
-def _catalogue(file: Path | None) -> Mapping[str, Model]:
+def _catalogue(file: Path | None) -> Mapping[str, CatalogueModel]:
     """Shunter's models and those of a file, after reporting names that they share."""
     from shunter.network.models import catalogue, remarks
 

@@ -64,7 +64,7 @@ def profile(  # noqa: PLR0913, PLR0917  one argument per option
         raise SharingError("say where the tables go: --out FOLDER; or see 'shunter profile show' for those that exist")
     chosen = tuple(name for name in only.split(",") if name)
     try:
-        missing = measuring.measure(measuring.Settings(out, seconds, minutes, chosen, partners, device, gpu))
+        missing = measuring.measure(measuring.BenchSettings(out, seconds, minutes, chosen, partners, device, gpu))
     except measuring.MeasuringError as error:
         raise SharingError(str(error)) from None
     if json:

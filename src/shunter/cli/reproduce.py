@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from shunter.reproduce.study import Experiment, Study
+    from shunter.reproduce.study import PublishedExperiment, Study
     from shunter.reproduce.writing import Reproduction
 
     T = TypeVar("T", bound=Reproduction)
@@ -80,7 +80,7 @@ RepeatOption: TypeAlias = Annotated[
 app = typer.Typer(no_args_is_help=True, help="Repeat published experiments and compare with the printed results.")
 
 
-class Kept(NamedTuple):
+class OutputOptions(NamedTuple):
     """What becomes of the results."""
 
     folder: Path | None  # None: they are not kept
@@ -210,7 +210,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
     if jobs is None:
         jobs = design.QUICK_JOBS if quick else design.JOBS
-    part = study.Part(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
+    part = study.SlurmPart(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
     study.check(part)
     with progress("playing") as on_progress:
         found = study.run(part, on_progress)
@@ -218,7 +218,12 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
 
 
 def _run(
-    experiment: Experiment, data: Sequence[str], repeat: int | None, quick: bool, seed: int, workers: int | None
+    experiment: PublishedExperiment,
+    data: Sequence[str],
+    repeat: int | None,
+    quick: bool,
+    seed: int,
+    workers: int | None,
 ) -> Study:
     """Run an experiment of data sets x schedulers."""
     from shunter.reproduce import study
@@ -239,17 +244,17 @@ def _say_stand_in(stands_in: bool) -> None:
         note(STAND_IN, "stand-in", "bold yellow")
 
 
-def _kept(name: str, out: Path | None, force: bool, json: bool) -> Kept:
+def _kept(name: str, out: Path | None, force: bool, json: bool) -> OutputOptions:
     """Where all is kept, if it can be, before anything is run."""
     from shunter import run_folder
 
     folder = out or (None if json else Path(f"{name}-reproduced"))
     if folder is not None:
         run_folder.check_folder(folder, force)
-    return Kept(folder, force, json)
+    return OutputOptions(folder, force, json)
 
 
-def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], RenderableType], kept: Kept) -> None:
+def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], RenderableType], kept: OutputOptions) -> None:
     """Write the results and print them."""
     from shunter.reproduce.writing import save
 

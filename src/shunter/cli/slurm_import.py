@@ -11,7 +11,7 @@ from shunter.cli.console import WIDTH, ForceOption, JsonOption, OnBadRowOption, 
 from shunter.errors import SlurmError
 
 if TYPE_CHECKING:
-    from shunter.slurm.importing import Imported, Sources
+    from shunter.slurm.importing import Imported, ImportFiles
 
 EXAMPLES = """Examples:
 
@@ -77,13 +77,13 @@ def _asked(since: str, until: str, on_bad_row: str) -> Imported:
         return importing.read_site(sources, on_bad_row)
 
 
-def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> Sources:
-    from shunter.slurm.importing import Sources
+def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> ImportFiles:
+    from shunter.slurm.importing import ImportFiles
 
     if jobs is None or nodes is None:
         lacks = "--jobs (sacct)" if jobs is None else "--nodes (scontrol show node)"
         raise SlurmError(f"from files at least the jobs and the nodes are needed: give {lacks}, too")
-    return Sources(jobs, nodes, *others)
+    return ImportFiles(jobs, nodes, *others)
 
 
 def _record(found: Imported, out: Path) -> dict[str, Any]:

@@ -72,19 +72,19 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     from shunter import traces
     from shunter.live import notify, running
     from shunter.live.backend import Rhythm, Scope
-    from shunter.live.controller import Bounds
+    from shunter.live.controller import ChangeLimits
     from shunter.live.guard import Tolerance
     from shunter.live.levers import levers_from
     from shunter.registry import policy as policy_named
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
-    settings = running.Settings(
+    settings = running.ControllerSettings(
         mode_named(mode),
         Rhythm(interval, min(poll, interval)),
         Scope(*(frozenset(names or ()) for names in (exclude_user, exclude_partition, exclude_qos))),
         levers_from(levers),
-        Bounds(max_changes, lift=lift),
+        ChangeLimits(max_changes, lift=lift),
         rounds,
         Tolerance.of(guard),
         resume,
@@ -273,11 +273,11 @@ def release(
     from shunter.live.backing_out import back_out
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
-    from shunter.slurm.watcher import Form
+    from shunter.slurm.watcher import OutputFormat
 
     if not from_marks:
         check_journal(journal)
-    found = back_out(SlurmManager(Client(), Form.TEXT), journal, from_marks)
+    found = back_out(SlurmManager(Client(), OutputFormat.TEXT), journal, from_marks)
     if json:
         print_json({"undone": found.undone, "problems": found.problems, "controller": found.controller or None})
     else:

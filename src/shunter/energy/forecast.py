@@ -81,13 +81,13 @@ def enough(steps: int, ahead: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecaster:
+class NodeForecaster:
     """Two fitted models."""
 
     near: Any
     far: Any
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Forecaster:
+    def __deepcopy__(self, memo: dict[int, Any]) -> NodeForecaster:
         return self  # it never changes
 
     def at(self, time: I64, used: I64) -> tuple[F64, F64]:
@@ -101,11 +101,11 @@ class Forecaster:
         return float(near[-1]), float(far[-1])
 
 
-def fit(time: I64, used: I64, ahead: int, seed: int = 0) -> Forecaster:
+def fit(time: I64, used: I64, ahead: int, seed: int = 0) -> NodeForecaster:
     """Learn from a past, at most the last year of it."""
     time, used = time[-LONGEST:], used[-LONGEST:]
     lightgbm, rows = load("lightgbm", WHAT), features(time, used)
-    return Forecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps), seed) for steps in (ahead, 2 * ahead)))
+    return NodeForecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps), seed) for steps in (ahead, 2 * ahead)))
 
 
 def _fit(lightgbm: Any, rows: F64, target: F64, seed: int) -> Any:

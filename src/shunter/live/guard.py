@@ -24,7 +24,7 @@ from shunter.live.manager import ResourceManager, UnreachableError
 from shunter.live.releasing import release
 from shunter.live.replica import Names, Replica
 from shunter.live.requests import Requests
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.params import build, named, param
 from shunter.protocols import Policy
 from shunter.registry import policy, text
@@ -76,7 +76,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WaitComparison:
     """The waits of the same jobs in both worlds, each counted up to now."""
 
     jobs: int
@@ -100,14 +100,14 @@ class Verdict:
         )
 
 
-class Window:
+class GuardWindow:
     """The jobs with GPUs since a moment: who ran then, who waited, and who has come."""
 
     def __init__(self, begin: Snapshot) -> None:
         self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
         self.last = begin.now
         self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
-        self.jobs: dict[str, Job] = {}  # who waited or came, as last seen
+        self.jobs: dict[str, LiveJob] = {}  # who waited or came, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
         self.note(begin)
@@ -130,7 +130,7 @@ class Window:
                 del self.jobs[name], self.arrivals[name]  # cancelled while it waited: in neither world
         self.last = snapshot.now
 
-    def _see(self, job: Job, now: int) -> None:
+    def _see(self, job: LiveJob, now: int) -> None:
         wanted = self.jobs[job.id].wanted_nodes if job.id in self.jobs else job.wanted_nodes
         if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
             job = replace(job, wanted_nodes=wanted)
@@ -150,7 +150,7 @@ class Window:
             or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
         )
 
-    def verdict(self, base: Policy) -> Verdict | None:
+    def verdict(self, base: Policy) -> WaitComparison | None:
         """Compare the waits up to now; None: of too few jobs."""
         shadow = self.shadow(base)
         now, names = self.last, [name for name in self.jobs if name in shadow or name in self.starts]
@@ -165,7 +165,7 @@ class Window:
         arrived = np.array([self.arrivals[name] for name in names])
         waits = [np.array([min(of.get(name, now), now) for name in names]) - arrived for of in (self.starts, shadow)]
         (real, real_p90), (other, other_p90) = ((each.mean() / 1000, np.quantile(each, 0.9) / 1000) for each in waits)
-        return Verdict(len(names), float(real), float(other), float(real_p90), float(other_p90))
+        return WaitComparison(len(names), float(real), float(other), float(real_p90), float(other_p90))
 
     # -- the shadow
 
@@ -207,31 +207,31 @@ class Window:
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
 
 
-def _modelled(job: Job, requests: Requests) -> bool:
+def _modelled(job: LiveJob, requests: Requests) -> bool:
     """Whether the shadow knows all that a job waits for; else its user could make the real waits look worse."""
     return not (requests.of(job).unmodelled or job.licenses or job.reservation)
 
 
-def _has_gpus(job: Job) -> bool:
+def _has_gpus(job: LiveJob) -> bool:
     return job.gpus + job.shards > 0
 
 
-def _later(ran: Job, now: Job | None, at: int) -> Job:
+def _later(ran: LiveJob, now: LiveJob | None, at: int) -> LiveJob:
     """What has become of a job that ran; one that was queued again, or is no longer listed, has ended."""
     return now if now is not None and (now.runs or (now.over and now.nodes)) else ran.ended_at(at)
 
 
-def _as_it_came(job: Job, at: int) -> Job:
+def _as_it_came(job: LiveJob, at: int) -> LiveJob:
     """A job without what has become of it, that came then: when it could have run, not when it was submitted."""
     return replace(job, state="PENDING", submit=at, eligible=at, start=-1, end=-1, nodes=(), ran=0)
 
 
-def _ran(job: Job) -> int:
+def _ran(job: LiveJob) -> int:
     """How long an ended job ran; 0: it has not ended."""
     return max(job.end - job.start, 1) if job.over and job.nodes else 0
 
 
-def _expected(job: Job, share: float) -> int:
+def _expected(job: LiveJob, share: float) -> int:
     return round(job.limit * share) or FIRST_GUESS_MS  # not what its comment says: users write those
 
 
@@ -250,8 +250,8 @@ class Guard:
     def __init__(self, controller: Controller, tolerance: Tolerance) -> None:
         self.controller, self.tolerance = controller, tolerance
         self.base = shadow_policy(tolerance, controller.manager)
-        self.window: Window | None = None
-        self.verdict: Verdict | None = None
+        self.window: GuardWindow | None = None
+        self.verdict: WaitComparison | None = None
         self.worse = 0  # checks in a row
         self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
 
@@ -262,7 +262,7 @@ class Guard:
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
         if self.window is None or self.window.full(snapshot):
-            self.window = Window(snapshot)
+            self.window = GuardWindow(snapshot)
         self.window.note(snapshot)
         if time.monotonic() >= self._due:
             self._check(self.window)
@@ -271,7 +271,7 @@ class Guard:
         result.paused = self.controller.paused
         result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
-    def _check(self, window: Window) -> None:
+    def _check(self, window: GuardWindow) -> None:
         begun = time.monotonic()
         try:
             found = window.verdict(self.base)

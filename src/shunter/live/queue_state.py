@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.world import F64
 
 FEATURES = {
@@ -61,7 +61,7 @@ def log_seconds(ms: float) -> float:
 class QueueState:
     """The queue at one instant; ``order`` has the waiting jobs, the next first."""
 
-    def __init__(self, snapshot: Snapshot, run_times: RunTimes, order: Sequence[Job]) -> None:
+    def __init__(self, snapshot: Snapshot, run_times: RunTimes, order: Sequence[LiveJob]) -> None:
         self.now = snapshot.now
         running = [job for job in snapshot.jobs if job.runs]
         known = run_times.beside(running)
@@ -75,7 +75,7 @@ class QueueState:
         self._left = np.maximum(self._running["usual"] - self._running["ran"], 0)
         self._limits_left = np.maximum(self._running["limit"] - self._running["ran"], 0)
 
-    def _columns(self, jobs: Sequence[Job]) -> dict[str, F64]:
+    def _columns(self, jobs: Sequence[LiveJob]) -> dict[str, F64]:
         rows = [
             (self._users[job.user], job.gpus, job.limit, job.ran, job.submit, job.start, self._usual(job), job.count)
             for job in jobs
@@ -83,20 +83,20 @@ class QueueState:
         columns = np.array(rows, np.float64).reshape(len(jobs), len(COLUMNS)).T
         return dict(zip(COLUMNS, columns, strict=True))
 
-    def _usual(self, job: Job) -> float:
+    def _usual(self, job: LiveJob) -> float:
         return float(self._known.draw(job, HALF)[0])
 
-    def row(self, job: Job) -> list[float]:
+    def row(self, job: LiveJob) -> list[float]:
         """The features of a job, in the order of ``NAMES``."""
         ahead = np.arange(len(self._place)) < self._place.get(job.id, len(self._place))
         user = self._users.get(job.user, -1)
         return [*self._request(job), *self._before(job, ahead, user), *self._waits(job, ahead, user), *self._clock()]
 
-    def _request(self, job: Job) -> list[float]:
+    def _request(self, job: LiveJob) -> list[float]:
         own = [log_seconds(self.now - job.submit), float(np.log2(max(job.gpus, 1))), log_seconds(job.limit)]
         return [*own, log_seconds(self._usual(job)), self._free, self._most, self._total - self._free]
 
-    def _before(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
+    def _before(self, job: LiveJob, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """What must be done before the job can start."""
         waiting, running = self._waiting, self._running
         count, gpus = waiting["count"], waiting["gpus"] * waiting["count"]
@@ -115,7 +115,7 @@ class QueueState:
             _log(left.min()) if own.any() else np.nan,
         ]  # fmt: skip
 
-    def _waits(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
+    def _waits(self, job: LiveJob, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """How long jobs waited that run now, and have waited that wait."""
         running = self._running
         waits, since = running["start"] - running["submit"], self.now - running["start"]

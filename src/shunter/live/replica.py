@@ -16,7 +16,7 @@ from shunter import world as w
 from shunter.live.machines import Machines
 from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import GPU, Trace
 from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Fault, Scenario, Warm
@@ -86,10 +86,10 @@ class Replica:
         snapshot: Snapshot,
         machines: Machines,
         names: Names,
-        waiting: Iterable[Job],
+        waiting: Iterable[LiveJob],
         *,
-        ended: Sequence[Job] = (),
-        coming: Iterable[Job] = (),
+        ended: Sequence[LiveJob] = (),
+        coming: Iterable[LiveJob] = (),
         after: Mapping[str, str] | None = None,
         repeats: Mapping[str, int] | None = None,
         durations: Mapping[str, int] | None = None,
@@ -111,7 +111,7 @@ class Replica:
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
-        self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
+        self.jobs: tuple[LiveJob, ...] = (*jobs, *later)  # by row
         self.rows = {job.id: row for row, job in enumerate(self.jobs)}
         self.repeats = np.array([self._repeats.get(job.id, 1) for job in self.jobs], np.int64)
         trace = self._trace(names, held, durations or {})
@@ -158,7 +158,7 @@ class Replica:
                 self.bound[row] = sets.setdefault(names, len(sets))
         return tuple(tuple(place[name] for name in names if name in place) for names in sets)
 
-    def _thousandths(self, job: Job) -> int:
+    def _thousandths(self, job: LiveJob) -> int:
         return self.machines.thousandths(job, self.requests.of(job).gpus)
 
     def _trace(self, names: Names, held: Mapping[str, tuple[int, ...]], durations: Mapping[str, int]) -> Trace:
@@ -184,7 +184,7 @@ class Replica:
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
-    def _vc(self, job: Job, held: Collection[str]) -> str:
+    def _vc(self, job: LiveJob, held: Collection[str]) -> str:
         """The virtual cluster of a job: of one that runs, where it runs, whatever its partition is called by now."""
         if job.id not in held:
             return self.machines.vc_of(job) or ""
@@ -221,7 +221,7 @@ class Replica:
             if not node.up:
                 nodes[w.NODE_STATE, number], nodes[w.FREE, number] = w.DOWN, 0
 
-    def _demand(self, table: I64, row: int, job: Job) -> None:
+    def _demand(self, table: I64, row: int, job: LiveJob) -> None:
         """What a waiting job wants of each node; fractions of a core or MiB for each GPU are rounded down."""
         request, gpus = self.requests.of(job), max(int(table[w.GPUS, row]), 1)
         table[w.SPAN, row] = max(request.span, w.ANY_NODES) if request.span != UNKNOWN else 0

@@ -36,7 +36,7 @@ TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)
 
 
 @dataclass(frozen=True)
-class Job:
+class LiveJob:
     """A job as the resource manager describes it, in our units."""
 
     id: str  # as people write it: 12, also for all that waits of an array, 12_3 for a task with a record of its own
@@ -137,23 +137,23 @@ class Job:
         """How many jobs it stands for: of an array all tasks that wait."""
         return job_arrays.count(job_arrays.numbers(self.tasks)) if self.is_array else 1
 
-    def task(self, number: int) -> Job:
+    def task(self, number: int) -> LiveJob:
         """One task of an array as a job."""
         return replace(self, id=f"{self.id}_{number}")
 
-    def first_tasks(self, most: int) -> tuple[Job, ...]:
+    def first_tasks(self, most: int) -> tuple[LiveJob, ...]:
         """The first tasks of an array as jobs; a job that is none by itself."""
         if not self.is_array:
             return (self,)
         return tuple(self.task(number) for number in job_arrays.part(job_arrays.numbers(self.tasks), 0, most))
 
-    def with_priority(self, priority: int) -> Job:
+    def with_priority(self, priority: int) -> LiveJob:
         """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
-        twin = object.__new__(Job)
+        twin = object.__new__(LiveJob)
         twin.__dict__.update(self.__dict__, priority=priority)
         return twin
 
-    def ended_at(self, time: int) -> Job:
+    def ended_at(self, time: int) -> LiveJob:
         """The same, ended then: it is no longer listed."""
         return replace(self, state="COMPLETED", end=max(time, self.start))
 
@@ -168,7 +168,7 @@ class Snapshot:
     """Jobs and nodes at one instant."""
 
     now: int  # ms since 1970
-    jobs: tuple[Job, ...]
+    jobs: tuple[LiveJob, ...]
     nodes: tuple[Node, ...]
     unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
     reservations: tuple[Reservation, ...] = ()
@@ -211,7 +211,7 @@ class Snapshot:
             around = {"hidden": _loaded(tuple[str, ...], read.get("hidden", ())), "dialect": dialect}
             for name, kind in AROUND.items():
                 around |= {name: _loaded(kind, read[name])} if name in read else {}
-            jobs = _loaded(tuple[Job, ...], [_renamed(job) for job in read["jobs"]])
+            jobs = _loaded(tuple[LiveJob, ...], [_renamed(job) for job in read["jobs"]])
             nodes = _loaded(tuple[Node, ...], read["nodes"])
             unread = _loaded(tuple[str, ...], read.get("unread", ()))
             ranges.check(jobs, nodes)

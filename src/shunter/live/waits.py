@@ -24,7 +24,7 @@ from shunter.live.moments import Moments, started
 from shunter.live.nodes import Node
 from shunter.live.queue_state import NAMES, QueueState
 from shunter.live.rules import Rules
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.live.waiting import Kind
 from shunter.model import Trace
 from shunter.predictors import storing
@@ -228,7 +228,7 @@ def questions(
 
 def past(
     trace: Trace, nodes: Sequence[Node], when: Sequence[Ask], rules: Rules, samples: int = SAMPLES
-) -> Iterator[tuple[Outlook, list[Job]]]:
+) -> Iterator[tuple[Outlook, list[LiveJob]]]:
     """What was known at past moments, and the jobs to forecast then."""
     walk = Moments(trace, nodes)
     for ask in when:
@@ -237,7 +237,7 @@ def past(
         yield outlook, _chosen(outlook, moment.waiting, ask)
 
 
-def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
+def _chosen(outlook: Outlook, waiting: Sequence[LiveJob], ask: Ask) -> list[LiveJob]:
     """The jobs to forecast at a moment."""
     if ask.row >= 0:
         some = [job for job in waiting if int(job.id) == ask.row]
@@ -246,7 +246,7 @@ def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
     return [job for job in some if _possible(outlook, job)]
 
 
-def _possible(outlook: Outlook, job: Job) -> bool:
+def _possible(outlook: Outlook, job: LiveJob) -> bool:
     try:
         check(job, outlook)
     except LiveError:

@@ -58,7 +58,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimResult:
     """What became of a claim."""
 
     claim: Claim

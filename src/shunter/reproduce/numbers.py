@@ -6,7 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.model import GPU
-from shunter.predictors.evaluating import Outcome, scores
+from shunter.predictors.evaluating import ModelEstimates, scores
 from shunter.report import metrics
 from shunter.report.waiting import waiting as waiting_by_reason
 from shunter.simulation import Result
@@ -51,7 +51,7 @@ def predictions(result: Result) -> dict[str, float]:
         return {}
     judged = (result.table[w.STATE] == w.DONE) & (expected > 0)
     actual = np.maximum(result.trace.duration[judged] / 1000, 1.0)
-    found = scores(Outcome("", np.maximum(expected[judged] / 1000, 1.0)), actual)
+    found = scores(ModelEstimates("", np.maximum(expected[judged] / 1000, 1.0)), actual)
     return {f"predicted {name}": float(found[name]) for name in PREDICTED if found.get(name) is not None}
 
 

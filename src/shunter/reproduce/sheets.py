@@ -12,7 +12,7 @@ from shunter.report.html.page import Cell, Section, choice, code, facts, figure,
 from shunter.report.html.words import counted
 from shunter.report.terminal.tables import ORACLE, duration, number, share
 from shunter.reproduce.board import Board, case_of, marked
-from shunter.reproduce.claims import RULE, Finding
+from shunter.reproduce.claims import RULE, ClaimResult
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler, Trials
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
@@ -268,7 +268,7 @@ def refitting_section(study: Study) -> list[str]:
     return [paragraph(sentences), table("One run, models fitted once and again", ["data set", *heads, "JCT"], rows)]
 
 
-def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[str]:
+def claims_section(found: Sequence[ClaimResult], titles: Mapping[str, str]) -> list[str]:
     """What is printed, beside ours."""
     if not found:
         return [paragraph("What is printed is about jobs or schedulers that were not run.")]

@@ -36,7 +36,7 @@ from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Re
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, side_compiling, state, transitions
 from shunter.sim.scenario import Scenario
-from shunter.sim.stalling import Watch
+from shunter.sim.stalling import ProgressMark
 from shunter.world import I64, Decision, World
 
 WHY = {
@@ -120,7 +120,7 @@ class Simulator:
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
         self._refused = ""
-        self._watch, self._unwatched = Watch(), 0
+        self._watch, self._unwatched = ProgressMark(), 0
         self._decider = "the policy"  # as messages name it
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)

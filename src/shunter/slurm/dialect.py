@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shunter.live.nodes import Node
     from shunter.live.requests import Request
-    from shunter.live.snapshot import Job
+    from shunter.live.snapshot import LiveJob
     from shunter.live.waiting import Meaning
 
 
@@ -20,25 +20,25 @@ class SlurmDialect:
 
     name = "Slurm"
 
-    def request(self, job: Job, nodes: Sequence[Node]) -> Request:
+    def request(self, job: LiveJob, nodes: Sequence[Node]) -> Request:
         """What a job asks for, of these nodes."""
         from shunter.slurm.requests import read
 
         return read(job, nodes)
 
-    def meaning(self, job: Job) -> Meaning:
+    def meaning(self, job: LiveJob) -> Meaning:
         """What the reason of a waiting job means."""
         from shunter.slurm.reasons import meaning
 
         return meaning(job)
 
-    def parents(self, job: Job) -> list[str]:
+    def parents(self, job: LiveJob) -> list[str]:
         """The jobs that must end before this one."""
         from shunter.slurm.reasons import parents
 
         return parents(job)
 
-    def licences(self, job: Job) -> Mapping[str, int]:
+    def licences(self, job: LiveJob) -> Mapping[str, int]:
         """The licences that a job asks for, by name."""
         from shunter.slurm.surroundings import asked_licences
 

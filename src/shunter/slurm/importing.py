@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sources:
+class ImportFiles:
     """The files with what Slurm's commands printed; None: there is none."""
 
     jobs: Path  # sacct -P or sacct --json
@@ -49,7 +49,7 @@ class Imported:
     remarks: tuple[str, ...]  # what is not as in Slurm, beside what the trace says
 
 
-def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
+def read_site(sources: ImportFiles, on_bad_row: str = "fail") -> Imported:
     """Everything that the files say."""
     listed = _parsed(sources.nodes, nodes)
     parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)

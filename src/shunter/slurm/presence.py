@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 
 
 @dataclass
-class Presence:
+class SlurmPresence:
     """Shows that this controller acts, and sees others that do."""
 
     client: Client

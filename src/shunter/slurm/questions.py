@@ -11,7 +11,7 @@ from shunter.errors import LiveError, SlurmError, did_you_mean
 from shunter.live import job_arrays, run_times, waits
 from shunter.live.forecast import NEW, SAMPLES, Forecast, Outlook
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.live.waits import Progress
 from shunter.report.explain import moment
@@ -26,7 +26,7 @@ LISTED = 10  # jobs that a message names at most
 
 
 @dataclass(frozen=True)
-class Sources:
+class AnswerSources:
     """Where answers come from; None: Slurm is asked."""
 
     snapshot: Path | None = None
@@ -73,7 +73,7 @@ def live_site(client: Client) -> Site:
     return found.model_copy(update={"partitions": forms})
 
 
-def pending(snapshot: Snapshot, job_id: str) -> Job:
+def pending(snapshot: Snapshot, job_id: str) -> LiveJob:
     """The waiting job of this name; of an array, its first task that waits, or the one of this number."""
     array, _, number = job_id.partition("_")
     found = [job for job in snapshot.jobs if job_id in (job.id, job.handle) or job.id.startswith(f"{job_id}_")]
@@ -93,7 +93,7 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
     raise SlurmError(f"job {job.id} does not wait: it runs since {moment(job.start)} UTC{end}")
 
 
-def _among(number: str, job: Job) -> bool:
+def _among(number: str, job: LiveJob) -> bool:
     return number.isdigit() and any(int(number) in span for span in job_arrays.numbers(job.tasks))
 
 
@@ -127,7 +127,7 @@ class Wish:
             return replace(found, starts=(), because=(unclear, *found.because))
         return replace(found, assumptions=(*found.assumptions, *filled))
 
-    def job(self, outlook: Outlook) -> tuple[Job, list[str]]:
+    def job(self, outlook: Outlook) -> tuple[LiveJob, list[str]]:
         """The job as if submitted now, and what was filled in for it."""
         snapshot = outlook.snapshot
         known = sorted({name for node in snapshot.nodes for name in node.partitions})
@@ -141,7 +141,7 @@ class Wish:
         limit = shows.seconds(self.time)
         partition = self.partition or _usual_partition(snapshot)
         beside, filled = self._beside(snapshot, partition)
-        job = Job(
+        job = LiveJob(
             id=NEW,
             handle=NEW,
             state="PENDING",
@@ -206,7 +206,7 @@ def _usual_partition(snapshot: Snapshot) -> str:
     return counted.most_common(1)[0][0]
 
 
-def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
+def _fresh_priority(outlook: Outlook, job: LiveJob) -> tuple[int, list[str]]:
     """Below all that wait in its tier: it has not aged."""
     line = outlook.line
     waiting = [each for each in line.queue(job) if each.id != NEW and line.tier(each) == line.tier(job)]

@@ -8,14 +8,14 @@ from pathlib import Path
 from shunter.errors import SlurmError
 from shunter.live.manager import DeclinedError
 from shunter.slurm.client import Client
-from shunter.slurm.importing import Sources
+from shunter.slurm.importing import ImportFiles
 from shunter.traces.readers.sacct import FORMAT
 
 PATIENCE_S = 900.0  # accounting of months takes a while
 SEPARATOR = "\x1f"
 
 
-def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
+def ask(client: Client, folder: Path, since: str, until: str) -> ImportFiles:
     """Write what Slurm answers into a folder; jobs are those that ran between two times, as sacct takes them."""
     answers = {
         "jobs": _jobs(client, since, until),
@@ -28,7 +28,7 @@ def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
     for name, text in answers.items():
         places[name] = folder / f"{name}.txt"
         places[name].write_text(text, encoding="utf-8")
-    return Sources(**places)
+    return ImportFiles(**places)
 
 
 def _jobs(client: Client, since: str, until: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.live import job_arrays
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm.comments import hints_in
 from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marks_in
@@ -210,7 +210,7 @@ def _text(value: Any) -> str:
 # ------------------------------------------------------------------------------------------- reading
 
 
-def job_of(values: Sequence[str]) -> Job:
+def job_of(values: Sequence[str]) -> LiveJob:
     """The job of one record; all waiting tasks of an array are one."""
     if len(values) != len(RECORD_FIELDS):
         raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 3}: {values[:2]}")
@@ -227,7 +227,7 @@ def job_of(values: Sequence[str]) -> Job:
     return replace(job, id=array[1], handle=array[1], tasks=array[2], throttle=int(array[3] or 0))
 
 
-def _job(said: Mapping[str, str]) -> Job:
+def _job(said: Mapping[str, str]) -> LiveJob:
     asked = asked_for(
         said["State"],
         said["tres-alloc"],
@@ -235,7 +235,7 @@ def _job(said: Mapping[str, str]) -> Job:
     )
     task = re.fullmatch(r"\d+_\d+", said["JobArrayID"])
     parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
-    return Job(
+    return LiveJob(
         id=said["JobArrayID"] if not parts else said["JobID"],
         handle=parts or (task[0] if task else said["JobID"]),  # the last task of an array has the array's number
         state=said["State"],

@@ -12,7 +12,7 @@ from typing import TypeVar
 from shunter.errors import LiveError, SlurmError
 from shunter.live.manager import DeclinedError, UnreachableError
 from shunter.live.nodes import Node, Rack
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.nodes import each_read, json_list, of_json, of_sinfo
@@ -37,10 +37,10 @@ NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is abou
 PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")
-Known = dict[tuple[str, ...], Job]  # records but for their priority, and their jobs
+Known = dict[tuple[str, ...], LiveJob]  # records but for their priority, and their jobs
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """How Slurm is asked."""
 
     JSON = "json"
@@ -50,7 +50,7 @@ class Form(StrEnum):
 class Watcher:
     """Takes snapshots; what has not changed since the last one is not read again."""
 
-    def __init__(self, client: Client, form: Form | None = None, *, surroundings: bool = False) -> None:
+    def __init__(self, client: Client, form: OutputFormat | None = None, *, surroundings: bool = False) -> None:
         self.client, self.surroundings = client, surroundings
         self._fixed, self._form = form is not None, form
         self._known: Known = {}
@@ -58,10 +58,10 @@ class Watcher:
         self._unread: list[str] = []  # what scontrol calls these jobs
 
     @property
-    def form(self) -> Form:
+    def form(self) -> OutputFormat:
         """JSON where the release has it; text from the first time on that JSON could not be read, or took long."""
         if self._form is None:
-            self._form = Form.JSON if self.client.release >= JSON_SINCE else Form.TEXT
+            self._form = OutputFormat.JSON if self.client.release >= JSON_SINCE else OutputFormat.TEXT
         return self._form
 
     def snapshot(self) -> Snapshot:
@@ -110,7 +110,7 @@ class Watcher:
         return [node for node in self._asked(self._json_nodes, self._text_nodes) if node.gpus]
 
     def _asked(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
-        if self.form is Form.JSON:
+        if self.form is OutputFormat.JSON:
             try:
                 return in_json()
             except UnreachableError:  # it may have been too much: the next time less is asked for
@@ -123,7 +123,7 @@ class Watcher:
         return in_text()
 
     def _leave_json(self) -> None:
-        self._form = self._form if self._fixed else Form.TEXT
+        self._form = self._form if self._fixed else OutputFormat.TEXT
 
     def _json_jobs(self, now: int) -> Known:
         listed = json_list(self.client.run("squeue", "--json", "--all", "--states=all"), "jobs")
@@ -151,7 +151,7 @@ class Watcher:
         text = self.client.run("squeue", *asked, secret={"SQUEUE_FORMAT": f"%A{mark}{FIELD}%x{mark}{RECORD}"})
         return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 
-    def _read(self, values: Sequence[str]) -> Job:
+    def _read(self, values: Sequence[str]) -> LiveJob:
         """The job of a record."""
         known = self._known.get(_but_priority(values))
         if known is None:

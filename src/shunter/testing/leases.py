@@ -37,8 +37,8 @@ from collections.abc import Sequence
 
 from shunter.testing.offers import (
     LeaseJob,
-    LeaseState,
-    Rules,
+    LeaseRules,
+    ReferenceLeases,
     Stay,
     accepted,
     has_room,
@@ -55,11 +55,11 @@ from shunter.testing.reserving import Uses, expected_end, leaves_alone, use_of, 
 from shunter.testing.tiers import FREE, Layout, lowest_room, place_at, tier_of
 
 
-def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseState:
+def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: LeaseRules) -> ReferenceLeases:
     """Play it all; ``runs`` and ``waits`` of the result say what happened."""
     nodes, zeros = [[FREE] * gpus for gpus in layout.gpus], [0] * len(jobs)
     runs: list[list[RefRun]] = [[] for _ in jobs]
-    state = LeaseState(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)
+    state = ReferenceLeases(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)
     while len(state.ended) < len(jobs):
         state.now, state.freed = next_instant(state), False
         end_finished(state)
@@ -74,7 +74,7 @@ def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseSta
 # --------------------------------------------------------------------------------------------------- time and the queue
 
 
-def next_instant(state: LeaseState) -> int:
+def next_instant(state: ReferenceLeases) -> int:
     """The next submission, end, end of a lease or look; when a tier is acceptable, or a wait too old to count."""
     instants: list[float] = [job.submit for index, job in enumerate(state.jobs) if index not in state.entered]
     instants += [true_end(state, index) for index in state.running]
@@ -89,13 +89,13 @@ def next_instant(state: LeaseState) -> int:
     return int(min(instant for instant in instants if instant > state.now))
 
 
-def true_end(state: LeaseState, index: int) -> int:
+def true_end(state: ReferenceLeases, index: int) -> int:
     """When a running job will have done its work where it is."""
     stay = state.running[index]
     return stay.counted + math.ceil((state.jobs[index].work - state.done[index]) / stay.speed)
 
 
-def end_finished(state: LeaseState) -> None:
+def end_finished(state: ReferenceLeases) -> None:
     """Rule 1."""
     for index in list(state.running):
         if true_end(state, index) == state.now:
@@ -103,7 +103,7 @@ def end_finished(state: LeaseState) -> None:
             state.ended.add(index)
 
 
-def enter(state: LeaseState) -> None:
+def enter(state: ReferenceLeases) -> None:
     """Rule 2."""
     for index, job in enumerate(state.jobs):
         if index not in state.entered and job.submit <= state.now:
@@ -111,7 +111,7 @@ def enter(state: LeaseState) -> None:
             state.since[index] = state.now
 
 
-def promote(state: LeaseState) -> None:
+def promote(state: ReferenceLeases) -> None:
     """Rule 3, at the first instant of each interval ``look_again``: what a job ran is forgotten."""
     rules = state.rules
     if rules.look_again == 0 or state.looked == state.now // rules.look_again:
@@ -124,7 +124,7 @@ def promote(state: LeaseState) -> None:
             state.forgotten[index] = state.executed[index]
 
 
-def end_leases(state: LeaseState) -> None:
+def end_leases(state: ReferenceLeases) -> None:
     """Rule 4."""
     over = [index for index, stay in state.running.items() if stay.lease_end == state.now]
     while state.rules.keep and (kept := renewed(state, over)):
@@ -137,7 +137,7 @@ def end_leases(state: LeaseState) -> None:
         state.since[index] = state.now
 
 
-def renewed(state: LeaseState, over: Sequence[int]) -> list[int]:
+def renewed(state: ReferenceLeases, over: Sequence[int]) -> list[int]:
     """Those of the jobs whose leases are over that keep their GPUs: offers are made on paper, to all in their order."""
     paper, uses = [[FREE if job in over else job for job in node] for node in state.nodes], uses_of(state, over)
     waiting, kept = set(state.since), []
@@ -155,7 +155,9 @@ def renewed(state: LeaseState, over: Sequence[int]) -> list[int]:
     return kept
 
 
-def take_on_paper(state: LeaseState, paper: list[list[int]], uses: Uses, waiting: set[int], holder: int) -> int | None:
+def take_on_paper(
+    state: ReferenceLeases, paper: list[list[int]], uses: Uses, waiting: set[int], holder: int
+) -> int | None:
     """Those that wait before ``holder`` take what is free on paper; returns who of them holds a reservation then."""
     head = None
     for index in in_order(state, [holder, *waiting]):
@@ -173,7 +175,7 @@ def take_on_paper(state: LeaseState, paper: list[list[int]], uses: Uses, waiting
     return head
 
 
-def leave(state: LeaseState, index: int) -> None:
+def leave(state: ReferenceLeases, index: int) -> None:
     """A running job gives its GPUs back."""
     stay = state.running.pop(index)
     state.executed[index] += state.now - stay.counted
@@ -186,7 +188,7 @@ def leave(state: LeaseState, index: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- offers
 
 
-def make_all_offers(state: LeaseState) -> bool:
+def make_all_offers(state: ReferenceLeases) -> bool:
     """Rule 5; whether anybody took anything."""
     anybody = False
     while make_offers(state):
@@ -194,7 +196,7 @@ def make_all_offers(state: LeaseState) -> bool:
     return anybody
 
 
-def make_offers(state: LeaseState) -> bool:
+def make_offers(state: ReferenceLeases) -> bool:
     """Offer what is free up to the first job that takes it; whether there was one."""
     moving = [index for index, stay in state.running.items() if stay.begun < state.now] if may_move(state) else []
     head, uses = None, uses_of(state)
@@ -215,7 +217,7 @@ def make_offers(state: LeaseState) -> bool:
     return False
 
 
-def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
+def start(state: ReferenceLeases, index: int, tier: int, places: Places) -> None:
     """A waiting job takes an offer."""
     wait = state.now - state.since.pop(index)
     if tier < state.layout.tiers - 1 and wait >= state.rules.unit:
@@ -228,13 +230,13 @@ def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
         state.started[index] = state.now
 
 
-def may_move(state: LeaseState) -> bool:
+def may_move(state: ReferenceLeases) -> bool:
     """Whether running jobs are offered GPUs too."""
     looks = state.rules.move_again > 0 and state.now % state.rules.move_again == 0
     return state.rules.moves and (state.freed or looks)
 
 
-def move(state: LeaseState, index: int) -> bool:
+def move(state: ReferenceLeases, index: int) -> bool:
     """Move a running job to a lower tier, if there is room; whether there was."""
     job, stay, rules, layout = state.jobs[index], state.running[index], state.rules, state.layout
     tier = lowest_room(layout, state.nodes, job.gpus, range(tier_of(layout, stay.places)))
@@ -249,7 +251,7 @@ def move(state: LeaseState, index: int) -> bool:
     return True
 
 
-def preempt_for(state: LeaseState, index: int) -> bool:
+def preempt_for(state: ReferenceLeases, index: int) -> bool:
     """Start a job in the place of running jobs that come after it, if that is possible; whether it was."""
     nodes = state.nodes
     lesser = [other for other in in_order(state, state.running) if key(state, other) > key(state, index)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.live.nodes import Node
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
@@ -23,7 +23,7 @@ def snapshot_of(simulator: Simulator) -> Snapshot:
     for row in [*world.lists[w.L_PENDING, : world.clock[w.N_PENDING]], *where]:
         runs = row in where
         jobs.append(
-            Job(
+            LiveJob(
                 id=str(row),
                 handle=str(row),
                 state="RUNNING" if runs else "PENDING",

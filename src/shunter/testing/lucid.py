@@ -20,7 +20,7 @@ from shunter.policies.lucid.policy import Lucid
 from shunter.predictors import learned as model
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.predictors.throughput import AHEAD, BIN_MS, Arrivals, look_ahead, note_arrival
+from shunter.predictors.throughput import AHEAD, BIN_MS, SubmissionCounts, look_ahead, note_arrival
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import F64
 
@@ -30,7 +30,7 @@ NOBODY = -1
 
 
 @dataclass
-class Reservation:
+class NodeReservation:
     """Nodes that are kept for a job until it should have room there."""
 
     job: int
@@ -48,7 +48,7 @@ class PlainMemory:
     learned: Learned | None = None
     due: int = w.NEVER
     odds: F64 = field(default_factory=lambda: np.zeros(0))
-    arrivals: Arrivals | None = None
+    arrivals: SubmissionCounts | None = None
     recent: list[tuple[int, int]] = field(default_factory=list)  # bin and GPUs of every submission
     coming: tuple[float, float] = (0.0, 0.0)  # jobs and GPUs in ten minutes
     bin: int = -1
@@ -68,7 +68,7 @@ class PlainMemory:
     fresh: list[int] = field(default_factory=list)
     alone: list[int] = field(default_factory=list)  # jobs without a neighbour, in the order in which they became so
     partner: dict[int, int] = field(default_factory=dict)
-    kept: dict[int, Reservation] = field(default_factory=dict)  # by virtual cluster
+    kept: dict[int, NodeReservation] = field(default_factory=dict)  # by virtual cluster
     dirty: set[int] = field(default_factory=set)
     up: int = -1
     reasons: list[Reason] = field(default_factory=list)
@@ -407,7 +407,7 @@ class Step:
             for node in ends[end]:
                 free[node] += 1
             if chosen := self.places(job, mine, free):
-                self.memory.kept[vc] = Reservation(job, {node for node, _ in chosen}, end)
+                self.memory.kept[vc] = NodeReservation(job, {node for node, _ in chosen}, end)
                 return
 
     def shut(self, job: int) -> set[int]:

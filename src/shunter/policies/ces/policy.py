@@ -13,7 +13,7 @@ from shunter import extras
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.energy import control
-from shunter.energy.control import FIRST, Awake, Demand, Settings
+from shunter.energy.control import FIRST, Awake, Demand, SleepSettings
 from shunter.energy.forecast import PEAK, WHAT, enough, fit
 from shunter.energy.series import NodeSeries
 from shunter.errors import PolicyError
@@ -85,9 +85,9 @@ class Ces(Wraps, FollowsDemand):
     # -- deciding
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SleepSettings:
         """The thresholds of the rule."""
-        return Settings(**{key.name: getattr(self, key.name) for key in dataclasses.fields(Settings)})
+        return SleepSettings(**{key.name: getattr(self, key.name) for key in dataclasses.fields(SleepSettings)})
 
     def start(self, cluster: Cluster, previous: Any = None) -> CesMemory:
         """A fresh memory, or one that knows the demand that another configuration saw."""

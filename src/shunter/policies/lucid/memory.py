@@ -6,7 +6,7 @@ from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
-from shunter.predictors.throughput import Arrivals
+from shunter.predictors.throughput import SubmissionCounts
 from shunter.scheduling.placing import sort
 from shunter.world import I64, World
 
@@ -24,7 +24,7 @@ RING = 8  # bins that are remembered, more than an hour's
 LEVELS = 50  # quantiles of run time over estimate
 
 
-class Scratch(Arrays):
+class LucidScratch(Arrays):
     """Room to work in, so that no decision allocates."""
 
     usable: I1  # (nodes,)
@@ -37,7 +37,7 @@ class Scratch(Arrays):
     end_nodes: I1  # (gpus,) ... and its node
 
 
-class Config(Arrays):
+class LucidConfig(Arrays):
     """How Lucid works."""
 
     profile_time: int  # ms; 0: nothing is profiled
@@ -87,7 +87,7 @@ class Joined(Arrays):
 class LucidState(Variables):
     """All that Lucid remembers; virtual clusters begin with that of jobs that are in none."""
 
-    config: Config
+    config: LucidConfig
     begun: bool = False
     base: int = 0  # the profiler's nodes while it has not grown ...
     profiler_nodes: int = 0  # ... and those that it has
@@ -137,9 +137,9 @@ class LucidState(Variables):
     joined: Joined
     recent: Recent
     tree: SharingTree
-    scratch: Scratch
+    scratch: LucidScratch
     learned: Learned
-    arrivals: Arrivals
+    arrivals: SubmissionCounts
 
 
 @kernel

@@ -147,8 +147,8 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
             memory.plan = w.new_decision(view.world)
         return memory.form
 
-    def _config(self) -> s.Config:
-        return s.Config(
+    def _config(self) -> s.LucidConfig:
+        return s.LucidConfig(
             profile_time=round(self.profile_time * 1000) if self.profiling else 0,
             profile_gpus=self.profile_gpus,
             profile_all=self.profile_when == "always",

@@ -31,7 +31,7 @@ class JobTime(Variables):
     present: int = 0  # ... and how many are
 
 
-class Known(Arrays):
+class JobFairness(Arrays):
     """What is known of each job; times in ms."""
 
     met_at: F1  # when it was first seen, infinite: not yet ...
@@ -49,7 +49,7 @@ class Fairness(Arrays):
 
     config: FairnessConfig
     job_time: JobTime
-    known: Known
+    known: JobFairness
     speeds: F2  # (tiers, classes) what is left of a job's speed at a tier
     values: F2  # (tiers, classes) the logarithm of its GPUs times that
 

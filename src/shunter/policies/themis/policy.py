@@ -156,7 +156,7 @@ class Themis(Leasing):
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
         jobs = view.world.jobs.shape[1]
         config = f.FairnessConfig(self.ideal == "share", self.growth * 1000, OBJECTIVES.index(self.objective))
-        known = f.Known(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.Known.fields])
+        known = f.JobFairness(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.JobFairness.fields])
         speeds = self._speed_table(view, queue.sample, len(queue.tiers.takes))
         gpus = view.jobs.gpus[queue.sample] * view.jobs.share[queue.sample] / GPU
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)
