@@ -113,10 +113,10 @@ def own_parameter_rows() -> list[str]:
     [
         ("trace.md", "## Columns", column_rows),
         ("policies.md", "# Policies", policy_rows),
-        ("policies.md", "## What can be set for all that order a queue", ordering_rows),
-        ("policies.md", "## What can be set for all that lease GPUs", leasing_rows),
-        ("policies.md", "## What can be set for dally and tiresias", backfilled_rows),
-        ("policies.md", "## What can be set besides", own_parameter_rows),
+        ("policies.md", "## Parameters of policies that order a queue", ordering_rows),
+        ("policies.md", "## Parameters of policies that lease GPUs", leasing_rows),
+        ("policies.md", "## Parameters of dally and tiresias", backfilled_rows),
+        ("policies.md", "## Policy-specific parameters", own_parameter_rows),
     ],
 )
 def test_a_table_says_what_the_code_says(page, heading, expected):

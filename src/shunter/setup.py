@@ -202,9 +202,9 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
     Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
-    describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
+    describes no network gets one if a ``network`` matters; ``models`` is a file with the user's own models.
     ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
-    GPU time that the jobs ask for over what the cluster offers while they arrive; "": as in the trace.
+    requested over the available GPU time while jobs arrive; "": as in the trace.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)

@@ -252,7 +252,7 @@ def _demand_before(policy: Any, setup: Setup) -> NodeSeries:
     begin, step = int(setup.trace.submit[0]), round(1000 * policy.step)
     past = Simulator(setup.history.select(~unfit(setup.history, setup.cluster, policy)), setup.cluster)
     past.run(policy.inner, until=begin)
-    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # who still runs does so up to then
+    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # jobs that still run do so up to then
     found = of_run(setup.trace.name, events, setup.cluster.nodes, step)
     over = found.time + step <= begin
     return NodeSeries(found.name, found.time[over], found.used[over], found.total[over])
@@ -417,7 +417,7 @@ class Result:
 
     @cached_property
     def recorded(self) -> Trace:
-        """The run as a trace of what happened: its waits, run times and outcomes, as if they had been recorded."""
+        """The run as a trace of what happened, with its waits, run times and outcomes as recorded ones."""
         state = self.table[w.STATE]
         outcome = np.where(state == w.DONE, 0, np.where(state == w.FAILED, 1, -1))
         return dataclasses.replace(

@@ -296,7 +296,7 @@ def test_what_never_frees_is_not_promised():
     down = replace(outlook, snapshot=replace(snapshot, nodes=(replace(snapshot.nodes[0], state="down"),), jobs=()))
     found = down.of(job(2))[0]
     assert found.at(0.5) is None
-    assert found.because == ("nodes that it needs are down or drained, and nobody knows until when",)
+    assert found.because == ("nodes that it needs are down or drained, and it is unknown until when",)
 
 
 def test_a_fork_with_other_durations_is_as_if_these_had_been_true():

@@ -138,7 +138,7 @@ def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
     book = Journal(journal)
     book.note("guard", "handed back")
     book.close()
-    log.seen(outcome(done=1, failed=[(PIN, "Invalid node")], respected={"4711": "somebody set its nice"}))
+    log.seen(outcome(done=1, failed=[(PIN, "Invalid node")], respected={"4711": "someone set its nice"}))
     log.close()
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert rows[0] == {"from": "before"}

@@ -127,7 +127,7 @@ def test_who_only_watches_sees_what_another_has_done_by_then(tmp_path):
         outcomes.append(outcome)
         if len(outcomes) == 1:
             with closing(Journal(path)) as book:
-                book.leave_alone("1", "somebody set its nice")
+                book.leave_alone("1", "someone set its nice")
 
     run(policy("sjf"), SlurmManager(client), path, settings(Mode.WATCH, 2), on_round=told)
     assert "1" in {order.handle for order in outcomes[0].orders}

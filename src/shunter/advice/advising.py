@@ -143,7 +143,7 @@ def _goal(present: Present, question: Question, waits: I64, begin: int) -> dict[
 
 def judged(present: Present, found: Mapping[str, Any], check: HistoryWindow | None) -> Verdict:
     """Whether the replay holds well enough for advice."""
-    reasons = [(CAUTION, f"{shown(present, one)}; the replay goes by the record") for one in present.misstated[:1]]
+    reasons = [(CAUTION, f"{shown(present, one)}; the replay uses the record") for one in present.misstated[:1]]
     if check is None:
         reasons.append((CAUTION, "the history is too short for check days, on which the best would be tried again"))
     return verdict(found, reasons)

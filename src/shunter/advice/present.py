@@ -112,7 +112,7 @@ def present(setup: Setup, stated: Cluster, simulated: I64) -> Present:
 
 
 def _from_when_they_could(trace: Trace, held: I64) -> tuple[Trace, I64]:
-    """The jobs as if they had been submitted when nothing of their own held them any more; and how long that was."""
+    """The jobs, submitted when nothing of their own held them any more; and how long they were held."""
     order = np.argsort(trace.submit + held, kind="stable")
     moved = dataclasses.replace(trace, submit=trace.submit + held, recorded_wait=trace.recorded_wait - held)
     return moved.select(order), held[order]

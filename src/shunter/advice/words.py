@@ -156,7 +156,7 @@ def rank(value: float | None) -> str:
 
 
 def dominated(trace: Trace, goal: str) -> str:
-    """Who the mean is mostly about, if it is one user; else nothing."""
+    """The user that dominates the mean, if there is one; else nothing."""
     if goal == "users" or not (trace.user >= 0).any():
         return ""
     counts = np.bincount(trace.user[trace.user >= 0])

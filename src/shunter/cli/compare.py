@@ -108,8 +108,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
 
-    The difference to the first policy is of the mean JCT, job by job, with its 95 % interval. A comparison that was
-    interrupted goes on where it was when the same command is given again.
+    Each policy is compared with the first one by mean JCT, job by job, with a 95 % interval. An interrupted comparison
+    continues when the same command is run again.
     """
     format = with_columns(format, columns)  # noqa: A001
     if not policy:

@@ -28,8 +28,8 @@ NEXT = """\
 def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = False) -> None:
     """Compare six policies on a synthetic trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs.
 
-    It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
-    only if --report names one.
+    It writes a report to shunter-demo.html in the current folder and replaces that of an earlier demo. With --json it
+    writes one only if --report names a file.
     """
     from shunter import comparison
     from shunter.clusters.stop_costs import USUAL

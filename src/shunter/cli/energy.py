@@ -93,7 +93,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             metavar="lightgbm|peak|last|leak", autocompletion=_forecasts,
-            help="Of demand, once for each; else lightgbm and peak. leak: the authors', which sees the future.",
+            help="Demand forecast, repeatable; default: lightgbm and peak. leak: the authors', which sees the future.",
         ),
     ] = None,
     search: Annotated[

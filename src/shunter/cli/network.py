@@ -74,15 +74,15 @@ CalibrationOption: TypeAlias = Annotated[
 ]  # fmt: skip
 DataOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--data", metavar="FOLDER", help="With dally/layers; SHUNTER_DATA or ../shared/data if not given."),
+    typer.Option("--data", metavar="FOLDER", help="Has dally/layers; default: SHUNTER_DATA or ../shared/data."),
 ]
 
-app = typer.Typer(no_args_is_help=True, help="What communication costs.")
+app = typer.Typer(no_args_is_help=True, help="Compute what communication costs.")
 
 
 @app.callback()
 def network() -> None:
-    """What communication costs: collectives, models, placements."""
+    """Compute what communication costs: collectives, models, placements."""
 
 
 @app.command("allreduce", epilog=ALLREDUCE_EXAMPLES)
@@ -94,7 +94,7 @@ def allreduce(
             "--dim",
             metavar="UNITS,GB/s,ns[,TOPOLOGY]",
             help="A dimension, innermost first: units, decimal GB/s per GPU, ns per message, switch (default), ring or "
-            "full. Once for each.",
+            "full. Repeatable.",
         ),
     ],
     algorithm: Annotated[

@@ -81,7 +81,7 @@ app = typer.Typer(no_args_is_help=True, help="Repeat published experiments and c
 
 
 class OutputOptions(NamedTuple):
-    """What becomes of the results."""
+    """Where results go, and in which form."""
 
     folder: Path | None  # None: they are not kept
     force: bool
@@ -98,11 +98,11 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="A scheduler by the paper's name, or any policy; once for each; else the paper's and ours.",
+            help="A scheduler by the paper's name, or any policy; repeatable; default: the paper's and ours.",
         ),
     ] = None,
     repeat: RepeatOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -134,12 +134,12 @@ def qssf(
         typer.Option(
             "--data",
             metavar="D",
-            help="philly, philly-fewer, venus, venus-august, venus-july or aaic; once for each; else all.",
+            help="philly, philly-fewer, venus, venus-august, venus-july or aaic; repeatable; default: all.",
         ),
     ] = None,
     repeat: RepeatOption = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="For a look: one run of each, on philly-fewer and venus.")
+        bool, typer.Option("--quick", help="Quick version: one run of each, on philly-fewer and venus.")
     ] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
@@ -160,10 +160,10 @@ def qssf(
 def lucid(
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted or aaic; once for each; else all."),
+        typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted, aaic; repeatable; default: all."),
     ] = None,
     repeat: RepeatOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: one run of each, on venus.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: one run of each, on venus.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -193,7 +193,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     repeat: Annotated[
         int | None, typer.Option("--repeat", metavar="N", help="Live runs of each; default: 2, with --quick 1.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: 64 jobs, and one policy.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: 64 jobs, and one policy.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -202,7 +202,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     """Run RLTune's experiment on a live Slurm cluster, in small: Slurm's multifactor against our controller.
 
     It starts a real Slurm with 13 virtual GPUs on this machine, as [bold]shunter slurm lab[/bold] does (needs root),
-    plays the same jobs under each scheduler, and says how far the simulator is off.
+    plays the same jobs under each scheduler, and reports the error of the simulator.
     """
     from shunter.reproduce.slurm import design, page, study, view
 

@@ -27,7 +27,7 @@ def doctor(
     mode: Annotated[str, typer.Option(metavar="watch|dry-run|act", help="The mode to check for.")] = "watch",
     journal: JournalOption = JOURNAL,
     metrics_port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="Check who serves /metrics and /healthz there.")
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Check which account serves this port.")
     ] = 0,
     json: JsonOption = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``shunter slurm import``: a site's history, its machines and what its Slurm goes by, as files for simulations."""
+"""``shunter slurm import``: a site's history, machines and Slurm settings, as files for simulations."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Read a cluster's accounting and configuration, and write them as a trace, a cluster and site.toml.
 
-    It only reads, with the rights of any user who may see all jobs. With files it asks Slurm nothing: --jobs and
-    --nodes are needed then, the others add to them.
+    It only reads, and needs an account that may see all jobs. With files it does not call Slurm: --jobs and --nodes are
+    then required, the others are optional.
     """
     from shunter.slurm import importing
 

@@ -40,7 +40,7 @@ def lab(
         bool, typer.Option("--database", help="With accounting (slurmdbd, MariaDB), which age and fair share need.")
     ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; repeatable.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -67,7 +67,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """Run a policy on the live cluster that Slurm runs here.
 
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
-    when it stops, Slurm goes on by its own rules. Check first with [bold]shunter slurm doctor[/bold].
+    when it stops, Slurm continues with its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
     from shunter import traces
     from shunter.live import notify, running

@@ -63,8 +63,8 @@ def convert(
 ) -> None:
     """Write a trace in another format.
 
-    Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
-    out, as its first lines say.
+    Parquet and CSV keep everything. SWF has no GPUs: they become processors. Columns without an SWF field are left out,
+    and the header lists them.
     """
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
@@ -141,7 +141,7 @@ def merge(
     """Put the jobs of several traces into one.
 
     A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
-    name are taken for the same.
+    name are treated as the same.
     """
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)

@@ -1,7 +1,7 @@
 """How many nodes will be needed: the mean over the next steps and over twice as many, from what is known at each step.
 
 ``last`` takes the present for the future, which says nothing of where demand goes: its forecasts are NaN, and the rule
-goes by the past alone.  ``lightgbm`` fits one model per horizon, directly: its features end with the present step, and
+uses the past alone.  ``lightgbm`` fits one model per horizon, directly: its features end with the present step, and
 it is fitted only on means that were complete before the time from which it is used.  ``leak`` is what the authors' code
 does, kept to show what that is worth: a forecast of single steps from what was an hour before *them*, so that the mean
 over the next hours contains hours that are still to come.

@@ -1,7 +1,7 @@
 """Settings of each way to control sleep searched on early steps and judged on later ones, all of them as hard.
 
 What counts is the share of node time asleep, less a price for shortage: a node that is needed while it sleeps costs as
-much as so many that sleep as long earn.  Who never wants a job to wait sets a high price.
+much as that many sleeping nodes earn in the same time.  A site on which no job should wait sets a high price.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ WITHIN_H = (1, 4, 24)
 
 
 def moment(ms: int) -> str:
-    """A time on the clock of whoever asks."""
+    """A time on the clock of the reader."""
     return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 

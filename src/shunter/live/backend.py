@@ -39,7 +39,7 @@ class Scope:
     without_qos: frozenset[str] = frozenset()
 
     def covers(self, job: LiveJob) -> bool:
-        """Whether this is one of them: it waits for its turn, wants GPUs, and nobody said to leave it alone."""
+        """Whether this is one of them: it waits for its turn, wants GPUs, and is not excluded."""
         return (
             job.waits
             and job.gpus + job.shards > 0

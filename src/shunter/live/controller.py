@@ -36,7 +36,7 @@ ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
 class Mode(StrEnum):
-    """What becomes of what a policy wants."""
+    """What is done with the changes that a policy wants."""
 
     WATCH = "watch"
     DRY_RUN = "dry-run"
@@ -48,7 +48,7 @@ class ChangeLimits:
     """How much may be changed."""
 
     changes: int = 100  # in one round
-    depth: int = 1000  # who is further back than this, and should be, is not moved
+    depth: int = 1000  # a job further back than this, that should be there, is not moved
     lift: int = 10_000  # so far above the highest natural priority a job may be put
 
 
@@ -61,8 +61,8 @@ class RoundResult:
     postponed: int = 0  # orders that the bounds put off
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
-    respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
-    silence: str = ""  # why changes were abandoned: the manager did not answer, or could not say who else acts
+    respected: dict[str, str] = field(default_factory=dict)  # jobs that someone else changed, just noticed
+    silence: str = ""  # why changes were abandoned: the manager did not answer, or could not report other controllers
     stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
@@ -214,7 +214,7 @@ class Controller:
     def _ranked(
         self, snapshot: Snapshot, ranking: Sequence[LiveJob], force: Force, most: int
     ) -> tuple[list[Order], int]:
-        """At most so many moves that lead to this order, and how many wait; none costs an excluded job a place."""
+        """A limited number of moves towards this order, and how many remain; none costs an excluded job a place."""
         lever = "nice" if "nice" in self.levers else "priority"
         ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
         others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
@@ -225,7 +225,7 @@ class Controller:
         natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
         low = max(min(natural) - len(ours), 1)  # room to tell equals apart
         high = min(max(natural) + self.bounds.lift, self.manager.most_priority)
-        ties = sorted(priority, key=number_of)  # the manager goes by job ids then
+        ties = sorted(priority, key=number_of)  # the manager orders by job ids then
         wanted = moves(order, priority, set(others), low, high, ties)
         now_at = {handle: at for at, handle in enumerate(sorted(ties, key=lambda handle: -priority[handle]))}
         goes_to = {handle: at for at, handle in enumerate(order)}
@@ -257,7 +257,7 @@ class Controller:
     def _carry_out(self, orders: Sequence[Order], result: RoundResult) -> None:
         """Do these, each written down first; when the manager does not answer or forbids it, the rest is abandoned."""
         ended, annotations = "", dict[str, str]()  # a job may get several orders, and each adds a mark
-        unpaid = ""  # a job that did not make room: nobody may be put before excluded ones in its stead
+        unpaid = ""  # a job that did not make room: no other may be put before excluded ones in its place
         with self.manager.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(result.round.number, orders):
                 self.journal.confirm()

@@ -1,7 +1,7 @@
 """When waiting jobs may start: the live cluster is let go on in the simulator, many times, with drawn run times.
 
 The order of the queue is the manager's present one: tiers of partitions, then priorities.  They age alike, so that
-the order mostly stays; what fair share and jobs still to come will change in it, nobody knows.
+the order mostly stays; changes by fair share and jobs still to come are unknown.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a forecast goes by: the present, the site's rules, and how long jobs run."""
+    """The input of a forecast: the present, the site's rules, and how long jobs run."""
 
     snapshot: Snapshot
     rules: Rules = field(default_factory=Rules)
@@ -118,7 +118,7 @@ class Outlook:
         return [found[job.id] for job in asked]
 
     def _without_claims(self, users: Collection[str]) -> Outlook:
-        """The same without the comments of other users: nobody's comment may promise GPUs to somebody else."""
+        """The same without the comments of other users: a comment may not promise GPUs to another user."""
         jobs = tuple(
             job if job.user in users or job.hints == NO_HINTS else replace(job, hints=NO_HINTS)
             for job in self.snapshot.jobs
@@ -141,7 +141,7 @@ class Outlook:
 
     @cached_property
     def line(self) -> WaitingLine:
-        """Who waits, and in which order."""
+        """The waiting jobs in their order."""
         return WaitingLine(self.snapshot, self.rules)
 
     @cached_property
@@ -169,7 +169,7 @@ class Outlook:
         """How the manager goes through its queue, as near as we can run it often: it plans with limits."""
         return Ranked(bound=0.0, backfill="easy" if self.rules.backfills else "none")
 
-    # -- who waits, and in which order
+    # -- the waiting jobs and their order
 
     def _queue(self, asked: Sequence[LiveJob]) -> tuple[list[LiveJob], list[LiveJob], dict[str, str]]:
         """The jobs that wait, those that join the queue later, and which job comes after which."""
@@ -257,7 +257,7 @@ class Outlook:
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in its present order, and no later job overtakes it"),
-            (bool(hidden), f"{self._whose} ({hidden}) come free as if begun now"),
+            (bool(hidden), f"{self._whose} ({hidden}) become free like jobs that begin now"),
             (not self.rules.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),

@@ -2,7 +2,7 @@
 
 The shadow begins where the cluster stood when the window began, gets the jobs that have come since, with the run times
 that they had, and is scheduled by the base policy.  When the real waits are worse for long enough, the jobs are handed
-back to the manager, and the controller only watches until somebody says otherwise.
+back to the manager, and the controller only watches until it is resumed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another clust
 LEAST_JOBS = 20  # without which nothing is said
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
-COST = 20  # a check that takes so long is not made again for so many times as long
+COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
 OFF = "off"
 
@@ -60,7 +60,7 @@ class Tolerance:
         "", "the policy of the shadow; none: the nearest to the resource manager's configuration", policy=True
     )
     duty: Duty = Duty.ON
-    every_s: float | None = None  # between two checks; None: so many of the controller's intervals
+    every_s: float | None = None  # between two checks; None: a multiple of the controller's interval
 
     @classmethod
     def of(cls, text: str) -> Tolerance | None:
@@ -101,19 +101,19 @@ class WaitComparison:
 
 
 class GuardWindow:
-    """The jobs with GPUs since a moment: who ran then, who waited, and who has come."""
+    """The jobs with GPUs since a moment: those that ran then, waited then, or arrived since."""
 
     def __init__(self, begin: Snapshot) -> None:
         self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
         self.last = begin.now
-        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
-        self.jobs: dict[str, LiveJob] = {}  # who waited or came, as last seen
+        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # ran then, as last seen
+        self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
         self.note(begin)
 
     def note(self, snapshot: Snapshot) -> None:
-        """See who has come, started, ended, or left without having run."""
+        """Note the jobs that arrived, started, ended, or left without having run."""
         present = {job.id: job for job in snapshot.unfolded().jobs if _has_gpus(job)}
         for name, job in present.items():
             if self.jobs.get(name) is job or name in self.warm:

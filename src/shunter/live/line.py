@@ -1,7 +1,7 @@
-"""The waiting line as the manager has it now: who competes with a job, who is before it, and what is not known of them.
+"""The waiting line as the manager has it now: jobs that compete with a job or are before it, and what is unknown.
 
 The order is that of the tiers of partitions, then priorities.  They age alike, so that it mostly stays; what fair share
-and jobs still to come will change in it, nobody knows.
+and jobs still to come will change in it is unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Reservation
 from shunter.live.waiting import Kind
 
-NAMED = 3  # jobs before one that an answer names as those it can't tell because of
+NAMED = 3  # maximum number of jobs that an answer names as the cause of "can't tell"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class WaitingLine:
         if request.whole and (beside := self._without_gpus & request.names):
             yield f"jobs without GPUs run on {min(beside)}, where it needs whole nodes, and these are not modelled"
         if request.away:
-            yield "nodes that it needs are down or drained, and nobody knows until when"
+            yield "nodes that it needs are down or drained, and it is unknown until when"
 
     @cached_property
     def _without_gpus(self) -> frozenset[str]:

@@ -106,7 +106,7 @@ class ResourceManager(Looks, Protocol):
         ...
 
     def set_by_hand(self) -> Mapping[str, int]:
-        """Waiting jobs, by number, whose priority somebody has set outright."""
+        """Waiting jobs, by number, whose priority was set outright."""
         ...
 
     def boot_time(self) -> float:

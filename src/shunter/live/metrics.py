@@ -23,7 +23,7 @@ WAIT_BOUNDS = (10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.
 ROUND_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 REFUSALS = ("declined", "unreachable", "plan")
 MOST_PARTITIONS = 100
-OTHER = "other"  # all partitions beyond so many
+OTHER = "other"  # all partitions beyond the maximum number
 HEALTHY_INTERVALS = 3  # a good round must not be older than this
 LONGEST_REASON = 300  # characters
 

@@ -30,8 +30,8 @@ FEATURES = {
     "user_running": "jobs of its user that run",
     "user_used": "GPUs that these use",
     "short": "GPUs that must come free until it and all ahead of it have theirs",
-    "freed": "when so many come free, by usual run times, log s",
-    "freed_by_limits": "when so many come free, by limits, log s",
+    "freed": "when that many become free, by usual run times, log s",
+    "freed_by_limits": "when that many become free, by limits, log s",
     "drained": "when all work before it would be done, spread over all GPUs, log s",
     "user_freed": "when its user's own jobs have freed what it and those of its user ahead of it need, log s",
     "user_next_end": "when the first of its user's jobs ends, by usual run times, log s",
@@ -54,7 +54,7 @@ COLUMNS = ("user", "gpus", "limit", "ran", "submit", "start", "usual", "count") 
 
 
 def log_seconds(ms: float) -> float:
-    """Log of the seconds in so many ms, from 0 on."""
+    """Log of 1 + the seconds."""
     return float(np.log1p(max(ms, 0.0) / 1000))
 
 
@@ -144,7 +144,7 @@ def _log(ms: np.floating[Any]) -> float:
 
 
 def freed(left: F64, gpus: F64, wanted: float) -> float:
-    """When running jobs have freed so many GPUs, log s; NaN: they have not that many."""
+    """When running jobs will have freed a number of GPUs, log s; NaN: they don't hold that many."""
     if wanted <= 0:
         return 0.0
     order = np.argsort(left)

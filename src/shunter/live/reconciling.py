@@ -59,7 +59,7 @@ class Reconciler:
     # -- what is ours
 
     def _recover(self, snapshot: Snapshot) -> None:
-        """Acts of which nobody knows whether they were done: see, and never do them again."""
+        """Acts with an unknown result: check what they did, and never repeat them."""
         present = {job.handle: job for job in snapshot.jobs}
         open_acts = self.journal.acts(INTENT)
         self._missed = {act.id: self._missed[act.id] for act in open_acts if act.id in self._missed}
@@ -187,7 +187,7 @@ class Reconciler:
             self.journal.settle(act, state, note)
 
     def _pardon(self, claim: ClaimedValue, job: LiveJob, force: Force) -> str:
-        """Why a value is no longer there although nobody set another one; "": somebody did."""
+        """Why a value is no longer there although no one set another; "": someone did."""
         if claim.lever == "priority" and job.handle not in self._outright:
             return "it is computed again: the job was held, or released halfway"
         if claim.lever == "nice" and (job.handle, "priority") in force:
@@ -202,12 +202,12 @@ class Reconciler:
         return ""
 
     def _handed_back_since(self, act: Act | None) -> bool:
-        """Whether the jobs were handed back after an act: who did it may have been killed before noting it."""
+        """Whether the jobs were handed back after an act: the process may have been killed before noting it."""
         last = self.journal.last_event(GUARD, STOP)
         return act is not None and last is not None and act.at < last[0]
 
     def _set_outright(self, present: Mapping[str, LiveJob]) -> dict[str, int]:
-        """Waiting jobs whose priority somebody has set; none if the manager does not answer: then nothing is done."""
+        """Waiting jobs whose priority someone has set; none if the manager does not answer: then nothing is done."""
         try:
             found = self.manager.set_by_hand()
         except UnreachableError:
@@ -221,7 +221,7 @@ class Reconciler:
         known |= {handle for handle, job in present.items() if job.marked}  # it was a controller
         tried = {(act.order.handle, act.order.value) for act in self.journal.acts() if act.order.lever == "priority"}
         return {
-            handle: f"somebody set its priority to {priority}"
+            handle: f"someone set its priority to {priority}"
             for handle, priority in self._outright.items()
             if handle not in known and (handle, str(priority)) not in tried  # one of ours may have come late
         }
@@ -233,7 +233,7 @@ class Reconciler:
         before, self._nice = self._nice, unmarked
         tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(refused)
         return {
-            handle: f"somebody set its nice to {nice}; it was {before[handle]}"
+            handle: f"someone set its nice to {nice}; it was {before[handle]}"
             for handle, nice in self._nice.items()
             if before.get(handle, nice) != nice and handle not in tried
         }
@@ -259,15 +259,15 @@ def _given_back(job: LiveJob, lost: Collection[ClaimedValue]) -> Order | None:
 
 
 def changed_by_others(claim: ClaimedValue, job: LiveJob) -> str:
-    """What somebody else did to what we set, in words."""
+    """How someone else changed a value of ours, in words."""
     if claim.lever == "pin":
-        return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
+        return f"someone chose its nodes: {job.wanted_nodes or 'any'}"
     if claim.lever == "nice" and job.nice == 0:  # the manager clears it when a priority is set, and keeps it clear
-        return f"somebody set its priority to {job.priority}"
+        return f"someone set its priority to {job.priority}"
     found = {"nice": str(job.nice), "priority": str(job.priority)}.get(claim.lever, job.per_node)
-    return f"somebody set its {claim.lever} to {found}; it was {claim.value} by us"
+    return f"someone set its {claim.lever} to {found}; it was {claim.value} by us"
 
 
 def _unread(handle: str, snapshot: Snapshot) -> bool:
-    """Whether the manager's words about a job could not be read: nobody knows."""
+    """Whether the manager's record of a job could not be parsed: its state is unknown."""
     return handle.partition("_")[0] in snapshot.unread

@@ -1,6 +1,6 @@
 """The way back: undoing what was done to jobs, so that the manager goes on by its own rules.
 
-The marks on the jobs say what each had before; the journal says it of jobs whose mark somebody has removed.
+The marks on the jobs say what each had before; the journal has it for jobs whose mark was removed.
 Kept apart from the controller because the watchdog uses it too, and must need as little as it can.
 """
 
@@ -121,7 +121,7 @@ class _Undoing:
         kept |= {"priority"} & marks.keys() if job.held else set()  # the nice is still to be given back
         ours = {lever: marks[lever].before for lever in kept}
         for lever in set(self.levers) - kept - {"requeue"} if job.handle not in self.alone else ():
-            ours |= self._unmarked(job, lever)  # somebody may have removed a mark, or written an older one
+            ours |= self._unmarked(job, lever)  # someone may have removed a mark, or written an older one
         return ours, marks.keys() - ours.keys()
 
     def _unmarked(self, job: LiveJob, lever: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Fault, Scenario, Warm
 from shunter.world import I64, World
 
-UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
+UNKNOWN_MS = 30 * 86_400_000  # assumed run time of a job without any information
 SKEW_MS = 30_000  # clocks may differ by so much
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
 NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: the manager's field
@@ -32,7 +32,7 @@ class Names:
     """The codes of names: a name has one as long as anybody has the name, so that what is learned of it can be kept."""
 
     def __init__(self, given: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": nobody's
+        self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": no user's
         self._codes = {column: {name: code for code, name in enumerate(of)} for column, of in self._texts.items()}
         self._given = {column: len(of) for column, of in self._texts.items()}
         self._free: dict[str, list[int]] = {column: [] for column in COLUMNS}
@@ -234,7 +234,7 @@ def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, .
     """The GPUs of every running job, by our numbers.
 
     The manager says how many a job has, on which nodes, and which of a node's are in use; where several jobs share a
-    node, who has which makes no difference to anybody.  A job on which the two answers differ (it has just
+    node, it makes no difference which job has which.  A job on which the two answers differ (it has just
     ended) is left out.
     """
     place, first, sharing = machines.place, machines.first_gpu, machines.shards_per_gpu
@@ -271,7 +271,7 @@ def _used_first(node: Node) -> list[int]:
 
 
 def divided(count: int, room: Sequence[int]) -> list[int]:
-    """So many GPUs on nodes with this much room, as evenly as goes; [] if they don't go in."""
+    """A number of GPUs on nodes with this much room, as evenly as possible; [] if they don't fit."""
     if count > sum(room):
         return []
     given = [min(each, count // len(room)) for each in room]

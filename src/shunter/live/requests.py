@@ -94,7 +94,7 @@ class Requests:
 
 
 def request_on(job: LiveJob, open_to_it: Sequence[Node], span: int) -> Request:
-    """The request of a job that may have these nodes and runs on so many: only nodes with room for its part count."""
+    """The request of a job that may use these nodes and runs on ``count``: only nodes with room for its part count."""
     whole = job.exclusive == "node"
     nodes = [node for node in open_to_it if _holds(node, job, span)] or open_to_it
     gpus = job.gpus

@@ -29,8 +29,8 @@ SECONDS = (
     36700, 39600, 41000, 43200, 61400, 108000, 1210000,
 )  # fmt: skip
 GRID = (np.arange(40) + 0.5) / 40
-LAST = 300  # so many ended jobs of a group count, the last to end: habits change
-BROADER = 20.0  # so many jobs of the broader group count beside them
+LAST = 300  # ended jobs of a group that count, the most recent: habits change
+BROADER = 20.0  # weight of the broader group, in jobs
 NONE_LEFT = 1e-9
 Group: TypeAlias = tuple[str, ...]
 
@@ -94,7 +94,7 @@ class RunTimes:
         return replace(self, running=seen.samples(), curves={})
 
     def draws(self, jobs: Sequence[LiveJob], samples: int, seed: int) -> I64:
-        """Total run times (ms, one row for each job) in so many samples.
+        """Total run times (ms, one row for each job) in a number of samples.
 
         Jobs of one user and name draw the same levels: they are long or short together.  Drawn each by itself,
         forecasts would be far too sure of themselves.
@@ -116,7 +116,7 @@ class RunTimes:
         curve = self.curve(_groups(job.user, job.name, job.limit), job.limit)
         gone = curve.by(job.ran) if job.ran else 0.0
         if 1 - gone < NONE_LEFT:
-            end = job.limit if job.limit > job.ran else 2 * job.ran  # who has outlived all others may do so for long
+            end = job.limit if job.limit > job.ran else 2 * job.ran  # a job that outlived all others may run for long
             return job.ran + levels * (end - job.ran)
         found = np.maximum(curve.at(gone + levels * (1 - gone)), max(job.ran, 1.0))
         return np.minimum(found, job.limit) if job.limit > job.ran else found
@@ -198,7 +198,7 @@ def survival(ended: F64, running: F64, broader: Curve) -> Curve:
     left = np.cumsum(weights[::-1])[::-1]
     stays = np.cumprod(np.where(over, np.maximum(1 - weights / left, 0.0), 1.0))
     share = 1 - stays[over]
-    return Curve(times[over], share / share[-1])  # those who outlive all others end with the last
+    return Curve(times[over], share / share[-1])  # jobs that outlive all others end with the last
 
 
 # ------------------------------------------------------------------------------------------- histories

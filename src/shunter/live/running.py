@@ -34,8 +34,8 @@ class ControllerSettings:
     scope: Scope = field(default_factory=Scope)
     levers: Levers = frozenset({"nice"})
     bounds: ChangeLimits = field(default_factory=ChangeLimits)
-    rounds: int = 0  # stop after so many; 0: never
-    guard: Tolerance | None = None  # None: nobody compares
+    rounds: int = 0  # stop after this many; 0: never
+    guard: Tolerance | None = None  # None: no guard
     resume: bool = False  # after a guard has handed the jobs back
 
 
@@ -50,7 +50,7 @@ def run(
     on_round: Observe = lambda _: None,
     on_silence: Callable[[LiveError], None] = lambda _: None,
 ) -> None:
-    """Run a policy on a live cluster until stopped, or for so many rounds.
+    """Run a policy on a live cluster until stopped, or for a number of rounds.
 
     ``on_round`` gets the result of each round, ``on_silence`` the reason of each that could not be finished.
     """
@@ -68,7 +68,7 @@ def run(
             on_silence,
             stop or threading.Event(),
         )
-        controller.note("begin", _described(policy, settings, book.id))  # the watchdog goes by this and the end
+        controller.note("begin", _described(policy, settings, book.id))  # the watchdog uses this and the end
         try:
             rounds.run(settings.rounds)
         finally:

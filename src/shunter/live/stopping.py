@@ -53,7 +53,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
 
 
 def under_way(book: Journal) -> bool:
-    """Whether the controller that runs is about to change a job: intents of those before it are nobody's."""
+    """Whether the running controller is about to change a job; intents of earlier controllers don't count."""
     since = lock_of(book.path, "controller").stat().st_mtime
     return any(act.at >= since and not act.note for act in book.acts(INTENT))
 

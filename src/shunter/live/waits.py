@@ -43,7 +43,7 @@ FEWEST = 100  # questions without which nothing is learned
 # Chosen on AAIC's jobs to October, see docs/reference/slurm-asking.md:
 TREES, SMALLEST, TRIED = 40, 10, 12  # of the forest
 PLAIN = 0.25  # the weight of past waits themselves beside that of the errors of past roll-forwards
-ALONE = 10.0  # the roll-forward alone counts as much as so many past jobs
+ALONE = 10.0  # weight of the roll-forward alone, in past jobs
 SCALE_S = 60.0  # errors are measured in logs of seconds and this: what is off by less hardly matters
 
 Progress = Callable[[int, int], None]
@@ -198,7 +198,7 @@ def _code() -> str:
 
 
 def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
-    """Moments between two instants: so many submissions, and as many regular times at which jobs wait."""
+    """Moments between two instants: a number of submissions, and as many regular times at which jobs wait."""
     starts, grid = np.sort(started(trace)), np.arange(first, last, GRID_MS)
     busy = np.searchsorted(trace.submit, grid, side="right") > np.searchsorted(starts, grid, side="right")
     rows = np.flatnonzero((trace.submit >= first) & (trace.submit < last) & (trace.recorded_wait >= 0))
@@ -207,7 +207,7 @@ def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
 
 
 def spread(values: I64, count: int) -> I64:
-    """At most so many of the values, evenly spread."""
+    """At most this many of the values, evenly spread."""
     places = np.linspace(0, len(values) - 1, min(count, len(values)))
     return values[places.astype(np.int64)]
 

@@ -1,4 +1,4 @@
-"""Why a job waits: the manager's reason in plain words, what it needs, what is free, who has it, what would help."""
+"""Why a job waits: the manager's reason in plain words, what it needs, what is free, what would help."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shunter.live.snapshot import LiveJob
 from shunter.live.surroundings import Reservation
 from shunter.live.waiting import Kind, Meaning
 
-SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go
+SHORTEST_MS = 10 * 60_000  # the shortest limit that is proposed
 MINUTE_MS = 60_000
 YEAR_MS = 366 * 24 * 60 * MINUTE_MS
 HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing keeps one from being known
@@ -81,7 +81,7 @@ class Why:
     job: LiveJob
     now: int  # ms since 1970
     meaning: Meaning
-    place: int | None  # in the line of those who compete with it, from 1; None: not known
+    place: int | None  # among the jobs that compete with it, from 1; None: not known
     queue: int | None
     ahead_gpus: int | None  # asked for by the jobs before it
     because: tuple[str, ...]  # why some of this is not known
@@ -191,7 +191,7 @@ def _holders(running: Sequence[LiveJob]) -> list[Holder]:
 def _alone_by(
     request: Request, running: Sequence[LiveJob], job: LiveJob, now: int, reserved: Sequence[Reservation]
 ) -> int | None:
-    """When there is room for the job, if everything runs to its limit and nobody else takes it; None: not known.
+    """When there is room for the job, if everything runs to its limit and no other job takes it; None: not known.
 
     Nodes that a reservation keeps from it before it could end are left out.
     """

@@ -96,7 +96,7 @@ def phases(dimensions: Sequence[Dimension], size: int, scheme: str = "hierarchic
 
 
 class Stream(NamedTuple):
-    """Something to be sent: when it is issued, who goes first (the higher rank), and its parts."""
+    """A message to send: when it is issued, its rank (the higher goes first), and its parts."""
 
     issued: int
     rank: int

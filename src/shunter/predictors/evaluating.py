@@ -181,7 +181,7 @@ def last_two(given: EvaluationTask, columns: I64) -> F64:
 
 
 def running_median(given: EvaluationTask, columns: I64, most: int = MEDIAN_OF) -> F64:
-    """The median of so many, or fewer, that had ended last with equal columns (jobs, columns); NaN: none had."""
+    """The median of the last few that had ended with equal columns (jobs, columns); NaN: none had."""
     found = np.sort(last_ended(given, columns, most), axis=1)  # NaN comes last
     count = (~np.isnan(found)).sum(axis=1)
     rows = np.arange(len(found))

@@ -332,7 +332,7 @@ def request_table(trace: Trace) -> I64:
 
 
 def recorded_ends(trace: Trace) -> I64:
-    """When jobs ended; where no wait was recorded, as if there had been none.
+    """When jobs ended; a wait that was not recorded counts as 0.
 
     Always after the submission: a job that took no time must not be known before it came.
     """
@@ -356,7 +356,7 @@ def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE
 
 
 def starts(trace: Trace) -> I64:
-    """When jobs started; where no wait was recorded, as if there had been none."""
+    """When jobs started; a wait that was not recorded counts as 0."""
     found: I64 = trace.submit + np.maximum(trace.recorded_wait, 0)
     return found
 

@@ -162,6 +162,6 @@ def named(names: Sequence[str], values: Any) -> tuple[tuple[str, float], ...]:
 
 
 def blocks(jobs: int, count: int) -> list[slice]:
-    """So many stretches of time, with as many jobs in each."""
+    """Stretches of time with equal numbers of jobs."""
     edges = [jobs * at // count for at in range(count + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(edges)]

@@ -49,7 +49,7 @@ def requests_of(view: View) -> Trace:
 
 
 def without_truth(trace: Trace) -> Trace:
-    """The same requests, and nothing of what became of them."""
+    """The same requests, without their outcomes."""
     blank: dict[str, Any] = {name: np.full(len(trace), Trace.columns()[name].default, np.int64) for name in TRUTH}
     return dataclasses.replace(trace, **blank)
 
@@ -60,7 +60,7 @@ class Lessons:
 
     model: Model
     fitted: Fitted | None  # None: too little had ended; estimates are rolling means
-    jobs: Trace  # that are to be estimated, without what becomes of them
+    jobs: Trace  # that are to be estimated, without their outcomes
     history: Trace | None  # jobs before them, of the same trace
     arrivals: SubmissionCounts | None = None  # what is expected to be submitted
 

@@ -38,7 +38,7 @@ class Trees(Arrays):
 
 @kernel
 def below(trees: Trees, node: int, row: F64) -> int:
-    """The child of a node that a row falls into; computed, not branched to, because nobody can foretell which."""
+    """The child of a node that a row falls into; computed, not branched to, because it can't be predicted."""
     value = row[trees.nodes[node, FEATURE]]
     upper, missing = value > trees.threshold[node], value != value  # noqa: PLR0124 NaN alone
     return int(trees.nodes[node, LOWER + upper + 2 * missing])

@@ -208,7 +208,7 @@ def end_wait(sweep: _Sweep, job: int, now: int) -> None:
 
 @kernel
 def hear(sweep: _Sweep, row: int) -> None:
-    """Take in what was said: first count everybody whom it touches under what has held, then let it hold."""
+    """Apply a change of reasons: first count the jobs that it concerns under their old reason, then set the new one."""
     said = sweep.rows[row]
     now, scope, subject, code = said[0], said[1], said[2], said[3]
     if scope == r.OF_JOB:

@@ -17,7 +17,7 @@ from shunter.setup import Setup
 
 @dataclass(frozen=True)
 class DataSet:
-    """Jobs on machines, and who schedules them."""
+    """Jobs on machines, and their scheduler."""
 
     title: str
     schedulers: tuple[Scheduler, ...]
@@ -98,7 +98,7 @@ class Board:
         return [vc for vc in self.facts[data].nodes if self.has(data, self.base, f"{vc} jct_mean_s")]
 
     def findings(self, claims: Iterable[Claim]) -> list[ClaimResult]:
-        """What becomes of claims about what was run; nothing, where the jobs are others."""
+        """The judged claims about what was run; none if the jobs are others."""
         return [
             ClaimResult(claim, self.factor(claim.data, claim.better, claim.key, claim.base))
             for claim in claims

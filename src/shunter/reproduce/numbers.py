@@ -1,4 +1,4 @@
-"""Further numbers of a run: of virtual clusters, of large and small jobs, of what was predicted and of who shared."""
+"""Further numbers of a run: virtual clusters, large and small jobs, predictions, and jobs that shared."""
 
 from __future__ import annotations
 

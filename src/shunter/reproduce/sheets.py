@@ -81,7 +81,7 @@ def scheduler_table(
     printed: Printed = nothing_printed,
     more: Sequence[Sequence[str | Cell]] = (),
 ) -> str:
-    """Who has such numbers, with intervals; beside each what is printed, where anything is; nothing without any."""
+    """The schedulers that have such numbers, with intervals and the printed ones if any; nothing if there are none."""
     schedulers = board.sets[data].schedulers
     shown = [s for s in schedulers if any(board.has(data, s, name) for _, name, _ in measures)]
     if not shown:

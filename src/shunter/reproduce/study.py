@@ -67,7 +67,7 @@ class Study:
         return self.board.trials.table
 
     def findings(self) -> list[ClaimResult]:
-        """What becomes of what is printed."""
+        """The judged claims of the paper."""
         return self.board.findings(self.experiment.claims)
 
     def changes(self) -> list[dict[str, Any]]:

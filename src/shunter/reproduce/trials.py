@@ -49,7 +49,7 @@ class Scheduler:
 
 @dataclass(frozen=True)
 class TrialCase:
-    """What is run: jobs, machines, how the network is modelled, and who decides."""
+    """What is run: jobs, machines, network model, and policy."""
 
     workload: str
     cluster: str

@@ -288,7 +288,7 @@ class Simulator:
 
         Where jobs are ``awaited``, it stops as soon as all of them have started.
 
-        The compiled form is used where the policy has one and nobody watches each decision; ``compiled=False`` takes
+        The compiled form is used if the policy has one and no observer watches each decision; ``compiled=False`` takes
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
@@ -424,6 +424,6 @@ def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR09
 
 
 def next_step(step: int, took: float) -> int:
-    """Decisions until the loop comes back, after that many took so many seconds; Ctrl-C and progress wait for it."""
+    """Decisions until the loop returns, by the seconds that the last ones took; Ctrl-C and progress wait for it."""
     wanted = int(step * STRETCH_S / max(took, 1e-6))
     return max(1, min(wanted, 4 * step, STEP))

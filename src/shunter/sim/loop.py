@@ -202,7 +202,7 @@ def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
 
 @kernel
 def fits(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
-    """Whether a job may be put on these GPUs, given who is on them on paper."""
+    """Whether a job may be put on these GPUs, given the jobs on them on paper."""
     jobs, nodes, gpus = state.world.jobs, paper.nodes, paper.gpus
     here, beside = -1, 0
     for i in range(len(gpu_ids)):

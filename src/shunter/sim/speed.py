@@ -1,4 +1,4 @@
-"""How fast a job runs where it is: GPU type, who shares its GPUs, how far it is spread, how many workers it has."""
+"""How fast a job runs where it is: GPU type, neighbours on its GPUs, how far it is spread, how many workers it has."""
 
 from __future__ import annotations
 

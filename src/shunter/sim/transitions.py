@@ -123,9 +123,9 @@ def is_on(world: World, job: int, gpu: int) -> bool:
 
 @kernel
 def retime_neighbours(state: SimulationState, gpu: int, job: int, following: int) -> None:
-    """Somebody came to or left a GPU: the other tenants' speeds change.
+    """A job came to or left a GPU: the other tenants' speeds change.
 
-    Who is also on the ``following`` GPU (-1: there is none) is left for then, or large neighbours would be retimed once
+    Jobs that are also on the ``following`` GPU (-1: none) are left for then, or large ones would be retimed once
     for every GPU.
     """
     per_gpu = state.world.clock[w.SLOTS_PER_GPU]
@@ -213,7 +213,7 @@ def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
 
 @kernel
 def release(state: SimulationState, job: int) -> None:
-    """Take a job off its GPUs; those who stay behind run faster."""
+    """Take a job off its GPUs; the jobs that stay run faster."""
     world = state.world
     if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
         leave_links(world, state.traffic, job)

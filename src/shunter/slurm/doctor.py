@@ -172,7 +172,7 @@ def _files(of: Patient) -> Iterator[CheckResult]:
     if not (os.access(folder, os.W_OK) and os.access(place, os.W_OK)):
         yield CheckResult("journal", of.wanting, f"{text}: {of.user} can't write it", "run this as its owner")
     elif found.st_mode & OTHERS_READ and place != folder:
-        yield CheckResult("journal", CheckStatus.WARN, f"{text}: everybody can read it", f"chmod o= {place}")
+        yield CheckResult("journal", CheckStatus.WARN, f"{text}: every account can read it", f"chmod o= {place}")
     else:
         yield CheckResult("journal", CheckStatus.OK, text)
 

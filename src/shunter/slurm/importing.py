@@ -84,7 +84,7 @@ def _forms(parts: Sequence[Partition], found: Machines) -> list[PartitionForm]:
 
 
 def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
-    """Users who are hidden, jobs in partitions that are not there any more."""
+    """Hidden users, jobs in partitions that no longer exist."""
     found = ["all jobs are of one user: does PrivateData hide the others?"] if len(trace.users) == 1 else []
     gone = [name for name in trace.vcs if name not in {part.name for part in parts}]
     jobs = int(np.isin(trace.vc, [trace.vcs.index(name) for name in gone]).sum())
@@ -173,7 +173,7 @@ def check_places(folder: Path, force: bool) -> None:
 
 
 def write_site(found: Imported, folder: Path) -> None:
-    """Write the trace, the cluster and what Slurm goes by into a folder."""
+    """Write the trace, the cluster and Slurm's settings into a folder."""
     folder.mkdir(exist_ok=True)
     traces.write(found.trace, folder / FILES[0])
     for name, text in ((FILES[1], clusters.to_toml(found.cluster)), (FILES[2], to_toml(found.site))):

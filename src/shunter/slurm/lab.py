@@ -203,7 +203,7 @@ class Lab:
         return state
 
     def cancel_all(self, timeout: float = 30.0) -> None:
-        """Cancel every job of everybody, and wait until none is left."""
+        """Cancel all jobs of all users, and wait until none is left."""
         for partition in self.partitions if self.jobs() else ():
             self.run("scancel", f"--partition={partition}", timeout=timeout)
         if not wait(lambda: not self.jobs(), timeout):

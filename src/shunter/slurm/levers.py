@@ -92,7 +92,7 @@ def shows(lever: str, value: str, job: LiveJob) -> bool:
 
 
 def held_now(client: Client, target: str) -> bool:
-    """Whether somebody holds a record by now: releasing it would undo that."""
+    """Whether a record is held by now: releasing it would undo that."""
     job = re.sub(r"_\[(\d+).*", r"_\1", target)  # any one task of those that are one record
     found = client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%Q")
     return "0" in found.split()

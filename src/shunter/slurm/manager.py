@@ -35,7 +35,7 @@ class SlurmManager(Watcher):
         return self.client.environment
 
     def held(self, target: str) -> bool:
-        """Whether somebody holds a record by now."""
+        """Whether a record is held by now."""
         return levers.held_now(self.client, target)
 
     def own_policy(self) -> str:

@@ -2,7 +2,7 @@
 
 Marks show a controller only while a job waits that it has changed, and some accounts may not write any. A reservation
 without nodes keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it
-ends by itself when nobody renews it: after a kill no later than ``LASTS_MIN`` minutes.
+ends by itself when it is not renewed: after a kill no later than ``LASTS_MIN`` minutes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SlurmPresence:
     def rival(self) -> str:
         """Why this controller gives way; "": it need not. Others can see it before it looks.
 
-        Raises ``LiveError`` if Slurm does not answer: then nobody can tell.
+        Raises ``LiveError`` if Slurm does not answer: then it is unknown.
         """
         self._show()
         signs = signs_in(self.client.run(*LISTED))

@@ -34,7 +34,7 @@ class AnswerSources:
     history: Path | None = None  # a trace
 
     def outlook(self, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None) -> Outlook:
-        """All that a forecast goes by; ``progress`` follows the first use of a history, which takes a while."""
+        """Everything that a forecast uses; ``progress`` follows the first use of a history, which takes a while."""
         client = Client() if self.snapshot is None else None
         present = (
             Watcher(client, surroundings=True).snapshot() if client else Snapshot.load(self.snapshot or Path(), SLURM)
@@ -54,11 +54,11 @@ class AnswerSources:
         try:
             return accounting.run_times(client) if client else RunTimes()
         except LiveError:
-            return RunTimes()  # a site without slurmdbd, or one that does not let everybody see all
+            return RunTimes()  # a site without slurmdbd, or one that does not show all jobs to all users
 
 
 def live_site(client: Client) -> Site:
-    """What Slurm goes by, from its own words."""
+    """Slurm's scheduling rules, from its own output."""
     found = site.of_config(shows.settings(client.run("scontrol", "show", "config")))
     listed = shows.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
     forms = [
@@ -128,7 +128,7 @@ class Wish:
         return replace(found, assumptions=(*found.assumptions, *filled))
 
     def job(self, outlook: Outlook) -> tuple[LiveJob, list[str]]:
-        """The job as if submitted now, and what was filled in for it."""
+        """The job, submitted now, and the defaults that were filled in for it."""
         snapshot = outlook.snapshot
         known = sorted({name for node in snapshot.nodes for name in node.partitions})
         if self.partition and self.partition not in known:

@@ -80,7 +80,7 @@ WHAT = {
 
 
 def meaning(job: LiveJob) -> Meaning:
-    """What a pending job's reason means; one that nobody knows is shown as it is."""
+    """What a pending job's reason means; an unknown one is shown as it is."""
     said = job.reason.strip("()").partition(",")[0].replace("_", " ").strip()
     if said in MEANINGS:
         found = MEANINGS[said]

@@ -39,7 +39,7 @@ def _gpus(text: str) -> int:
 
 
 def _span(job: LiveJob, largest: int) -> int:
-    """On how many nodes a job runs, with as many GPUs on each; the largest of them has so many GPUs."""
+    """The number of nodes that a job runs on, with equal GPUs on each, given the GPUs of the largest node."""
     nodes, most = job.min_nodes, job.max_nodes
     if _gpus(job.per_node):
         return UNKNOWN if most > nodes else nodes if nodes > 1 else 0

@@ -138,7 +138,7 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
     """The same fields of a job in JSON, as releases 21.08 to 25.11 write it.
 
     Numbers may be ``{"set", "infinite", "number"}``, states are words or lists; how long a job has run is not said.
-    What is missing must not pass for something that nobody asked for: not to be touched, held, of another user.
+    A missing field must not pass for the default: not to be touched, held, of another user.
     """
     if missing := sorted(key for key in NEEDED if key not in job):
         raise SlurmError(f"the JSON of job {job.get('job_id')} lacks {', '.join(missing)}")
@@ -306,7 +306,7 @@ def _per_gpu(text: str) -> str:
 
 
 def _processes(text: str) -> int:
-    """How many processes; 22.05 writes a huge number where nobody said."""
+    """The number of processes; 22.05 writes a huge number if none was requested."""
     number = int(text.partition("-")[0] or 1)
     return number if 0 < number < WRAP // 2 else 1
 

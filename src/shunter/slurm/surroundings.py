@@ -15,7 +15,7 @@ UNLIMITED = "UNLIMITED"
 
 
 def preemption(settings: Mapping[str, str], qos: Callable[[], str]) -> Preemption:
-    """Who may stop whom; ``qos`` prints the QOS by ``sacctmgr -n -P show qos format=name,preempt``."""
+    """Which jobs may stop which others; ``qos`` prints the QOS by ``sacctmgr -n -P show qos format=name,preempt``."""
     kind = settings.get("preempttype", "").lower()
     if kind == "preempt/partition_prio":
         return Preemption("partition")

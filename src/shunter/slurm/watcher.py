@@ -194,7 +194,7 @@ class Watcher:
         return bool(self.client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%i").strip())
 
     def set_by_hand(self) -> dict[str, int]:
-        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+        """Waiting jobs whose priority was set outright: Slurm has no factors of these, but of all others.
 
         Where it has factors of none, just after its start, nothing can be said.
         """

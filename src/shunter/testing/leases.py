@@ -1,13 +1,13 @@
 """Scheduling by network tiers played out slowly: the reference for Dally, Tiresias and plain Gandiva.
 
 Plain lists and dictionaries; everything is recomputed whenever it is needed.  Times are integers (ms).  At each instant
-(1) jobs whose work is done end, (2) jobs whose time has come begin to wait, (3) who waited too long is promoted,
+(1) jobs whose work is done end, (2) jobs whose time has come begin to wait, (3) jobs that waited too long are promoted,
 (4) leases that are over end: the job waits again, its waiting clock at zero, (5) offers are made: all that is free, to
-the waiting jobs in their order, until nobody takes any.  After each start the offers begin again with the first job.
+the waiting jobs in their order, until none takes any.  After each start the offers begin again with the first job.
 
 Where the papers leave room, this is what holds here:
 
-- Ties in the order go to the lower job index, or before that to who has been without GPUs for longest.  "Last started
+- Ties in the order go to the lower job index, or before that to the job without GPUs for longest.  "Last started
   first" is about a job's first start.
 - A job takes the lowest tier that has room for it if it accepts that tier by now; it does not look at higher ones then,
   since whatever has room at a tier has room at all above.
@@ -23,9 +23,9 @@ Where the papers leave room, this is what holds here:
   tier below its own that has room, also of one on which it would not be started; its lease goes on.
 - ``returns``: a job whose lease ended takes any tier up to the one that it had, unless that was the last, also those on
   which it would not be started.
-- ``easy``: see ``reserving``.  The first job that finds no room at any tier that it takes is the head; who comes after
+- ``easy``: see ``reserving``.  The first job that finds no room at any tier that it takes is the head; a job after
   it takes an offer, or keeps its GPUs, only if that leaves the head's reservation alone.  In passes the head is the
-  first that finds none even in the place of others, and nobody after it takes another's place.
+  first that finds none even in the place of others, and no job after it takes another's place.
 - ``passes``: there are no leases.  A job that does not fit, in its turn, takes the place of running jobs of a larger
   key: as few as needed, the last in the order first.
 """
@@ -158,7 +158,7 @@ def renewed(state: ReferenceLeases, over: Sequence[int]) -> list[int]:
 def take_on_paper(
     state: ReferenceLeases, paper: list[list[int]], uses: Uses, waiting: set[int], holder: int
 ) -> int | None:
-    """Those that wait before ``holder`` take what is free on paper; returns who of them holds a reservation then."""
+    """Those that wait before ``holder`` take what is free on paper; returns which of them holds a reservation then."""
     head = None
     for index in in_order(state, [holder, *waiting]):
         if index == holder:

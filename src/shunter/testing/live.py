@@ -15,7 +15,7 @@ PARTITION = "main"
 
 
 def snapshot_of(simulator: Simulator) -> Snapshot:
-    """What Slurm would say now of jobs that wait and run; who was submitted first has the highest priority."""
+    """What Slurm would report now about waiting and running jobs; the first submitted has the highest priority."""
     world, trace = simulator.world, simulator.trace
     table, now = world.jobs, simulator.now
     where = _nodes_of(simulator)
@@ -78,7 +78,7 @@ def _nodes(simulator: Simulator) -> list[Node]:
 
 
 def habitual(jobs: int, gpus: int, load: float, seed: int = 0) -> Trace:
-    """A made-up trace of users who each have some kinds of jobs, and ask for four times what is usual for the kind."""
+    """A synthetic trace of users with a few kinds of jobs each, which request four times the kind's usual run time."""
     users, kinds = 40, 3
     draw = rng(seed, "habitual")
     user, kind = draw.zipf(1.6, jobs) % users, draw.integers(0, kinds, jobs)

@@ -165,10 +165,10 @@ class Step:
         self.memory.run_time[job] = expected
         return expected * int(jobs.gpus[job]) * int(jobs.share[job]) / 1000
 
-    # -- who comes and goes
+    # -- arrivals and ends
 
     def take_in(self) -> None:
-        """Learn from what ended; put what arrived into the profiler's queue or the main one; note who runs alone."""
+        """Learn from what ended; put what arrived into the profiler's queue or the main one; note what runs alone."""
         memory, view = self.memory, self.view
         fresh, memory.fresh = memory.fresh, []
         for job in fresh:
@@ -229,7 +229,7 @@ class Step:
             self.enqueue(job)
 
     def has_room(self, job: int) -> bool:
-        """Whether a job that comes can start at once: nobody of its virtual cluster waits, and GPUs are free."""
+        """Whether a job can start on arrival: no job of its virtual cluster waits, and GPUs are free."""
         waits = any(self.view.jobs.vc[other] == self.view.jobs.vc[job] for _, other in self.memory.queue)
         if self.policy.profile_when == "always" or waits:
             return False
@@ -283,7 +283,7 @@ class Step:
     # -- deciding
 
     def next_actions(self) -> list[Action]:
-        """Who leaves the profiler, who enters it, or who of the main queue starts."""
+        """Which job leaves the profiler, enters it, or starts from the main queue."""
         memory, view = self.memory, self.view
         over = [j for j in memory.being_profiled if view.jobs.until[j] <= self.now and view.jobs.state[j] == w.RUNNING]
         if over:
@@ -507,7 +507,7 @@ class Step:
         return [Assign(node, w.OPEN)] if self.memory.home[node] != w.OPEN else []
 
     def let_go(self, node: int) -> None:
-        """Profile nobody on a node any more."""
+        """Profile no more jobs on a node."""
         self.memory.nodes.remove(node)
         self.memory.leaving.add(node)
         self.memory.shrunk = True

@@ -111,7 +111,7 @@ class MemoryManager:
         return job in self.jobs and self.jobs[job].state == "PENDING"
 
     def held(self, target: str) -> bool:
-        """Whether somebody holds it."""
+        """Whether it is held."""
         return target in self.jobs and self.jobs[target].held
 
     def set_by_hand(self) -> Mapping[str, int]:

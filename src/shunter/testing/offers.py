@@ -1,4 +1,4 @@
-"""What is so at an instant, for the slow reference of policies that lease GPUs: the order, and who accepts what.
+"""The state at an instant, for the slow reference of policies that lease GPUs: the order, and which job accepts what.
 
 The rules are in ``leases``.
 """
@@ -48,9 +48,9 @@ class LeaseRules:
     history: int = 0
     deviations: float = 2.0
     clamps: bool = False
-    limits: tuple[float, ...] = ()  # of queues by what was attained; inside a queue who was submitted first goes first
+    limits: tuple[float, ...] = ()  # of queues by what was attained; inside a queue the first submitted goes first
     running_first: bool = False  # inside a queue running jobs go first, then those that ran, then the others
-    longest_idle_first: bool = False  # of equal jobs who has been without GPUs for longest goes first
+    longest_idle_first: bool = False  # of equal jobs the one without GPUs for longest goes first
     look_again: int = 0  # how often promotions are considered, and offers made in passes although nothing happened
     promote: float = 0.0
     starve: int = 0
@@ -106,7 +106,7 @@ class ReferenceLeases:
 
 
 def key(state: ReferenceLeases, index: int, at: int | None = None) -> tuple[float, ...]:
-    """What the order goes by at this instant, or later if the job goes on as it does; smaller first; in seconds."""
+    """The key of the order at this instant, or later if the job continues as it does; smaller first; in seconds."""
     job, stay, rules = state.jobs[index], state.running.get(index), state.rules
     more = (state.now if at is None else at) - stay.counted if stay else 0
     executed = state.executed[index] - state.forgotten[index] + more
@@ -123,7 +123,7 @@ def key(state: ReferenceLeases, index: int, at: int | None = None) -> tuple[floa
 
 
 def inside_queue(state: ReferenceLeases, index: int, executed: int) -> tuple[float, ...]:
-    """What a queue goes by."""
+    """The value that queues compare."""
     job, stay = state.jobs[index], state.running.get(index)
     if not state.rules.running_first:
         return (job.submit / 1000,)
@@ -133,7 +133,7 @@ def inside_queue(state: ReferenceLeases, index: int, executed: int) -> tuple[flo
 
 
 def in_order(state: ReferenceLeases, some: Iterable[int]) -> list[int]:
-    """Sort these jobs, the first one first; who runs has been without GPUs since now."""
+    """Sort these jobs, the first one first; running jobs have been without GPUs since now."""
     idle_since = state.since if state.rules.longest_idle_first else {}
     default = state.now if state.rules.longest_idle_first else 0
     return sorted(some, key=lambda index: (key(state, index), idle_since.get(index, default), index))

@@ -1,4 +1,4 @@
-"""EASY backfilling where GPUs are leased, slowly: what is reserved for the first job without room, and who delays it.
+"""EASY backfilling where GPUs are leased, slowly: what is reserved for the first job without room, and what delays it.
 
 - A job should give its GPUs back when its estimated work is done at the speed that it has (an estimate that has run out
   is raised, see ``bounds``), or when its lease ends, if the head is before it in the order then.  A job that begins now
@@ -54,7 +54,7 @@ def gives_back(state: ReferenceLeases, head: int, index: int, end: int, lease_en
 
 
 def reservation(state: ReferenceLeases, nodes: list[list[int]], uses: Uses, head: int) -> tuple[int, list[list[int]]]:
-    """When the head should have room, and who holds which GPU then."""
+    """When the head should have room, and which job holds which GPU then."""
     back = {index: gives_back(state, head, index, *use) for index, use in uses.items()}
     for time in sorted(set(back.values())):
         then = [[FREE if back.get(job, math.inf) <= time else job for job in node] for node in nodes]

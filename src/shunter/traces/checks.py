@@ -198,7 +198,7 @@ def _on_a_cycle(parent: I64) -> I64:
     jump = np.append(np.where(parent >= 0, parent, n), n)  # n: the end of every chain
     for _ in range(max(n, 1).bit_length()):  # doubles the stride each time: afterwards more steps than there are jobs
         jump = jump[jump]
-    lost = np.unique(jump[jump < n])  # whoever is still under way after n steps stands on a cycle
+    lost = np.unique(jump[jump < n])  # a job that is still under way after n steps is on a cycle
     seen: set[int] = set()
     for start in lost.tolist():
         while start not in seen:

@@ -1,4 +1,4 @@
-"""Which column of somebody's table is which column of a trace: by usual names in any case, with units, or as given."""
+"""Maps the columns of a user's table to those of a trace: by usual names in any case, with units, or as given."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Source:
         self.path, self.format = path, format  # the format's name, for messages
         self.given: dict[str, str] = {}  # what the user said about columns: that of the trace -> that of the file
         self.skip = skip  # bad rows are left out instead of refused
-        self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and who knows their lines, once read
+        self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and what knows their lines, once read
 
     @property
     def name(self) -> str:

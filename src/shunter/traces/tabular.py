@@ -1,4 +1,4 @@
-"""Somebody's table as a trace: what its columns mean, and what is taken for granted about them."""
+"""A user's table as a trace: what its columns mean, and what is assumed about them."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Ces(Wraps, FollowsDemand):
         memory.time[:], memory.used[:] = before.time.tolist(), before.used.tolist()
 
     def decide(self, view: View, memory: CesMemory) -> Plan:
-        """First what the policy that schedules does; when it has nothing more to do, who sleeps and who wakes."""
+        """The inner policy's plan first; when it has nothing more to do, which nodes sleep and wake."""
         plan = self.inner.decide(view, memory.inner)
         if any(not isinstance(action, Timer) for action in plan.actions):
             return plan
@@ -140,7 +140,7 @@ class Ces(Wraps, FollowsDemand):
         return math.ceil(SETTLED_S / self.step) + self.window + self.keep + self.past
 
     def _wake(self, view: View, memory: CesMemory) -> tuple[list[Action], list[Reason]]:
-        """Wake the nodes that waiting jobs need, and some more; say who waits for them."""
+        """Wake the nodes that waiting jobs need, and some more; report the jobs that wait for them."""
         state = view.nodes.state
         away = (state == w.ASLEEP) | (state == w.WAKING)
         if not away.any() or not view.world.clock[w.N_PENDING]:

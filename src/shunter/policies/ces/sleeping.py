@@ -126,7 +126,7 @@ class AwakeNodes:
 def wanted(view: View, pending: I64, patience: int) -> Wanted:
     """What the waiting jobs, in order of submission, need of sleeping nodes.
 
-    A job that has waited for ``patience`` ms gets every node that it may use: then it fares as if none had slept.
+    A job that has waited for ``patience`` ms gets every node that it may use: from then on no sleeping node delays it.
     """
     asleep, paper = view.nodes.state == w.ASLEEP, AwakeNodes(view)
     waits_for: dict[int, tuple[int, ...]] = {}
@@ -142,7 +142,7 @@ def wanted(view: View, pending: I64, patience: int) -> Wanted:
 
 
 def beside(view: View, woken: Sequence[int], count: int) -> list[int]:
-    """So many more sleeping nodes, of the virtual clusters of those that are woken; the lowest first."""
+    """A number of further sleeping nodes, of the virtual clusters of those that are woken; the lowest first."""
     asleep = view.nodes.state == w.ASLEEP
     asleep[list(woken)] = False
     kin = np.isin(view.nodes.vc, view.nodes.vc[list(woken)])
@@ -150,7 +150,7 @@ def beside(view: View, woken: Sequence[int], count: int) -> list[int]:
 
 
 def sleepers(view: View, idle: Mask, count: int) -> list[int]:
-    """So many idle nodes to put to sleep: from where most are idle, the highest first."""
+    """A number of idle nodes to put to sleep: from where most are idle, the highest first."""
     nodes = np.flatnonzero(idle)[::-1]
     if not len(nodes) or count <= 0:
         return []

@@ -1,4 +1,4 @@
-"""One decision of Gandiva: who moves, starts, joins a pair, takes a turn, grows or shrinks."""
+"""One decision of Gandiva: which job moves, starts, joins a pair, takes a turn, grows or shrinks."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         7.0, "days after which the model is fitted again to the jobs that have ended; 0: never", low=0, high=3650
     )
 
-    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # what is worth trying on a cluster of one's own
+    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # values worth trying on another cluster
         "profile_time": ("200", "600", "1200", "2400"),
         "profile_nodes": ("1", "2", "4"),
         "profile_gpus": ("4", "8", "32"),
@@ -204,7 +204,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
     # -- what it reports
 
     def pairs(self, memory: LucidMemory) -> I64:
-        """Who joined whom on their GPUs: time (ms), newcomer, resident."""
+        """Which job joined which on its GPUs: time (ms), newcomer, resident."""
         if memory.form is None:
             return np.zeros((0, 3), np.int64)
         joined, pairs = memory.state.joined, memory.state.pairs

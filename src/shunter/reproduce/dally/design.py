@@ -79,7 +79,7 @@ class Reading:
 LEASING = ("dally", "gandiva", "marshal")  # policies that always give GPUs for a time
 WITH_LEASES = {"lease": HOUR, "limits": "none", "fit": "first", "spread": "list"}
 SIMULATOR = {**WITH_LEASES, "ties": "assignment", "clamps": "true"}
-RESTART_S = 62.0  # measured by Tiresias' authors, whose scheduler spares nobody for it: min_run=0
+RESTART_S = 62.0  # measured by Tiresias' authors, whose scheduler spares no job for it: min_run=0
 PACKED = Reading("Dally takes GPUs of a rack from few machines", {"spread": "pack"}, ("dally",))
 READINGS = (
     Reading("Tiresias without queues", {"limits": "none"}, ("tiresias",), headline=True),
@@ -89,9 +89,9 @@ READINGS = (
     Reading("restarts cost 62 s, Tiresias with leases", WITH_LEASES, ("tiresias",), restart=RESTART_S, headline=True),
     Reading("lease of 20 minutes", {"lease": 1200}, LEASING),
     Reading("lease of 2 hours", {"lease": 7200}, LEASING),
-    Reading("who wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
+    Reading("a job that wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
     Reading("in a queue of Tiresias running jobs come first", {"inside": "running"}, ("tiresias",)),
-    Reading("Tiresias consolidates nobody strictly", {"skewed": "tiers"}),
+    Reading("Tiresias consolidates no job strictly", {"skewed": "tiers"}),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),

@@ -25,7 +25,7 @@ POINTS = 1000  # of a curve over time
 NEARLY = 0.99  # of the jobs
 WIDE = 20  # times the least value
 OFTEN = 10  # changes of a timer, so that it is drawn
-LONGEST = 3  # a chart over time is at most so many times as long as most schedulers take for nearly all jobs
+LONGEST = 3  # maximum length of a chart over time, relative to what most schedulers take for nearly all jobs
 SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally is below Tiresias in print (batch)
     ("Makespan (Fig. 7)", "makespan_s", "makespan", "up to 69 %"),
     ("Mean JCT (Fig. 13)", "jct_mean_s", "mean JCT", "19 % to 36 %"),
@@ -225,7 +225,7 @@ def _held(time: F64, value: F64, at: F64) -> F64:
 
 
 def sensitivity(study: DallyStudy) -> list[str]:
-    """How much hangs on the length of timers and leases."""
+    """How much depends on the length of timers and leases."""
     parts: dict[str, list[str]] = {}
     for workload in study.design.workloads:
         charts = [*_by_timer(study, workload), *_by_lease(study, workload)]

@@ -154,7 +154,7 @@ CLAIMS = tuple(_claims())
 
 @dataclass(frozen=True)
 class ChangeClaimResult:
-    """What became of a claim."""
+    """A claim and our result."""
 
     claim: ChangeClaim
     ours: dict[int, Estimate]  # the change by cluster size
@@ -219,7 +219,7 @@ def _size(change: Estimate, claim: ChangeClaim) -> str:
 
 
 def findings(design: Design, trials: Trials) -> list[ChangeClaimResult]:
-    """What becomes of the claims about what was run."""
+    """The judged claims about what was run."""
     return [found for claim in CLAIMS if (found := _finding(claim, design, trials))]
 
 

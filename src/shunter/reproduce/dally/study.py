@@ -71,7 +71,7 @@ class DallyStudy:
         return self.design.read(reading, workload, scheduler, racks)
 
     def findings(self) -> list[paper.ChangeClaimResult]:
-        """What becomes of what is printed; nothing, where the jobs are made up."""
+        """The judged claims of the paper; none if the jobs are synthetic."""
         return [] if self.stands_in else paper.findings(self.design, self.trials)
 
     def summary(self) -> dict[str, Any]:

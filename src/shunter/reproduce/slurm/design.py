@@ -1,6 +1,6 @@
 """The cluster of section 5.6 as virtual nodes, a mix of jobs for it, and both as the simulator knows them.
 
-A second here stands for minutes there, but Slurm counts limits in minutes: whoever expects a job to run for 7 s gives
+A second here stands for minutes there, but Slurm counts limits in minutes: a user who expects a run of 7 s gives
 it 7 minutes. Every limit is sixty times too long, for Slurm's backfill, for our policies, and in the simulator alike.
 """
 

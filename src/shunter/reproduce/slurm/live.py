@@ -31,7 +31,7 @@ SAW_A_QUEUE = re.compile(rb"round \d+: [1-9]\d* wait")
 
 @contextmanager
 def fresh_lab() -> Iterator[Lab]:
-    """The cluster of the experiment, on which nobody has run anything yet; gone after the block."""
+    """The cluster of the experiment, without any usage yet; gone after the block."""
     folder = Path(tempfile.mkdtemp(prefix="lab"))
     folder.chmod(0o755)  # the jobs are those of several users
     lab = Lab(folder, NODES, database=True, settings=SETTINGS, accounts=ACCOUNTS)
@@ -103,7 +103,7 @@ def warm_up(lab: Lab) -> float:
 
 
 def level(lab: Lab) -> None:
-    """Let nobody have used anything, at the beginning of a period after which Slurm computes priorities again."""
+    """Reset all usage, at the beginning of a period after which Slurm computes priorities again."""
     lab.run("sacctmgr", "-i", "modify", "account", "where", "name=root", "set", "RawUsage=0")
     computed = lab.folder / "state" / "priority_last_decay_ran"
     before = computed.stat().st_mtime_ns

@@ -28,11 +28,11 @@ HOW = (
     " a real Slurm on one machine. Each scheduler gets a cluster that is fresh, with its own accounts.",
     "The same jobs at the same times: most small and short, some over two nodes, submitted within six tenths of the"
     " time that the GPUs need at the least. Each names its GPU type.",
-    "A second stands for minutes. Slurm counts limits in minutes, so that whoever expects 7 s gives 7 minutes: all"
-    " limits are sixty times too long, for Slurm, for the controller and in the simulator alike. Nobody knows more than"
+    "A second stands for minutes. Slurm counts limits in minutes, so a user who expects 7 s gives 7 minutes: all"
+    " limits are sixty times too long, for Slurm, the controller and the simulator alike. No scheduler knows more than"
     " these limits.",
     "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. Slurm"
-    " computes age and usage again once a minute, and so does the simulator; each run begins when it does, with nobody"
+    " computes age and usage again once a minute, and so does the simulator; each run begins when it does, with no user"
     " having used anything. Size is by CPUs and nodes, in both.",
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"

@@ -120,7 +120,7 @@ def _is_ours(source: Source) -> bool:
 
 
 def _frame(source: Source) -> pl.DataFrame:
-    """The columns of somebody's table that mean something, if they are not too much."""
+    """The columns of a user's table that are known, if they fit the size limit."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.parquet as pq

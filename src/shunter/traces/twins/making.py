@@ -1,6 +1,6 @@
 """From a profile to a trace.
 
-Shares and quantiles are never left to chance: jobs are put in an order that says who is like whom, and the order is cut
+Shares and quantiles are never left to chance: jobs are put in an order by similarity, and the order is cut
 by the shares (sizes, users, outcomes) or read off the quantiles (run times, limits).  So the marginals are exact at any
 number of jobs, and what is random is which job gets what.
 """
@@ -33,7 +33,7 @@ ROUND_S = np.array(  # the run times that people request
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """Who submits each job, and which work it is: the job that it re-runs, or itself."""
+    """The user of each job, and which work it is: the job that it re-runs, or itself."""
 
     joined: NDArray[np.bool_]  # comes together with the job before
     user: I64

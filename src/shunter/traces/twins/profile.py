@@ -60,7 +60,7 @@ class Kinds:
 
 @dataclass(frozen=True)
 class UserHabits:
-    """Who submits, and how much a user's jobs are alike."""
+    """How many users submit, and how similar a user's jobs are."""
 
     count: int = 0  # 0: jobs have no user
     skew: float = 0.0  # the k-th user submits in proportion to k ** -skew

@@ -1,4 +1,4 @@
-"""From somebody's trace to a profile: only summaries of at least a few jobs, and no name but those of GPU types."""
+"""From a user's trace to a profile: only summaries of at least a few jobs, and no names except those of GPU types."""
 
 from __future__ import annotations
 
