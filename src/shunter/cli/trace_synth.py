@@ -55,9 +55,7 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     fit: Annotated[
         Path | None, typer.Option("--fit", metavar="FILE", help="Your trace, for a twin without its names.")
     ] = None,
-    take: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Reuse the jobs of this trace.")
-    ] = None,
+    take: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Reuse the jobs of this trace.")] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", help="Number of jobs; default: 5000, or as in FILE.")
     ] = None,

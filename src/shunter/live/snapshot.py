@@ -75,9 +75,7 @@ class LiveJob:
     features: str = ""  # the constraint (-C), as the manager writes it
     licenses: str = ""  # as the manager writes them: matlab:2,comsol:1
     excluded: str = ""  # nodes that it must not have, while it waits
-    exclusive: str = (
-        ""  # which jobs may share its nodes: "" all, "node" none, else only jobs of the same user...
-    )
+    exclusive: str = ""  # which jobs may share its nodes: "" all, "node" none, else only jobs of the same user...
     min_nodes: int = 1
     max_nodes: int = -1  # 0: as many as it takes; -1: not known: the output in text does not say
     contiguous: bool = False
