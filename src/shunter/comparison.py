@@ -53,7 +53,7 @@ class PlannedRun:
     seed: int
     repeat: int
     folder: str  # where its run is kept
-    decisions: bool = False  # whether it is kept why jobs waited
+    decisions: bool = False  # whether the reasons for waiting are recorded
     overhead: str = ""  # what stops cost under this policy alone; "": as for all
 
 

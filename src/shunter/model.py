@@ -1,4 +1,4 @@
-"""The data that everything else speaks of: traces, actions, plans and the view a policy gets."""
+"""The data that everything else uses: traces, actions, plans and the view a policy gets."""
 
 from __future__ import annotations
 
@@ -462,7 +462,7 @@ class View:
 
     @property
     def reasons_wanted(self) -> bool:
-        """Whether anybody keeps the reasons that a plan gives."""
+        """Whether the reasons that a plan gives are recorded."""
         return bool(self.world.clock[w.REASONS])
 
     def _list(self, row: int, length: int) -> I64:

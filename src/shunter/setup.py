@@ -171,7 +171,7 @@ class Setup:
         """What placements cost on the cluster's network, if that is to matter."""
         if not self.network:
             if self.contention:
-                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
+                raise RunError("contention needs a network, and there is none; give --network profiled")
             return None
         from shunter.network.paper import TableFabric
         from shunter.network.placing import TierNetwork
@@ -274,9 +274,7 @@ def _check_models(setup: Setup) -> None:
     costs, trace = setup.costs(), setup.trace
     if costs is None:
         if setup.models:
-            raise RunError(
-                "--models describes what communicates on a network, and there is none; add --network profiled"
-            )
+            raise RunError("--models needs a network, and there is none; add --network profiled")
         return
     named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
     for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
@@ -343,8 +341,8 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, record.load)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
-            f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
-            f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
+            f"{record.trace.path}: is not the trace of the experiment any longer (digest {found.trace_source.digest},"
+            f" was {record.trace.digest}); to use it anyway: --set trace.digest="
         )
     _check_data(record, found, chosen)
     named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
@@ -398,7 +396,7 @@ def _check_data(record: Experiment, setup: Setup, policy: Any) -> None:
         was, now = (digests.get(name, "none") for digests in (record.data, found))
         if was != now:
             raise RunError(
-                f"{name}: is not the file of the experiment any more (digest {now}, was {was}); to run with it anyhow: "
+                f"{name}: is not the file of the experiment any longer (digest {now}, was {was}); to use it anyway: "
                 "--set data="
             )
 

@@ -154,7 +154,7 @@ def run(
 ) -> Result:
     """Run one policy on a setup; ``progress`` gets the number of ended jobs now and then.
 
-    With ``decisions`` it is kept why jobs waited.
+    With ``decisions`` the run records why jobs waited.
     """
     from shunter.network.model_assignment import with_models
     from shunter.sim import Scenario, Simulator

@@ -243,9 +243,9 @@ def test_what_if_for_people_and_for_scripts(recorded):
         (("why", 99), "there is no job 99 in the queue"),
         (
             ("when", 1),
-            "job 1 does not wait: it runs since 2027-01-15 07:00:00 UTC, and ends by 2027-01-15 11:00:00 UTC",
+            "job 1 does not wait: it has run since 2027-01-15 07:00:00 UTC, and ends by 2027-01-15 11:00:00 UTC",
         ),
-        (("when", 5), "no start can be foreseen for job 5: its user holds it"),
+        (("when", 5), "no start can be forecast for job 5: its user holds it"),
         (("what-if", "--gpus", 64, "--time", "1:00:00"), "asks for 64 GPUs, and the nodes where it may run have 32"),
         (("what-if", "--gpus", 1, "--time", "soon"), "a time must look like"),
         (("what-if", "--gpus", 1, "--time", 5, "--partition", "mian"), "did you mean 'main'?"),
@@ -325,7 +325,7 @@ def asked(*arguments):
 def test_a_real_cluster_is_understood(live, tmp_path):
     lab, jobs = live
     first, after = (asked("when", jobs[name], "--json") for name in ("first", "after"))
-    assert "it runs since" in plain(shunter("why", jobs["runs"]).output)
+    assert "it has run since" in plain(shunter("why", jobs["runs"]).output)
     kinds = {name: asked("why", number, "--json")["kind"] for name, number in jobs.items() if name != "runs"}
     assert kinds == {"first": "turn", "second": "turn", "held": "held", "after": "dependency", "begin": "begin"}
     free = asked("why", jobs["first"], "--json")["room"]

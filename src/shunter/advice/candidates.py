@@ -1,4 +1,4 @@
-"""What could be done instead: settings that Slurm itself has, and policies that only the controller can run."""
+"""The alternatives: settings that Slurm itself has, and policies that only the controller can run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy buys and costs beside the present one, job by job of the same jobs."""
+"""Gains and costs of a policy against the present one, job by job."""
 
 from __future__ import annotations
 

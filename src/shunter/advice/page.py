@@ -1,4 +1,4 @@
-"""Advice as one page for a browser, which asks for nothing from anywhere."""
+"""Advice as one page for a browser, which loads nothing from the network."""
 
 from __future__ import annotations
 

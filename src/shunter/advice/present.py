@@ -1,4 +1,4 @@
-"""The present as it is replayed: the jobs, and the site as its own record shows it."""
+"""The present, replayed: the jobs, and the site as its own record shows it."""
 
 from __future__ import annotations
 

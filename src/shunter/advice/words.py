@@ -1,4 +1,4 @@
-"""What the numbers say, in sentences: how far the simulation is to be believed, and what each advice is for."""
+"""The numbers in sentences: how far the simulation can be trusted, and what each piece of advice is for."""
 
 from __future__ import annotations
 

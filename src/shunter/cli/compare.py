@@ -148,7 +148,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         how = (workers, on_progress, why, report is not None, overheads, True, measure or ())
         found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     if found.resumed:
-        note(f"{found.resumed} of {len(policies) * repeat} runs were there from an interrupted comparison")
+        note(f"{found.resumed} of {len(policies) * repeat} runs were reused from an interrupted comparison")
     if report is not None:
         write_report(report, found.runs, found.policies, found.about_intervals, section or ())
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)

@@ -1,4 +1,4 @@
-"""``shunter demo``: something to look at, without any file."""
+"""``shunter demo``: a first comparison, without any file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
-        note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
+        note("5,000 synthetic jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
     setup = set_up(TRACE.format(seed=seed), CLUSTER, overhead=USUAL)
     why = page is not None
     with progress("comparing six policies") as on_progress:

@@ -1,4 +1,4 @@
-"""``shunter predict``: how long jobs will run, how good such estimates are, and why they are what they are."""
+"""``shunter predict``: how long jobs will run, how good such estimates are, and what explains them."""
 
 from __future__ import annotations
 

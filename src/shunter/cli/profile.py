@@ -1,4 +1,4 @@
-"""``shunter profile``: measure how workloads share a GPU, and look at what was measured."""
+"""``shunter profile``: measure how workloads share a GPU, and show the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``shunter slurm``: a cluster that Slurm runs."""
+"""``shunter slurm``: work with a Slurm cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of ``shunter slurm run``: what each is called, takes and means."""
+"""The options of ``shunter slurm run``: names, values and help."""
 
 from __future__ import annotations
 

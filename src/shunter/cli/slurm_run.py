@@ -210,9 +210,9 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
         for name, why in list(result.unread.items())[:MOST_SHOWN]:
             note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
         if result.stale_s:
-            note(f"the look was {result.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late")
+            note(f"the poll was {result.stale_s:.0f} s old, so nothing was changed; the next round polls again", "late")
         if result.silence and not result.failed:
-            note(f"{result.silence}; the next round looks again", "unsure", "yellow")
+            note(f"{result.silence}; the next round polls again", "unsure", "yellow")
         if result.paused and result.paused != paused:  # once
             note(f"{result.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = result.paused

@@ -110,7 +110,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
     if not (begin or end or vc or users):
-        raise TraceError("nothing says which part; give --since, --until, --vc or --users")
+        raise TraceError("no part is selected; give --since, --until, --vc or --users")
 
     from shunter import traces
     from shunter.report.calendar import zone_of

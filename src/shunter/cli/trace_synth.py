@@ -1,4 +1,4 @@
-"""``shunter trace synth``: make a trace up."""
+"""``shunter trace synth``: generate a trace."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _check_options(
     if arrivals not in (None, "batch", "poisson"):
         raise TraceError(f"--arrivals must be batch or poisson, got '{arrivals}'; drop it for those of the trace")
     if arrivals == "batch" and load is not None:
-        raise TraceError("--arrivals batch lets all jobs come at once, so that there is no load to choose; drop --load")
+        raise TraceError("--arrivals batch submits all jobs at once, so there is no load to set; drop --load")
     if source == "--from":
         if jobs is not None:
             raise TraceError("--from takes all jobs of the file; drop --jobs, or make a twin with --fit instead")

@@ -1,4 +1,4 @@
-"""How many nodes will be needed: the mean over the next steps and over twice as many, from what is known at each step.
+"""A forecast of the nodes in use: the mean over the next steps and over twice as many, from what is known at each step.
 
 ``last`` takes the present for the future, which says nothing of where demand goes: its forecasts are NaN, and the rule
 uses the past alone.  ``lightgbm`` fits one model per horizon, directly: its features end with the present step, and

@@ -1,4 +1,4 @@
-"""A node series under the rule: forecast from what was before, then controlled."""
+"""A node series under the rule: forecast from earlier data, then controlled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of each way to control sleep searched on early steps and judged on later ones, all of them as hard.
+"""Settings of each way to control sleep, searched equally hard on early steps and judged on later ones.
 
 What counts is the share of node time asleep, less a price for shortage: a node that is needed while it sleeps costs as
 much as that many sleeping nodes earn in the same time.  A site on which no job should wait sets a high price.

@@ -83,7 +83,7 @@ def _times(found: Forecast, manager: str) -> Iterable[tuple[str, int | None]]:
 
 
 def assumed(assumptions: Sequence[str]) -> list[Text]:
-    """What an answer takes for granted, a line each."""
+    """The assumptions of an answer, a line each."""
     return [Text(f" assumed: {text}", style="dim") for text in assumptions]
 
 

@@ -1,4 +1,4 @@
-"""The live cluster as a backend: a policy sees it as a view, plans on paper, and ``wanted`` says what it wants.
+"""The live cluster as a backend: a policy sees it as a view, plans on paper, and ``wanted`` returns the changes.
 
 Nothing here changes a job: see ``rounds``.
 """

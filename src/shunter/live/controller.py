@@ -1,4 +1,4 @@
-"""The controller: asks a policy what it wants of a live cluster, and moves the cluster towards it, safely and little.
+"""The controller: moves a live cluster towards the plan of a policy, safely and with few changes.
 
 Three modes.  *watch* says what it would do, *dry-run* prints the exact commands, *act* runs them.  Whatever it does is
 in the journal first.  It never cancels a job, and if it stops, the manager goes on by its own rules.

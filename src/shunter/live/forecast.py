@@ -1,4 +1,4 @@
-"""When waiting jobs may start: the live cluster is let go on in the simulator, many times, with drawn run times.
+"""When waiting jobs may start: the simulator continues the live cluster many times, with drawn run times.
 
 The order of the queue is the manager's present one: tiers of partitions, then priorities.  They age alike, so that
 the order mostly stays; changes by fair share and jobs still to come are unknown.
@@ -242,7 +242,7 @@ class Outlook:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
     def assumptions(self, replica: Replica) -> tuple[str, ...]:
-        """What the forecast takes for granted."""
+        """The assumptions of the forecast."""
         waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
         meaning = self.snapshot.words.meaning
         left = [
@@ -302,11 +302,11 @@ def check(job: LiveJob, outlook: Outlook) -> None:
     found = outlook.snapshot.words.meaning(job)
     if found.kind in (Kind.HELD, Kind.NEVER):
         raise LiveError(
-            f"no start can be foreseen for job {job.id}: {found.words}"
+            f"no start can be forecast for job {job.id}: {found.words}"
             + (f"; what helps: {found.remedy}" if found.remedy else "")
         )
     if job.gpus + job.shards == 0:
-        raise LiveError(f"job {job.id} asks for no GPUs, and only nodes with GPUs are looked at; see squeue --start")
+        raise LiveError(f"job {job.id} requests no GPUs, and only nodes with GPUs are modelled; see squeue --start")
     if outlook.machines.vc_of(job) is None:
         raise LiveError(f"partition '{job.partition}' of job {job.id} has no node with GPUs")
     request = outlook.line.requests.of(job)

@@ -275,7 +275,7 @@ class Guard:
         begun = time.monotonic()
         try:
             found = window.verdict(self.base)
-        except ShunterError as problem:  # of the shadow: the controller goes on, but not without anybody's knowing
+        except ShunterError as problem:  # of the shadow: the controller continues, and reports it
             found = None
             self.controller.journal.note("guard can't", str(problem))
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What can be changed about a job from outside, as data.
+"""The changes that can be made to a job, as data.
 
 nice      the default: the resource manager goes on making priorities, ours is added.  Strands no job.
 priority  sets it outright: the job no longer ages, and its nice is cleared.

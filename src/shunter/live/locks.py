@@ -34,7 +34,7 @@ def held(journal: Path, holder: str) -> IO[bytes] | None:
         return None
     except OSError as error:
         file.close()
-        raise LiveError(f"{journal}: no lock can be had there ({error.strerror}); put it on a local disk") from None
+        raise LiveError(f"{journal}: a lock can't be taken there ({error.strerror}); put it on a local disk") from None
     return file
 
 

@@ -1,4 +1,4 @@
-"""What the values of a kept snapshot may be: anybody may have written the file, and a few digits may stand for much."""
+"""Allowed values of a recorded snapshot: anyone may have written the file, and a few digits may stand for much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal believes of jobs against what the manager shows: what is ours, changed by others, or gone.
+"""The journal's state of jobs compared with the manager's: what is ours, changed by others, or gone.
 
 A change that shows in a job together with its mark is ours, whatever the journal knows: its command may have reached
 the manager after its controller was killed or gave up, or the manager may have gone back to an older state.

@@ -1,4 +1,4 @@
-"""The way back: undoing what was done to jobs, so that the manager goes on by its own rules.
+"""The way back: undoes changes of jobs, so that the manager continues with its own rules.
 
 The marks on the jobs say what each had before; the journal has it for jobs whose mark was removed.
 Kept apart from the controller because the watchdog uses it too, and must need as little as it can.

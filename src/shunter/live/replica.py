@@ -1,4 +1,4 @@
-"""A simulated cluster that stands where the real one stands now: the same jobs wait, the same jobs run.
+"""A simulated cluster in the present state of the real one: the same jobs wait, the same jobs run.
 
 It serves twice: as the world that a policy sees and plans in, which is never let go on, and as the beginning of what
 may come, which is.
@@ -29,7 +29,7 @@ NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column
 
 
 class Names:
-    """The codes of names: a name has one as long as anybody has the name, so that what is learned of it can be kept."""
+    """The codes of names: a name keeps its code as long as it is in use, so that what is learned of it can be kept."""
 
     def __init__(self, given: Mapping[str, Sequence[str]] | None = None) -> None:
         self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": no user's

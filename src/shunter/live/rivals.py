@@ -1,4 +1,4 @@
-"""Other controllers of the same cluster, wherever they run: the marks on waiting jobs say whose changes these have."""
+"""Other controllers of the same cluster, wherever they run: the marks on waiting jobs show who changed them."""
 
 from __future__ import annotations
 

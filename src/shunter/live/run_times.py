@@ -1,4 +1,4 @@
-"""How long jobs may yet run: draws from what like jobs took, given that they have run so long already."""
+"""How long jobs may yet run: draws from the run times of similar jobs, given how long they have run already."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class LiveJob:
 
     @property
     def done_ms(self) -> int:
-        """How much of its work is done, as far as anybody knows."""
+        """How much of its work is done, as far as it is known."""
         return self.hints.done_ms or self.ran
 
 
@@ -201,7 +201,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, path: Path, dialect: Dialect | None = None) -> Snapshot:
-        """One that was kept; anybody may have written the file, so every field is checked."""
+        """A recorded one; anyone may have written the file, so every field is checked."""
         from pydantic import ValidationError
 
         try:

@@ -1,4 +1,4 @@
-"""What past waits say about a forecast: how far forecasts at past moments were off, for jobs in a like position.
+"""Corrects a forecast by past waits: how far forecasts at past moments were off, for jobs in a similar position.
 
 A history is stopped at past moments.  Jobs that waited are forecast from what was known then, and their recorded
 starts show how far each forecast was off.  A forest finds the past forecasts that are most like a present one.  Their

@@ -1,4 +1,4 @@
-"""Compile all that a live round needs before the manager is asked anything: on a small made-up cluster.
+"""Compile all that a live round needs before the first poll of the manager: on a small synthetic cluster.
 
 A round that compiles for a minute between its look and its changes would act on what is no longer so.
 """

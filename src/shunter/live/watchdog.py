@@ -198,7 +198,7 @@ def stay(journal: Path, manager: ResourceManager, say: Say, stop: threading.Even
 def _only_watchdog(journal: Path) -> IO[bytes]:
     lock = held(journal, "watchdog")
     if lock is None:
-        raise LiveError(f"{journal}: a watchdog watches it already; there must be one")
+        raise LiveError(f"{journal}: a watchdog watches it already; there can be only one")
     return lock
 
 

@@ -21,7 +21,7 @@ HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing
 
 @dataclass(frozen=True)
 class Room:
-    """What there is for a job, on the nodes where it may run."""
+    """The resources for a job, on the nodes where it may run."""
 
     nodes: int
     away: int  # nodes that are down or drained

@@ -125,7 +125,7 @@ def _check_ways(inner: Mask, children: I2) -> None:
         ended = nodes[open_ways[nodes] == 0]
         left -= len(ended)
     if left:
-        raise ValueError(f"a way through its trees goes round in a circle, or through more than {DEEPEST:,} nodes")
+        raise ValueError(f"a path through its trees is a cycle, or has more than {DEEPEST:,} nodes")
 
 
 def _within(places: I1, count: int) -> bool:

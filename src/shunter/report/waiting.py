@@ -50,7 +50,7 @@ class Waiting:
 def rows_of(run: Run) -> tuple[I64, tuple[str, ...]]:
     """What was said, as numbers (time, scope, subject, code, a, b, c), and the names of the codes."""
     if run.decisions is None:
-        raise RunError("the run did not keep why jobs waited; make it again with --decisions")
+        raise RunError("the run did not record why jobs waited; make it again with --decisions")
     table = run.decisions
     codes = tuple(dict.fromkeys((*r.CODES, *table["code"].unique(maintain_order=True).to_list())))
     numbers = [table[name].to_numpy() for name in ("time", "subject", "a", "b", "c")]

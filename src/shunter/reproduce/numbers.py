@@ -56,7 +56,7 @@ def predictions(result: Result) -> dict[str, float]:
 
 
 def sharing(result: Result) -> dict[str, float]:
-    """How many jobs were profiled, ended there and were packed, and how much longer those took; if anybody shares."""
+    """How many jobs were profiled, ended there and were packed, and how much longer those took; if any job shares."""
     shared = result.insights.summary(result.trace, result.table, "").get("sharing")
     if shared is None:
         return {}
@@ -68,7 +68,7 @@ def sharing(result: Result) -> dict[str, float]:
 def waiting(result: Result) -> dict[str, float]:
     """Of all waiting, the part in which too few GPUs were free, and in which enough were but not close together.
 
-    Only where it was seen why jobs waited.
+    Only if the reasons for waiting were recorded.
     """
     if result.reasons is None:
         return {}

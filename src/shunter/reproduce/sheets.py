@@ -248,7 +248,7 @@ def facts_of(board: Board, data: str) -> str:
 
 
 def refitting_section(study: Study) -> list[str]:
-    """What it brings to fit the model again."""
+    """The effect of fitting the model again."""
     rows = []
     for row in study.changes():
         cells = [

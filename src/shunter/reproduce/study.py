@@ -49,7 +49,7 @@ class Part:
     data: tuple[str, ...]
     repeats: int = REPEATS
     seed: int = 0
-    refitted: bool = True  # whether it is seen what fitting refitted brings
+    refitted: bool = True  # whether to measure the effect of fitting the model again
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Study:
         return self.board.findings(self.experiment.claims)
 
     def changes(self) -> list[dict[str, Any]]:
-        """What fitting refitted brings, in one run: numbers with it and without."""
+        """The effect of fitting the model again, in one run: numbers with it and without."""
         if self.refitted is None:
             return []
         rows = []

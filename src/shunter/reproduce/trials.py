@@ -80,7 +80,7 @@ class Trial:
     repeat: int
     seed: int
     course: bool  # whether its course over time is kept
-    reasons: bool  # whether it is seen why jobs waited
+    reasons: bool  # whether the reasons for waiting are recorded
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,7 +172,7 @@ class Simulator:
             )
         if "use" in needs and not self._state.uses.shape[1]:
             raise PolicyError(
-                "this policy needs to know what jobs do to their GPUs, and the scenario does not say; set its workloads"
+                "this policy needs the load of jobs on their GPUs, and the scenario has none; set its workloads"
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
@@ -265,10 +265,10 @@ class Simulator:
         self._watch, why = self._watch.after(self._state, decisions)
         if why:
             raise PolicyError(
-                f"{self._decider} gets nowhere: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, with "
-                f"{int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs run "
-                "longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of the "
-                "cluster"
+                f"{self._decider} makes no progress: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, "
+                f"with {int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs "
+                "run longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of "
+                "the cluster"
             )
 
     # -- running

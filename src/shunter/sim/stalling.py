@@ -1,4 +1,4 @@
-"""When a simulation gets nowhere: counted in decisions and rows of its log, not in seconds, so that runs are alike."""
+"""Detects a simulation without progress: by decisions and rows of its log, not by seconds, so that runs are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How Slurm writes what jobs ask for and why they wait: what a snapshot of Slurm is read by.
+"""How Slurm writes requests and reasons: the dialect by which a snapshot of Slurm is read.
 
 Each method imports what it needs when it is called: the watchdog takes snapshots too, and must load next to nothing.
 """

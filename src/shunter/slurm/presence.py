@@ -1,7 +1,7 @@
 """The sign of a controller that acts: a reservation without nodes, named after its journal.
 
 Marks show a controller only while a job waits that it has changed, and some accounts may not write any. A reservation
-without nodes keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it
+without nodes takes nothing from any job. Only operators can make one, every account sees it, Slurm saves it, and it
 ends by itself when it is not renewed: after a kill no later than ``LASTS_MIN`` minutes.
 """
 

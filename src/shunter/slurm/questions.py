@@ -90,7 +90,7 @@ def pending(snapshot: Snapshot, job_id: str) -> LiveJob:
     if not job.runs:
         raise SlurmError(f"job {job.id} does not wait: it is {job.state.lower()}")
     end = f", and ends by {moment(job.start + job.limit)} UTC at the latest" if job.limit else ", without a limit"
-    raise SlurmError(f"job {job.id} does not wait: it runs since {moment(job.start)} UTC{end}")
+    raise SlurmError(f"job {job.id} does not wait: it has run since {moment(job.start)} UTC{end}")
 
 
 def _among(number: str, job: LiveJob) -> bool:

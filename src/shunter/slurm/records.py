@@ -1,4 +1,4 @@
-"""What ``shunter slurm import`` reads, asked of Slurm itself: only questions, in explicit formats."""
+"""The input of ``shunter slurm import``, read from Slurm itself: read-only commands, in explicit formats."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _jobs(client: Client, since: str, until: str) -> str:
         elif rows and line:
             rows[-1][-1] += f" {line}"  # a name with a line end in it
     if len(rows) < 2:
-        raise SlurmError(f"sacct knows of no job from {since} to {until}; give another time with --since and --until")
+        raise SlurmError(f"sacct reports no job from {since} to {until}; give another time with --since and --until")
     return "".join(SEPARATOR.join(_plain(part) for part in row) + "\n" for row in rows)
 
 

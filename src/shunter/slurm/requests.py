@@ -1,4 +1,4 @@
-"""What a request means that is written as Slurm writes it."""
+"""What a request in Slurm's notation means."""
 
 from __future__ import annotations
 

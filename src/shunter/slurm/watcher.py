@@ -1,4 +1,4 @@
-"""Asking Slurm what there is: squeue and sinfo, in JSON where that is quick enough, else in explicit text."""
+"""Polling Slurm: squeue and sinfo, in JSON where that is quick enough, else in explicit text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NODE_FIELDS = {  # sinfo's: as a header calls it
     "Features_act": "ACTIVE_FEATURES",
 }
 JSON_SINCE = (21, 8)  # releases whose squeue has --json
-NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is about groups of nodes
+NODES_SINCE = (23, 2)  # and the release since which scontrol has it; sinfo's is about groups of nodes
 PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Test suites that others inherit: what every policy and every backend must hold to.
+"""Test suites to inherit: the requirements on every policy and every backend.
 
 Save a class like these as ``test_mine.py``, ``pip install pytest``, and run ``python -m pytest test_mine.py``.
 

@@ -189,11 +189,11 @@ def leave(state: ReferenceLeases, index: int) -> None:
 
 
 def make_all_offers(state: ReferenceLeases) -> bool:
-    """Rule 5; whether anybody took anything."""
-    anybody = False
+    """Rule 5; whether any job took anything."""
+    taken = False
     while make_offers(state):
-        anybody = True
-    return anybody
+        taken = True
+    return taken
 
 
 def make_offers(state: ReferenceLeases) -> bool:

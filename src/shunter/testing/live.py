@@ -1,4 +1,4 @@
-"""A simulated cluster as Slurm would show it: to try on a known future what is meant for live clusters."""
+"""A simulated cluster as Slurm would show it: to test code for live clusters on a known future."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every resource manager must hold to: inherit the suite for an adapter of your own.
+"""The requirements on every resource manager: inherit the suite for your own adapter.
 
 class TestMine(ManagerConformance):
     @pytest.fixture

@@ -189,7 +189,7 @@ def tiers_to_start_on(state: ReferenceLeases, index: int) -> list[int]:
 
 
 def opening(state: ReferenceLeases, index: int, tier: int) -> float:
-    """From when on a waiting job accepts a tier."""
+    """The time from which a waiting job accepts a tier."""
     gpus = state.jobs[index].gpus
     timers = [timer(state, below, gpus) for below in holding(state.layout, gpus) if below < tier]
     return math.ceil(state.since[index] + max(timers, default=0.0))

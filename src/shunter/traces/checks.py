@@ -1,4 +1,4 @@
-"""What must hold of every trace, whatever file it came from, and how a file's mistakes are reported."""
+"""What must hold for every trace, whatever file it came from, and how the errors of a file are reported."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class Source:
         """The error for a file whose columns are not those of its format."""
         return TraceError(
             f"{self.path} line {line}: is no '{self.format}' trace: the first line must name the columns, but these are"
-            f" missing: {', '.join(missing)}; name another format, or leave --format out to have it found"
+            f" missing: {', '.join(missing)}; name another format, or leave --format out to detect it"
         )
 
     def _check_encoding(self, data: bytes) -> None:

@@ -52,7 +52,7 @@ class Ces(Wraps, FollowsDemand):
 
     def __post_init__(self) -> None:
         if isinstance(self.policy, Ces):
-            raise PolicyError("policy 'ces': the policy that schedules must be another one than ces; name that")
+            raise PolicyError("policy 'ces': the policy that schedules must not be ces itself; name another")
 
     # -- what the policy that schedules says
 

@@ -127,7 +127,7 @@ def look_again(world: World, offers: Offers, plan: Decision) -> None:
 
 @kernel
 def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
-    """Plan the next move, start or pair, what a look brings, or nothing."""
+    """Plan the next move, start or pair, the actions of a check, or nothing."""
     config = moves_of(offers.own).config
     catch_up(world, offers, tools)
     if leases_end(world, offers, tools, plan):

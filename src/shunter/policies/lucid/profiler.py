@@ -1,4 +1,4 @@
-"""Lucid's profiler: a few nodes on which jobs run for a short time first, so that it is seen what they do to a GPU."""
+"""Lucid's profiler: a few nodes on which jobs run for a short time first, to measure their load on a GPU."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from shunter.world import World
 
 VALUE, FAIRNESS = range(2)  # objectives
 LARGEST_RHO = 1e9  # what counts as infinite where a number is needed
-LEAST_GAIN = 1e-5  # of a bid that brings nothing, so that GPUs are not left idle
+LEAST_GAIN = 1e-5  # of a bid without a gain, so that GPUs are not left idle
 
 
 class FairnessConfig(Arrays):
@@ -56,7 +56,7 @@ class Fairness(Arrays):
 
 @kernel
 def count_jobs(world: World, fair: Fairness) -> None:
-    """Bring the job time up to now; between two instants neither comes nor goes any job."""
+    """Bring the job time up to now; no job arrives or leaves between two instants."""
     time, now = fair.job_time, world.clock[w.NOW]
     if time.counted_at < now:
         time.total += time.present * (now - time.counted_at)

@@ -37,7 +37,7 @@ OURS = Scheduler("Marshal", "marshal", 3)
 UNDECLARED = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
-EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # of which it is seen why jobs wait
+EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # for which the reasons for waiting are recorded
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Design:
         return TrialExtras(self.keeps_course, self.explains)
 
     def explains(self, case: TrialCase) -> bool:
-        """Whether it is seen why jobs wait."""
+        """Whether the reasons for waiting are recorded."""
         policies = [s.policy for s in EXPLAINED if s in self.schedulers]
         return case in [self.case(case.workload, n, policy) for policy in policies for n in self.racks]
 

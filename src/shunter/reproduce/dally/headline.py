@@ -1,4 +1,4 @@
-"""What follows from all readings together, and what explains it: why jobs wait, and what placement alone brings."""
+"""Conclusions from all readings together, and what explains them: why jobs wait, and the effect of placement alone."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def queues(study: DallyStudy) -> list[str]:
 
 
 def explained(study: DallyStudy) -> list[Scheduler]:
-    """Schedulers of which it was seen why jobs wait."""
+    """Schedulers with recorded reasons for waiting."""
     return [scheduler for scheduler in EXPLAINED if scheduler in study.design.schedulers]
 
 
@@ -124,7 +124,7 @@ def waits(study: DallyStudy) -> list[str]:
     return said
 
 
-# ------------------------------------------------------------------------------------------- what timers bring
+# ------------------------------------------------------------------------------------------- the effect of timers
 
 
 def untuned(study: DallyStudy) -> list[Scheduler]:
@@ -152,7 +152,7 @@ def timers(study: DallyStudy) -> list[str]:
     return said
 
 
-# ------------------------------------------------------------------------------------------- what placement brings
+# ------------------------------------------------------------------------------------------- the effect of placement
 
 
 def placements(study: DallyStudy, workload: str, racks: int) -> Iterator[tuple[str, TrialCase, TrialCase]]:

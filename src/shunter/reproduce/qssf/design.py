@@ -53,7 +53,7 @@ DATA = {
         "2017-12-01",
         (
             SPARSE,
-            "On the published numbers of nodes these jobs need 5 % to 37 % of a virtual cluster, so that hardly anybody"
+            "On the published numbers of nodes these jobs need 5 % to 37 % of a virtual cluster, so that hardly any job"
             " waits and no order can gain much.",
             NO_USERS,
             MOVED,

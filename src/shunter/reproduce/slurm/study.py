@@ -73,7 +73,7 @@ class SlurmStudy:
         return spreads([fidelity(*pair) for pair in pairs])
 
     def compared(self, scheduler: str) -> tuple[str, ...]:
-        """What there is to compare with its live runs."""
+        """The runs to compare with its live runs."""
         return (SIMULATED, WITH_HANDOVER, *([AGAIN] if len(self.live[scheduler]) > 1 else []))
 
     @property

@@ -87,10 +87,10 @@ class OfferTools(NamedTuple):
     """Pointers to what differs between policies that lease GPUs."""
 
     parts: Parts
-    opens: Any  # from when on a waiting job accepts a tier
+    opens: Any  # the time from which a waiting job accepts a tier
     took: Any  # called when a job takes an offer
     lasts: Any  # for how long it takes it
-    ended: Any  # called when a lease ends, before anybody knows whether it is renewed
+    ended: Any  # called when a lease ends, before it is decided whether to renew it
     looks: Any  # called at every new instant, before anything is decided
     give_reasons: Any  # saying why jobs wait
     terms: Terms

@@ -148,7 +148,7 @@ class Shadows(Arrays):
 
 
 class Stoppable(Arrays):
-    """What stopping jobs brings on each node."""
+    """What stopping jobs would free on each node."""
 
     as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: not since keys are new
     at_once: I1  # (nodes,) GPUs to be had without a stop ...

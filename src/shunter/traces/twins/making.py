@@ -73,7 +73,7 @@ def check(jobs: int, seed: int, load: float | None, gpus: int) -> int:
         if not low <= value <= high:
             raise TraceError(f"synthetic trace: {name} must be from {low:g} to {high:g}, got {value}")
     if load is not None and not 1 <= gpus <= 1e7:
-        raise TraceError(f"synthetic trace: a load is that of some number of GPUs, 1 to 1e+07, got {gpus}; give --gpus")
+        raise TraceError(f"synthetic trace: a load needs a number of GPUs, 1 to 1e+07, got {gpus}; give --gpus")
     return gpus
 
 
