@@ -20,7 +20,7 @@ from benchmarks.forecasting import CHANCES, rolled
 from shunter.live.forecast import SAMPLES, Outlook
 from shunter.live.run_times import EndedJob, RecentJobs
 from shunter.live.snapshot import Snapshot
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.live.waits import Questions, Waits, described
 from shunter.seeding import rng
 from shunter.slurm.client import Client

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.live import past as remembering
-from shunter.live.past import FEW, EndedHistory
+from shunter.live import ended_jobs as remembering
+from shunter.live.ended_jobs import FEW, EndedHistory
 from shunter.live.replica import Names
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Trace

@@ -20,7 +20,7 @@ from shunter.slurm import importing
 from shunter.slurm import site as sites
 from shunter.slurm.importing import ImportFiles, read_site
 from shunter.slurm.nodes import nodes, partitions
-from shunter.slurm.shows import records, seconds, settings
+from shunter.slurm.scontrol_output import records, seconds, settings
 from shunter.slurm.topology import racks
 from shunter.traces import read
 from shunter.traces.readers import sacct

@@ -17,7 +17,7 @@ from shunter.policies.multifactor import Multifactor
 from shunter.scheduling.queue.policy import keys_of
 from shunter.sim.engine import Simulator
 from shunter.slurm.lab import Lab, LabNodes
-from shunter.slurm.shows import settings
+from shunter.slurm.scontrol_output import settings
 from shunter.slurm.site import of_config
 
 USERS = ("nobody", "daemon", "games", "mail")

@@ -20,7 +20,7 @@ from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults, Reservation
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.live.why import clock, why
 from shunter.slurm import questions
 from shunter.slurm.dialect import SLURM

@@ -15,12 +15,12 @@ from shunter.cli.main import app
 from shunter.live import job_arrays
 from shunter.live.forecast import Outlook
 from shunter.live.hints import JobHints
-from shunter.live.line import WaitingLine, unmodelled
 from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN, Requests
 from shunter.live.rules import Rules
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Licence, Preemption, Reservation
+from shunter.live.waiting_line import WaitingLine, unmodelled
 from shunter.live.why import why
 from shunter.slurm import questions
 from shunter.slurm.constraints import parse

@@ -13,7 +13,7 @@ from shunter import simulation
 from shunter import world as w
 from shunter.advice.capacity import capacities, learned_until, modelled, with_room_for_all
 from shunter.advice.cycle import Cycle, cycle
-from shunter.advice.held import held_until
+from shunter.advice.held_jobs import held_until
 from shunter.advice.limits import kept_back, user_cap
 from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import agreement

@@ -55,17 +55,17 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
     if any((jobs, nodes, partitions, config, topology)):
         found = importing.read_site(_sources(jobs, nodes, partitions, config, topology), on_bad_row or "fail")
     else:
-        found = _asked(since, until, on_bad_row or "fail")
+        found = _from_slurm(since, until, on_bad_row or "fail")
     importing.write_site(found, out)
     for remark in (*found.trace.remarks, *found.remarks):
         note(remark)
     if json:
         print_json(_record(found, out))
         return
-    show(_told(found, out))
+    show(_description(found, out))
 
 
-def _asked(since: str, until: str, on_bad_row: str) -> Imported:
+def _from_slurm(since: str, until: str, on_bad_row: str) -> Imported:
     """What Slurm itself says."""
     import tempfile
 
@@ -99,7 +99,7 @@ def _record(found: Imported, out: Path) -> dict[str, Any]:
     }
 
 
-def _told(found: Imported, out: Path) -> str:
+def _description(found: Imported, out: Path) -> str:
     from shunter.report.terminal.tables import broken
 
     record = _record(found, out)

@@ -14,7 +14,7 @@ from rich.text import Text
 from shunter.live.forecast import NEW, Forecast, Outlook
 from shunter.live.snapshot import LiveJob
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.live.why import BlockingReservation, Holder, LicenceUse, Why, clock
 from shunter.report.terminal.tables import duration, table
 

@@ -17,9 +17,9 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.live import job_arrays
+from shunter.live.ended_jobs import EndedHistory
 from shunter.live.machines import Machines, machines_of
 from shunter.live.manager import Looks
-from shunter.live.past import EndedHistory
 from shunter.live.replica import Names, Replica
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View

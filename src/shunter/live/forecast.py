@@ -20,13 +20,13 @@ from shunter import world as w
 from shunter.errors import LiveError
 from shunter.live import job_arrays
 from shunter.live.hints import NO_HINTS
-from shunter.live.line import WaitingLine
 from shunter.live.machines import Machines, machines_of
 from shunter.live.replica import Names, Replica, number_of, placements
 from shunter.live.rules import Rules
 from shunter.live.run_times import RunTimes
 from shunter.live.snapshot import LiveJob, Snapshot
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
+from shunter.live.waiting_line import WaitingLine
 from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.scheduling.queue.ordering import Ordering

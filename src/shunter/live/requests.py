@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.live.nodes import Node
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.wait_causes import Kind, Meaning
 
 if TYPE_CHECKING:
     from shunter.live.snapshot import LiveJob

@@ -32,7 +32,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
     """
     problem = ""
     try:
-        book.note(STOP, f"handed back by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
+        book.note(STOP, f"handed back by 'shunter slurm release' ({_operator()}); 'shunter slurm resume' goes on")
     except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
         problem = str(error)
     with ExitStack() as stack:
@@ -58,5 +58,5 @@ def under_way(book: Journal) -> bool:
     return any(act.at >= since and not act.note for act in book.acts(INTENT))
 
 
-def _who() -> str:
+def _operator() -> str:
     return f"{getpass.getuser()} on {socket.gethostname()}"

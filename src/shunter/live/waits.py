@@ -25,7 +25,7 @@ from shunter.live.nodes import Node
 from shunter.live.queue_state import NAMES, QueueState
 from shunter.live.rules import Rules
 from shunter.live.snapshot import LiveJob
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.model import Trace
 from shunter.predictors import storing
 from shunter.world import F64, I64

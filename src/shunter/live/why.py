@@ -11,7 +11,7 @@ from shunter.live.nodes import Node
 from shunter.live.requests import Request
 from shunter.live.snapshot import LiveJob
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.wait_causes import Kind, Meaning
 
 SHORTEST_MS = 10 * 60_000  # the shortest limit that is proposed
 MINUTE_MS = 60_000

@@ -95,7 +95,7 @@ class Study:
             "data": self.board.about(),
             "results": self.board.rows(self.experiment.measures),
             "claims": [found.record for found in self.findings()],
-            "fitted_anew": self.changes(),
+            "refitted": self.changes(),
             "versions": versions(),
         }
 

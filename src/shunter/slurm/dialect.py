@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from shunter.live.nodes import Node
     from shunter.live.requests import Request
     from shunter.live.snapshot import LiveJob
-    from shunter.live.waiting import Meaning
+    from shunter.live.wait_causes import Meaning
 
 
 class SlurmDialect:
@@ -40,9 +40,9 @@ class SlurmDialect:
 
     def licences(self, job: LiveJob) -> Mapping[str, int]:
         """The licences that a job asks for, by name."""
-        from shunter.slurm.surroundings import asked_licences
+        from shunter.slurm.surroundings import requested_licences
 
-        return asked_licences(job.licenses)
+        return requested_licences(job.licenses)
 
 
 SLURM = SlurmDialect()

@@ -22,12 +22,12 @@ from shunter.compiled import place
 from shunter.errors import LiveError
 from shunter.live.journal import Journal
 from shunter.live.journal_file import check_place
-from shunter.live.line import unmodelled
 from shunter.live.locks import lock_of
 from shunter.live.snapshot import Snapshot
+from shunter.live.waiting_line import unmodelled
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.questions import live_site
-from shunter.slurm.shows import settings
+from shunter.slurm.scontrol_output import settings
 from shunter.slurm.watcher import Watcher
 
 TESTED = (22, 5)  # the release of Slurm that the tests run

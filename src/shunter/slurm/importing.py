@@ -17,7 +17,7 @@ from shunter.live.machines import Machines, machines_of
 from shunter.live.nodes import Partition, partitions_of
 from shunter.model import Trace
 from shunter.safe_files import text_of, whole
-from shunter.slurm import shows, topology
+from shunter.slurm import scontrol_output, topology
 from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
 from shunter.traces.readers import sacct
@@ -53,7 +53,7 @@ def read_site(sources: ImportFiles, on_bad_row: str = "fail") -> Imported:
     """Everything that the files say."""
     listed = _parsed(sources.nodes, nodes)
     parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)
-    site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()
+    site = of_config(_parsed(sources.config, scontrol_output.settings)) if sources.config else Site()
     billing = next((part.billing for part in parts if part.billing), "")
     site = site.model_copy(update={"priority": site.priority.model_copy(update={"billing": billing})})
     racks = _parsed(sources.topology, topology.racks) if sources.topology else []

@@ -40,7 +40,7 @@ class SlurmManager(Watcher):
 
     def own_policy(self) -> str:
         """The policy that is nearest to Slurm's configuration."""
-        from shunter.slurm.shows import settings
+        from shunter.slurm.scontrol_output import settings
         from shunter.slurm.site import of_config
 
         return of_config(settings(self.client.run("scontrol", "show", "config"))).policy

@@ -17,7 +17,7 @@ from shunter.errors import LiveError
 from shunter.live.journal import Journal
 from shunter.live.manager import DeclinedError
 from shunter.slurm.client import Client, user_name
-from shunter.slurm.shows import records, time_ms
+from shunter.slurm.scontrol_output import records, time_ms
 from shunter.slurm.surroundings import is_sign
 
 DUPLICATE = re.compile("duplicate", re.IGNORECASE)

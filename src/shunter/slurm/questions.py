@@ -15,7 +15,7 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.live.waits import Progress
 from shunter.report.explain import moment
-from shunter.slurm import accounting, shows, site
+from shunter.slurm import accounting, scontrol_output, site
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.site import PartitionForm, Site
@@ -59,8 +59,8 @@ class AnswerSources:
 
 def live_site(client: Client) -> Site:
     """Slurm's scheduling rules, from its own output."""
-    found = site.of_config(shows.settings(client.run("scontrol", "show", "config")))
-    listed = shows.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
+    found = site.of_config(scontrol_output.settings(client.run("scontrol", "show", "config")))
+    listed = scontrol_output.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
     forms = [
         PartitionForm(
             name=each["PartitionName"],
@@ -138,7 +138,7 @@ class Wish:
         types = sorted({node.gpu_type for node in snapshot.nodes if node.gpu_type})
         if self.gpu_type and self.gpu_type not in types:
             raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
-        limit = shows.seconds(self.time)
+        limit = scontrol_output.seconds(self.time)
         partition = self.partition or _usual_partition(snapshot)
         beside, filled = self._beside(snapshot, partition)
         job = LiveJob(
@@ -195,7 +195,7 @@ def _defaults(snapshot: Snapshot, partition: str) -> Defaults | None:
 def _check_limit(outlook: Outlook, partition: str, time: str) -> None:
     """Refuse a limit with which Slurm would never start the job."""
     most = outlook.rules.limits.get(partition, "")
-    longest, wanted = shows.seconds(most), shows.seconds(time)
+    longest, wanted = scontrol_output.seconds(most), scontrol_output.seconds(time)
     if longest is not None and (wanted is None or wanted > longest):
         raise SlurmError(f"--time {time} is above the limit of partition {partition} ({most}); ask for less")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from shunter.live.snapshot import LiveJob
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.wait_causes import Kind, Meaning
 
 T, B, D, L, C, H, N = Kind
 MAINTENANCE = "Reserved for maintenance"  # said of reservations with the flag MAINT

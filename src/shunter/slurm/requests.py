@@ -59,7 +59,7 @@ def _unmodelled(job: LiveJob, span: int, nodes: Sequence[Node]) -> Iterator[str]
     elif same_everywhere(job.features) and span != 0:
         yield f"its constraint '{job.features}' asks for the same feature on all its nodes, which is not modelled"
     if span == UNKNOWN:
-        yield f"{_nodes_asked(job)}, which is not modelled"
+        yield f"{_requested_nodes(job)}, which is not modelled"
     if job.exclusive and job.exclusive != "node":
         yield f"it shares its nodes only with jobs of the same {job.exclusive}, which is not modelled"
     if job.exclusive == "node" and (len({(n.gpus, n.cpus) for n in nodes}) > 1 or span == w.ANY_NODES):
@@ -73,7 +73,7 @@ def _unmodelled(job: LiveJob, span: int, nodes: Sequence[Node]) -> Iterator[str]
         yield f"it must have {job.wanted_nodes} and may have other nodes too, which is not modelled"
 
 
-def _nodes_asked(job: LiveJob) -> str:
+def _requested_nodes(job: LiveJob) -> str:
     if job.max_nodes > job.min_nodes:
         return f"it takes {job.min_nodes} to {job.max_nodes} nodes"
     if job.max_nodes < 0:

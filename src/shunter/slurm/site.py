@@ -14,7 +14,7 @@ from pydantic import Field
 from shunter.errors import SlurmError
 from shunter.live.rules import Rules
 from shunter.safe_files import text_of
-from shunter.slurm.shows import seconds
+from shunter.slurm.scontrol_output import seconds
 from shunter.texts import toml_text
 from shunter.toml_forms import Amount, Form, filled
 

@@ -18,8 +18,8 @@ from shunter.live.snapshot import LiveJob
 from shunter.slurm.comments import hints_in
 from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marks_in
-from shunter.slurm.shows import length_ms, time_ms
-from shunter.slurm.tres import asked_for, resources
+from shunter.slurm.scontrol_output import length_ms, time_ms
+from shunter.slurm.tres import requested_gpus, resources
 from shunter.slurm_json import plain
 
 JOB_FIELDS = [
@@ -228,7 +228,7 @@ def job_of(values: Sequence[str]) -> LiveJob:
 
 
 def _job(said: Mapping[str, str]) -> LiveJob:
-    asked = asked_for(
+    asked = requested_gpus(
         said["State"],
         said["tres-alloc"],
         *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
@@ -241,9 +241,9 @@ def _job(said: Mapping[str, str]) -> LiveJob:
         state=said["State"],
         reason=said["Reason"] if said["Reason"] != "(null)" else "",
         user=said["UserName"],
-        account=_said(said["Account"]),
+        account=_text_or_empty(said["Account"]),
         partition=said["Partition"],
-        qos=_said(said["QOS"]),
+        qos=_text_or_empty(said["QOS"]),
         name=said["Name"],
         priority=int(said["PriorityLong"]),
         nice=int(said["Nice"]),
@@ -257,26 +257,26 @@ def _job(said: Mapping[str, str]) -> LiveJob:
         **_cpus_and_memory(said, asked.gpus),
         gpus=asked.gpus,
         shards=asked.shards,
-        per_node=_said(said["tres-per-node"]),
-        per_job=_said(said["tres-per-job"]),
-        per_task=_said(said["tres-per-task"]),
+        per_node=_text_or_empty(said["tres-per-node"]),
+        per_job=_text_or_empty(said["tres-per-job"]),
+        per_task=_text_or_empty(said["tres-per-task"]),
         processes=_processes(said["NumTasks"]),
         gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
-        wanted_nodes=_said(said["ReqNodes"]),
-        reservation=_said(said["Reservation"]),
-        features=_said(said["Feature"]),
-        licenses=_said(said["Licenses"]),
+        wanted_nodes=_text_or_empty(said["ReqNodes"]),
+        reservation=_text_or_empty(said["Reservation"]),
+        features=_text_or_empty(said["Feature"]),
+        licenses=_text_or_empty(said["Licenses"]),
         excluded=said[EXCLUDED] if said["State"] == "PENDING" else "",
         exclusive=EXCLUSIVE.get(said["OverSubscribe"], said["OverSubscribe"].lower()),
         min_nodes=max(int(said["NumNodes"].partition("-")[0] or 1), 1),
         max_nodes=int(said[MOST_NODES] or -1),
         contiguous=said["Contiguous"] == "1",
-        dependency=_said(said["Dependency"]),
+        dependency=_text_or_empty(said["Dependency"]),
         hints=hints_in(said["Comment"]),
-        annotation=_said(said["admin_comment"]),
-        marks=tuple(marks_in(_said(said["admin_comment"])).values()),
+        annotation=_text_or_empty(said["admin_comment"]),
+        marks=tuple(marks_in(_text_or_empty(said["admin_comment"])).values()),
         number=said["JobID"],
     )
 
@@ -311,5 +311,5 @@ def _processes(text: str) -> int:
     return number if 0 < number < WRAP // 2 else 1
 
 
-def _said(text: str) -> str:
+def _text_or_empty(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text

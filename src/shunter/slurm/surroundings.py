@@ -9,7 +9,7 @@ from dataclasses import replace
 from shunter.errors import SlurmError
 from shunter.live.surroundings import Defaults, Licence, Preemption, Reservation
 from shunter.slurm.hostlist import expand
-from shunter.slurm.shows import records, time_ms
+from shunter.slurm.scontrol_output import records, time_ms
 
 UNLIMITED = "UNLIMITED"
 
@@ -92,7 +92,7 @@ def licences(text: str) -> list[Licence]:
         raise SlurmError(f"scontrol show licenses must print whole numbers: {error}") from None
 
 
-def asked_licences(text: str) -> dict[str, int]:
+def requested_licences(text: str) -> dict[str, int]:
     """``matlab:2,comsol`` as numbers by name; ``matlab@server:2`` keeps its server."""
     found: dict[str, int] = {}
     for item in filter(None, text.replace("|", ",").split(",")):

@@ -120,7 +120,7 @@ class RequestedGpus(NamedTuple):
 
 
 @lru_cache(maxsize=REMEMBERED)
-def asked_for(
+def requested_gpus(
     state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str
 ) -> RequestedGpus:
     """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""

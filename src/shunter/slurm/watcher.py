@@ -16,7 +16,7 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.nodes import each_read, json_list, of_json, of_sinfo
-from shunter.slurm.shows import records, settings, time_ms
+from shunter.slurm.scontrol_output import records, settings, time_ms
 from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD, job_of, json_record, new_mark, text_format, text_records
 from shunter.slurm.surroundings import counts_memory, defaults, hidden, licences, preemption, reservations
 from shunter.slurm.topology import racks
@@ -69,7 +69,7 @@ class Watcher:
         now = time.time_ns() // 1_000_000
         self.unread, self._unread = {}, []
         begun = time.perf_counter()
-        self._known = self._asked(lambda: self._json_jobs(now), self._text_jobs)
+        self._known = self._polled(lambda: self._json_jobs(now), self._text_jobs)
         if time.perf_counter() - begun > LONG_S:
             self._leave_json()
         found = Snapshot(now, tuple(self._known.values()), tuple(self.nodes()), tuple(self._unread), dialect=SLURM)
@@ -107,9 +107,9 @@ class Watcher:
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
-        return [node for node in self._asked(self._json_nodes, self._text_nodes) if node.gpus]
+        return [node for node in self._polled(self._json_nodes, self._text_nodes) if node.gpus]
 
-    def _asked(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
+    def _polled(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
         if self.form is OutputFormat.JSON:
             try:
                 return in_json()

@@ -22,7 +22,7 @@ from shunter.live.manager import GoneError, ResourceManager
 from shunter.live.releasing import release
 from shunter.live.rounds import Authority, Rounds
 from shunter.live.snapshot import LiveJob
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.registry import policy
 from shunter.testing.needed import pytest
 

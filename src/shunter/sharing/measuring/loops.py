@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from .kit import Kit, Step
-from .playing import ppo, td3
+from .reinforcement import ppo, td3
 from .supervised import (
     TransformerSize,
     dcgan,

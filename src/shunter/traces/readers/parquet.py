@@ -17,7 +17,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
 from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
-from shunter.traces import frames, meanings
+from shunter.traces import column_names, frames
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
@@ -129,7 +129,7 @@ def _frame(source: Source) -> pl.DataFrame:
     try:
         check_parquet(path, most_parsed())
         fields = pq.read_schema(path)
-        wanted = set(meanings.wanted(fields.names, source.given, path))
+        wanted = set(column_names.wanted(fields.names, source.given, path))
         known = [field for field in fields if field.name in wanted]
         texts = [field.name for field in known if _is_text(field.type)]
         flat = [field.name for field in known if _is_plain(field.type)]

@@ -17,7 +17,7 @@ from shunter.live.requests import Requests
 from shunter.live.rules import Rules
 from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 
 NAMED = 3  # maximum number of jobs that an answer names as the cause of "can't tell"
 
