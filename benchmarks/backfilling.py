@@ -30,7 +30,7 @@ from shunter.reproduce import venus
 from shunter.reproduce.qssf.data import AAIC, PHILLY, PHILLY_NODES, fewer
 from shunter.reproduce.qssf.design import LOAD, RESTART
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
-from shunter.reproduce.trials import Case, Trials, run_cases, teach, with_settings
+from shunter.reproduce.trials import TrialCase, Trials, run_cases, teach, with_settings
 from shunter.reproduce.venus import divided, nodes_in
 from shunter.safe_files import data_folder
 from shunter.seeding import rng
@@ -93,21 +93,21 @@ def setups(months: str, seed: int = 0) -> dict[str, Setup]:
 class Row(NamedTuple):
     """An order on a setup without backfilling, and with EASY by what reservations go by."""
 
-    plain: Case
-    easy: Mapping[str, Case]
+    plain: TrialCase
+    easy: Mapping[str, TrialCase]
 
 
 def rows(found: dict[str, Setup], orders: Sequence[str], ways: Sequence[str] = BOUNDS) -> list[Row]:
     """Every order on every setup that has what it needs."""
     return [
-        Row(Case(name, "", order), dict(_easy(name, order, limited, ways)))
+        Row(TrialCase(name, "", order), dict(_easy(name, order, limited, ways)))
         for name, limited in ((name, bool((one.trace.limit > 0).any())) for name, one in found.items())
         for order in orders
         if limited or "estimate=limit" not in order
     ]
 
 
-def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator[tuple[str, Case]]:
+def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator[tuple[str, TrialCase]]:
     learner = capability(Learns, registry.policy(order))
     possible = {
         TRUTH: not limited or "estimate=history" in order,
@@ -116,7 +116,7 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
     for by in ways:
         if possible.get(by, True):
             policy = with_settings(order, {"backfill": "easy", **SETTINGS[by]})
-            yield by, Case(f"{name}{TRUTH if by == TRUTH else ''}", "", policy)
+            yield by, TrialCase(f"{name}{TRUTH if by == TRUTH else ''}", "", policy)
 
 
 def knowing(found: Mapping[str, Setup]) -> dict[str, Setup]:

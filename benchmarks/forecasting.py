@@ -27,7 +27,7 @@ from shunter.live.nodes import Node
 from shunter.live.queue_state import NAMES
 from shunter.live.rules import Rules
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.live.waits import (
     DAYS_MS,
     MOMENTS,
@@ -87,7 +87,7 @@ def rolled(rows: F64) -> F64:
 class Limits(RunTimes):
     """Every job runs to its limit, as Slurm's planner assumes."""
 
-    def draw(self, job: Job, levels: F64) -> F64:
+    def draw(self, job: LiveJob, levels: F64) -> F64:
         """The limit; what has outlived its own ends now."""
         return np.full(len(levels), float(max(job.limit, job.ran + 1)))
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.forecasting import CHANCES, rolled
 from shunter.live.forecast import SAMPLES, Outlook
-from shunter.live.run_times import Ended, Seen
+from shunter.live.run_times import EndedJob, RecentJobs
 from shunter.live.snapshot import Snapshot
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.live.waits import Questions, Waits, described
 from shunter.seeding import rng
 from shunter.slurm.client import Client
@@ -98,13 +98,13 @@ def started_at(recorded: Sequence[Snapshot]) -> dict[str, int]:
 
 def ask(recorded: Sequence[Snapshot]) -> tuple[Questions, F64]:
     """Roll-forwards of what waited at every moment, and Slurm's estimates (s from then; NaN: it had none)."""
-    truth, seen, known = started_at(recorded), Seen(), set[str]()
+    truth, seen, known = started_at(recorded), RecentJobs(), set[str]()
     rows, estimates, asked = [], list[float](), list[tuple[int, int, int]]()
     for each in recorded:
         for job in each.jobs:
             if job.over and job.start > 0 and job.id not in known:
                 known.add(job.id)
-                seen.add(Ended(job.user, job.name, float(job.end - job.start), float(job.limit)))
+                seen.add(EndedJob(job.user, job.name, float(job.end - job.start), float(job.limit)))
         outlook = Outlook(each, run_times=seen.run_times("the lab"), samples=SAMPLES)
         jobs = [
             job for job in each.jobs if job.state == "PENDING" and job.id in truth and meaning(job).kind is Kind.TURN

@@ -17,13 +17,13 @@ import numpy as np
 
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.seeding import rng
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
 from shunter.slurm.manager import SlurmManager
-from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.watcher import OutputFormat, Watcher
 
 JOBS = 10_000
 ROUNDS = 20
@@ -66,13 +66,13 @@ def rounds(lab: Lab, name: str, count: int = ROUNDS) -> tuple[list[float], list[
         whole.append(result.round.took_s)
         asking.append(client.asking_s)
 
-    settings = Settings(Mode.WATCH, Rhythm(0.2, 0.2), rounds=count + 1)
+    settings = ControllerSettings(Mode.WATCH, Rhythm(0.2, 0.2), rounds=count + 1)
     with tempfile.TemporaryDirectory() as folder:
         run(policy(name), SlurmManager(client), Path(folder) / "journal.db", settings, on_round=seen)
     return whole[1:], np.diff(asking[1:]).tolist()
 
 
-def look(lab: Lab, form: Form) -> float:
+def look(lab: Lab, form: OutputFormat) -> float:
     """Seconds that the quickest of five looks takes."""
     watcher, took = Watcher(Client(lab.conf), form), []
     for _ in range(5):
@@ -91,7 +91,7 @@ def main(jobs: int) -> None:
         begun = time.perf_counter()
         fill(lab, jobs)
         sys.stdout.write(f"{jobs:,} jobs submitted in {time.perf_counter() - begun:.0f} s\n")
-        for form in Form:
+        for form in OutputFormat:
             sys.stdout.write(f"one look in {form}: {look(lab, form):.2f} s\n")
         sys.stdout.write("seconds a round           median     90 %     most    of these ours\n")
         for name in POLICIES:

@@ -21,7 +21,7 @@ from shunter.report.bootstrap import Estimate
 from shunter.reproduce import venus
 from shunter.reproduce.lucid.design import COSTS, DEARER, RULES
 from shunter.reproduce.standin import NODES, begin_of, stand_in
-from shunter.reproduce.trials import Case, Trials, run_cases, teach
+from shunter.reproduce.trials import TrialCase, Trials, run_cases, teach
 from shunter.reproduce.venus import assigned, divided, drawn, nodes_in
 from shunter.safe_files import data_folder
 from shunter.setup import Setup, set_up
@@ -83,14 +83,14 @@ def setups(made_up: bool, seed: int = 0) -> dict[str, Setup]:
 
 def run(found: Mapping[str, Setup], tried: Sequence[Candidate], draws: int, workers: int | None = None) -> Trials:
     """Run every candidate under every rule, with models from the past."""
-    cases = [Case(name, "", one.policy) for one in tried for name in found]
+    cases = [TrialCase(name, "", one.policy) for one in tried for name in found]
     teach(found, cases)
     return run_cases(found, cases, draws, workers=workers)
 
 
 def score(trials: Trials, rules: Sequence[str], one: Candidate) -> Estimate:
     """The geometric mean over the rules of mean completion times relative to those with the defaults."""
-    pairs = [[trials.means(Case(name, "", policy), "jct_mean_s") for policy in one] for name in rules]
+    pairs = [[trials.means(TrialCase(name, "", policy), "jct_mean_s") for policy in one] for name in rules]
     return trials.estimate(np.exp(np.mean([np.log(mean / base) for mean, base in pairs], axis=0)))
 
 
@@ -99,7 +99,7 @@ def table(trials: Trials, rules: Sequence[str], tried: Sequence[Candidate]) -> T
     made = Table("policy", *(f"{name},\nJCT, h" for name in rules), "over the\ndefaults'")
     scores = {one: score(trials, rules, one) for one in tried}
     for one in sorted(tried, key=lambda one: (one.base != LUCID, scores[one].value)):
-        times = (trials.of(Case(name, "", one.policy), "jct_mean_s").value / 3600 for name in rules)
+        times = (trials.of(TrialCase(name, "", one.policy), "jct_mean_s").value / 3600 for name in rules)
         found = scores[one]
         interval = "" if np.isnan(found.low) else f" ({found.low:.2f} .. {found.high:.2f})"
         made.add_row(one.policy, *(f"{hours:.2f}" for hours in times), f"{found.value:.3f}{interval}")

@@ -26,7 +26,7 @@ from shunter.cluster import Cluster
 from shunter.model import GPU, Trace
 from shunter.network.model_assignment import with_models
 from shunter.network.models import catalogue
-from shunter.network.placing import Costs, Tiers, shape_of
+from shunter.network.placing import Costs, TierNetwork, shape_of
 from shunter.report.metrics import jct_ms
 from shunter.reproduce.dally.design import workloads
 from shunter.sim import Scenario, Simulator
@@ -310,7 +310,7 @@ def _seconds(what: str, took: Timing, aim: float) -> Row:
 
 def placements(size: Size) -> Iterator[Row]:
     """What one placement's iteration time costs, from the GPUs of each machine: asked again, and asked first."""
-    tiers = Tiers.of(clusters.load("dally-8rack"))
+    tiers = TierNetwork.of(clusters.load("dally-8rack"))
     machines, racks = [8] * 8, [0, 0, 0, 0, 1, 1, 1, 1]
     costs, asked = Costs(tiers), 1_000
     longest = max(catalogue().values(), key=lambda model: len(model.layers)).name
@@ -330,7 +330,7 @@ def placements(size: Size) -> Iterator[Row]:
 def shared_links(trace: Trace, size: Size) -> Iterator[Row]:
     """What a network costs the engine where jobs are spread: each on links of its own, and all on the same ones."""
     jobs, cluster = with_models(trace.select(np.arange(min(2_000, len(trace)))), 0), clusters.load("dally-8rack")
-    costs, policy = Costs(Tiers.of(cluster)), registry.policy("fifo:placement=spread")
+    costs, policy = Costs(TierNetwork.of(cluster)), registry.policy("fifo:placement=spread")
     for contention, aim in ((False, 300_000), (True, 20_000)):
         scenario, taken = Scenario(network=costs, contention=contention), []
         for _ in range(1 + size.repeats):  # the first one has the kernels compiled
@@ -348,7 +348,7 @@ def large_cluster(size: Size) -> Iterator[Row]:
     jobs, small = found["batch"], clusters.load("dally-8rack")
     group = dataclasses.replace(small.groups[0], count=8 * size.racks, racks=(8,) * size.racks)
     cluster = dataclasses.replace(small, name=f"dally-{size.racks}rack", groups=(group,))
-    scenario = Scenario(network=Costs(Tiers.of(cluster)))
+    scenario = Scenario(network=Costs(TierNetwork.of(cluster)))
 
     def run(policy: str, on: Cluster) -> None:
         Simulator(jobs, on, scenario=scenario).run(registry.policy(policy))

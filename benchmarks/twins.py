@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter.model import GPU, Trace
 from shunter.traces.twins import names, twin
-from shunter.traces.twins.profile import Profile, load
+from shunter.traces.twins.profile import TwinProfile, load
 from shunter.world import F64, I64
 
 JOBS = 100_000
@@ -62,7 +62,7 @@ def _weekday(hour: I64) -> I64:
     return (hour // 24 + 3) % 7  # 1970-01-01 was a Thursday
 
 
-def published(profile: Profile) -> dict[str, float]:
+def published(profile: TwinProfile) -> dict[str, float]:
     """The figures of a profile under the names of ``figures``."""
     flat: dict[str, float] = {}
     for key, value in profile.published.items():

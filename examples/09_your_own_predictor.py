@@ -11,7 +11,7 @@ import numpy as np
 
 import shunter
 from shunter.params import param
-from shunter.predictors.fitting import Model, Table, Trained
+from shunter.predictors.fitting import Model, Trained, TrainingTable
 from shunter.predictors.trees import Builder
 
 
@@ -23,11 +23,11 @@ class TwoLevels(Model):
 
     feature: int = param(0, "the column of the table that it splits at", low=0, high=100)
 
-    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+    def trainer(self, early: TrainingTable) -> Callable[[TrainingTable], Trained]:
         """Nothing must be chosen beforehand."""
         return self._train
 
-    def _train(self, table: Table) -> Trained:
+    def _train(self, table: TrainingTable) -> Trained:
         column = table.rows[:, self.feature]
         known = column[np.isfinite(column)]
         bound = float(np.median(known)) if len(known) else 0.0

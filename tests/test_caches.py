@@ -378,7 +378,7 @@ def test_a_folder_that_others_replace_while_it_is_written_leads_nowhere_else(tmp
             there.symlink_to(home)
             (made / "summary.json").write_text("new")
 
-    with pytest.raises(RunError, match="somebody has replaced"):
+    with pytest.raises(RunError, match="someone has replaced"):
         written()
     assert (home / "summary.json").read_text() == "mine"
     assert not (shared / "run").exists()

@@ -113,10 +113,10 @@ def own_parameter_rows() -> list[str]:
     [
         ("trace.md", "## Columns", column_rows),
         ("policies.md", "# Policies", policy_rows),
-        ("policies.md", "## What can be set for all that order a queue", ordering_rows),
-        ("policies.md", "## What can be set for all that lease GPUs", leasing_rows),
-        ("policies.md", "## What can be set for dally and tiresias", backfilled_rows),
-        ("policies.md", "## What can be set besides", own_parameter_rows),
+        ("policies.md", "## Parameters of policies that order a queue", ordering_rows),
+        ("policies.md", "## Parameters of policies that lease GPUs", leasing_rows),
+        ("policies.md", "## Parameters of dally and tiresias", backfilled_rows),
+        ("policies.md", "## Policy-specific parameters", own_parameter_rows),
     ],
 )
 def test_a_table_says_what_the_code_says(page, heading, expected):
@@ -286,7 +286,7 @@ def test_the_curves_of_sharing_are_those_of_the_tables(data):
 def test_what_the_model_of_pairs_says_is_what_the_code_gives(data):
     pytest.importorskip("sklearn", reason="no scikit-learn")
     from shunter.sharing.interference import TERMS, held_out
-    from shunter.sharing.judging import GOOD, good_pairs, recall_at, said_by_model, said_by_tree
+    from shunter.sharing.judging import GOOD, good_pairs, good_pairs_by_model, good_pairs_by_tree, recall_at
 
     tables = sharing_tables(data)
     models = [found.interference for found in tables.values()]
@@ -300,7 +300,7 @@ def test_what_the_model_of_pairs_says_is_what_the_code_gives(data):
         seen = np.minimum(found.pair[known], 1)
         said = [held_out(found, by_model)[known] for by_model in (False, True)]
         errors.append(row(name, *(f"{abs(seen - each).mean():.3f}" for each in (*said, seen.mean()))))
-        (slower, _), model, tree = good_pairs(found), said_by_model(found), said_by_tree(found)
+        (slower, _), model, tree = good_pairs(found), good_pairs_by_model(found), good_pairs_by_tree(found)
         shares = (np.mean(slower >= GOOD), *model[1:], recall_at(found, 0.8), *tree[1:])
         finds.append(row(name, len(slower), *(f"{100 * share:.0f} %" for share in shares)))
     assert rows_of("sharing.md", "Errors are the mean") == errors

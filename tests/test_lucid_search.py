@@ -13,7 +13,7 @@ from benchmarks import lucid_search
 
 from shunter import registry
 from shunter.reproduce import standin
-from shunter.reproduce.trials import Case
+from shunter.reproduce.trials import TrialCase
 
 
 def test_every_candidate_is_a_policy_that_differs_from_its_base():
@@ -34,7 +34,7 @@ def test_candidates_are_ranked_by_the_mean_over_the_rules(monkeypatch):
     rules = tuple(found)
     assert lucid_search.score(trials, rules, tried[0]).value == pytest.approx(1)
     factors = [
-        trials.factor(*(Case(name, "", one.policy) for one in tried[::-1]), "jct_mean_s").value for name in rules
+        trials.factor(*(TrialCase(name, "", one.policy) for one in tried[::-1]), "jct_mean_s").value for name in rules
     ]
     assert lucid_search.score(trials, rules, tried[1]).value == pytest.approx(
         (factors[0] * factors[1] * factors[2]) ** (1 / 3)

@@ -130,7 +130,7 @@ def test_a_saved_run_is_complete_and_runs_again(csv, tmp_path):
 def test_a_trace_that_has_changed_is_refused_unless_wanted(csv, tmp_path):
     record = read(shunter.simulate(csv, "1x2", "fifo").save(tmp_path / "run") / "experiment.toml")
     csv.write_text(CSV.replace("100", "101"))
-    with pytest.raises(RunError, match=r"is not the trace of the experiment any more.*--set trace\.digest="):
+    with pytest.raises(RunError, match=r"is not the trace of the experiment any longer.*--set trace\.digest="):
         simulation.rerun(record)
     assert simulation.rerun(override(record, ["trace.digest="])).summary["finished"] == 3
 
@@ -144,7 +144,7 @@ def test_a_models_file_that_has_changed_is_refused_unless_wanted(csv, tmp_path):
     assert list(record.data) == [str(models)]
     assert simulation.rerun(record).experiment == record
     models.write_text(models.read_text().replace("1500", "1600"))
-    with pytest.raises(RunError, match=r"models\.toml: is not the file of the experiment any more.*--set data="):
+    with pytest.raises(RunError, match=r"models\.toml: is not the file of the experiment any longer.*--set data="):
         simulation.rerun(record)
     assert simulation.rerun(override(record, ["data="])).summary["finished"] == 3
 

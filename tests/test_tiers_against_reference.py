@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shunter import registry
 from shunter.testing import leases, strategies
-from shunter.testing.offers import LeaseJob, LeaseState, Rules, Timers, tuned
+from shunter.testing.offers import LeaseJob, LeaseRules, ReferenceLeases, Timers, tuned
 from shunter.testing.racks import play
 from shunter.testing.reference import RefRun, runs_of
 from shunter.testing.tiers import Layout
@@ -34,7 +34,7 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[Healt
 FEWER = settings(SETTINGS, max_examples=40)
 
 
-def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: Rules, *, compiled: bool = True) -> None:
+def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: LeaseRules, *, compiled: bool = True) -> None:
     """The engine's schedule must be the reference's, and what its timers became must follow from the waits."""
     simulator, memory = play(jobs, layout, MODELS, text, compiled=compiled)
     expected = leases.simulate(jobs, layout, rules)
@@ -44,7 +44,7 @@ def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: Rules, *, compi
             assert follows(expected, rules, *row), row
 
 
-def follows(state: LeaseState, rules: Rules, time: int, tier: int, gpus: int, timer: int, count: int) -> bool:
+def follows(state: ReferenceLeases, rules: LeaseRules, time: int, tier: int, gpus: int, timer: int, count: int) -> bool:
     """Whether a timer had this value at that time: from the waits before it and some of those at the same instant."""
     waits = state.waits.get((tier, gpus), [])
     now = [(at, wait) for at, wait in waits if at == time]
@@ -120,7 +120,7 @@ def hold_dally_to_it(
     fixed = {"machine_timer": 150, "rack_timer": 330, "history": 0.1, "deviations": 1.5}
     text = settings_text("dally", timers=timers, backfill="easy" if easy else "none", bound=0, **fixed, **rules)
     gpus = sum(world[1].gpus)
-    expected = Rules(
+    expected = LeaseRules(
         "sensitivity" if rules["sensitivity"] == "parallel" else "single GPU",
         rules["lease"] * 1000,
         keep=rules["renewal"] == "keep",
@@ -143,7 +143,7 @@ def test_dally_makes_offers_when_a_wait_is_too_old_to_count() -> None:
     layout = Layout((2, 2, 1, 1), ((0, 0, 1, 1),))
     kinds = [(0, 2, 3, 3), (0, 5, 3, 3), (0, 5, 1, 2), (1, 28, 3, 1), (2, 7, 2, 3), (3, 15, 3, 1)]
     jobs = [LeaseJob(TICK * at, TICK * work, gpus, KINDS[kind].speeds) for at, work, gpus, kind in kinds]
-    rules = Rules("sensitivity", LEASE, timers="auto", history=HISTORY)
+    rules = LeaseRules("sensitivity", LEASE, timers="auto", history=HISTORY)
     both(jobs, layout, "dally:lease=120,history=0.1", rules)
     simulator, _ = play(jobs, layout, MODELS, "dally:lease=120,history=0.1")
     assert 680_001 in [run.start for run in runs_of(simulator.events, len(jobs))[5]]
@@ -203,7 +203,7 @@ def test_tiresias_with_backfilling(
 def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compiled: bool, *, easy: bool = False) -> None:
     jobs, layout = world
     limits = () if rules["limits"] == "none" else tuple(map(float, rules["limits"].split("/")))
-    expected = Rules(
+    expected = LeaseRules(
         rules["order"],
         lease * 1000,
         keep=rules["renewal"] == "keep",
@@ -237,7 +237,7 @@ def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compile
 def test_plain_gandiva(world: World, lease: int, renewal: str, moves: bool, move_again: int, compiled: bool) -> None:
     jobs, layout = world
     kept, moving = {"keep": renewal == "keep", "returns": True}, {"moves": moves, "move_again": move_again}
-    rules = Rules("last started", lease, fit="affinity", spread="list", **kept, **moving)
+    rules = LeaseRules("last started", lease, fit="affinity", spread="list", **kept, **moving)
     jobs = [replace(job, takes="ends") for job in jobs]
     given = {"lease": lease // 1000, "draw": "list", "renewal": renewal, "migration": moves}
     text = settings_text("gandiva", **given, move_again=move_again // 1000)
@@ -246,7 +246,7 @@ def test_plain_gandiva(world: World, lease: int, renewal: str, moves: bool, move
 
 def test_the_comparison_can_fail() -> None:
     """It sees a job on another node, at another time, and a timer from other waits."""
-    layout, rules = Layout((2, 2), ((0, 1),)), Rules("sensitivity", LEASE)
+    layout, rules = Layout((2, 2), ((0, 1),)), LeaseRules("sensitivity", LEASE)
     jobs = [LeaseJob(0, 5 * TICK, 1), LeaseJob(0, 5 * TICK, 2)]
     simulator, _ = play(jobs, layout, MODELS, "dally:lease=120,timers=none")
     found = runs_of(simulator.events, 2)
@@ -255,6 +255,6 @@ def test_the_comparison_can_fail() -> None:
     assert found != leases.simulate(jobs[::-1], layout, rules).runs
     state = leases.simulate(jobs, layout, rules)
     state.waits = {(0, 1): [(10, 7), (20, 9)]}
-    tuner = Rules("sensitivity", 5, timers="auto", history=100)
+    tuner = LeaseRules("sensitivity", 5, timers="auto", history=100)
     assert follows(state, tuner, 25, 0, 1, round(8 + 2 * 2**0.5), 2)
     assert not follows(state, tuner, 25, 0, 1, 9, 2)

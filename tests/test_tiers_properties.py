@@ -18,7 +18,7 @@ from shunter.scheduling.queue.queue import HISTOGRAM
 from shunter.testing import strategies
 from shunter.testing.offers import LeaseJob
 from shunter.testing.placement import Places
-from shunter.testing.racks import Moment, moments, play, simulator_of
+from shunter.testing.racks import LoggedMoment, moments, play, simulator_of
 from shunter.testing.tiers import Layout, groups, holding, most_in, tier_of
 
 World: TypeAlias = tuple[list[LeaseJob], Layout]
@@ -108,7 +108,7 @@ def test_who_keeps_its_gpus_is_not_moved(world: World, spread: str, timers: str)
             assert lost_to_others(moment, job, places), (moment, job)
 
 
-def lost_to_others(moment: Moment, job: int, places: Places) -> bool:
+def lost_to_others(moment: LoggedMoment, job: int, places: Places) -> bool:
     """Whether somebody else got GPUs on one of these machines."""
     others = [where for other, where in moment.landed.items() if other != job]
     return any(node in dict(where) for where in others for node, _ in places)
@@ -134,7 +134,7 @@ def test_no_job_waits_for_gpus_of_those_that_come_after_it(world: World, spread:
             assert not fits(jobs[job], layout, free), (moment, job)
 
 
-def key(jobs: list[LeaseJob], moment: Moment, job: int, limits: list[float]) -> tuple[int, int]:
+def key(jobs: list[LeaseJob], moment: LoggedMoment, job: int, limits: list[float]) -> tuple[int, int]:
     """The queue that a job is in, and when it was submitted."""
     ran = moment.executed.get(job, 0) + (moment.time - moment.begun.get(job, moment.time))
     return sum(ran * jobs[job].gpus / 1000 >= limit for limit in limits), jobs[job].submit

@@ -45,7 +45,7 @@ MORE_RECORDED = "no repeat of a recorded trace has other jobs"
 
 
 @dataclass(frozen=True)
-class Task:
+class PlannedRun:
     """One run of a comparison."""
 
     policy: NamedPolicy
@@ -53,7 +53,7 @@ class Task:
     seed: int
     repeat: int
     folder: str  # where its run is kept
-    decisions: bool = False  # whether it is kept why jobs waited
+    decisions: bool = False  # whether the reasons for waiting are recorded
     overhead: str = ""  # what stops cost under this policy alone; "": as for all
 
 
@@ -324,7 +324,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
     return comparison
 
 
-def _run_tasks(setup: Setup, tasks: Sequence[Task], workers: int, progress: Progress) -> int:
+def _run_tasks(setup: Setup, tasks: Sequence[PlannedRun], workers: int, progress: Progress) -> int:
     """Run those that are not there yet; returns how many these were."""
     todo = [task for task in tasks if not Path(task.folder).exists()]
     if min(workers, len(todo)) > 1:
@@ -352,7 +352,7 @@ def _costs_of(
 
 
 def _other_costs(
-    setup: Setup, tasks: Sequence[Task], summaries: Sequence[dict[str, Any]], stash: Path, workers: int
+    setup: Setup, tasks: Sequence[PlannedRun], summaries: Sequence[dict[str, Any]], stash: Path, workers: int
 ) -> tuple[dict[str, Any] | None, ...]:
     """Where policies stop jobs at a cost: the same for free; where stops are free: the same at the usual cost.
 
@@ -369,7 +369,7 @@ def _other_costs(
     return tuple(_other(setup, others[task.label]) if task.label in others else None for task in tasks)
 
 
-def _other(setup: Setup, task: Task) -> dict[str, Any]:
+def _other(setup: Setup, task: PlannedRun) -> dict[str, Any]:
     summary, _ = _read(task)
     machines = _costing(setup, task.overhead).cluster
     kept = {key: summary[key] for key in ("jct_s", "wait_s", "preemptions", "lost_gpu_hours")}
@@ -443,21 +443,21 @@ def _task(
     stash: Path,
     decisions: bool = False,
     overhead: str = "",
-) -> Task:
+) -> PlannedRun:
     """A task and its place: a name that no other settings, policy code or state of shunter's sources would give."""
     chosen = policy.policy
     source = getattr(sys.modules.get(type(chosen).__module__), "__file__", None)
     code = Path(source).read_bytes() if source and Path(source).is_file() else b""
     more = repr((chosen, decisions)).encode() + code + cache_folder().name.encode()
     name = _key(_costing(setup, overhead).experiment(label, seed, repeat), more)
-    return Task(policy, label, seed, repeat, str(stash / name), decisions, overhead)
+    return PlannedRun(policy, label, seed, repeat, str(stash / name), decisions, overhead)
 
 
 def _key(record: experiment.Experiment, more: bytes = b"") -> str:
     return hashlib.blake2b(experiment.to_toml(record).encode() + more, digest_size=8).hexdigest()
 
 
-def _read(task: Task, added: Mapping[str, Any] = MappingProxyType({})) -> tuple[dict[str, Any], JobTimes]:
+def _read(task: PlannedRun, added: Mapping[str, Any] = MappingProxyType({})) -> tuple[dict[str, Any], JobTimes]:
     import polars as pl
 
     folder = Path(task.folder)
@@ -472,7 +472,7 @@ def _read(task: Task, added: Mapping[str, Any] = MappingProxyType({})) -> tuple[
     return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))
 
 
-def _save(comparison: Comparison, tasks: Sequence[Task], out: Path, force: bool) -> None:
+def _save(comparison: Comparison, tasks: Sequence[PlannedRun], out: Path, force: bool) -> None:
     """Write ``comparison.json`` and one run folder per policy and repeat."""
     with new_folder(out, force) as made:
         (made / "comparison.json").write_text(json.dumps(comparison.as_dict(), indent=2) + "\n")
@@ -507,7 +507,7 @@ def compile_once(setup: Setup, policy: Any) -> None:
         run(dataclasses.replace(setup, trace=setup.trace.select(np.arange(1))), policy)
 
 
-def _run_task(setup: Setup, task: Task, report: Callable[[int], None]) -> None:
+def _run_task(setup: Setup, task: PlannedRun, report: Callable[[int], None]) -> None:
     run(_costing(setup, task.overhead), task.policy, task.seed, task.repeat, report, task.decisions).save(
         task.folder, force=True
     )

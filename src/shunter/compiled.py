@@ -83,7 +83,7 @@ def cache_folder() -> Path:
 
 
 def installed_folder() -> Path:
-    """Where whoever installed shunter can put compiled kernels for all accounts: beside the sources."""
+    """The folder, beside the sources, where an installation keeps compiled kernels for all accounts."""
     return Path(__file__).parent / "__kernels__" / sources_digest()
 
 
@@ -97,7 +97,7 @@ def _prepared(parent: Path) -> Path:
 
 
 def _copy_installed(folder: Path) -> None:
-    """Take what was compiled at installation, if only those could have changed it who can change the sources too."""
+    """Take what was compiled at installation, if only accounts that can change the sources could have changed it."""
     owners = frozenset({os.geteuid(), caches.ROOT, Path(__file__).stat().st_uid})
     if caches.trusted(installed_folder(), owners):
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
@@ -188,7 +188,7 @@ def pointer(function: Callable[..., Any], signature: Any) -> Any:
     Only ours are kept on disk: what others write may use things of theirs whose change numba would not notice.
     """
     plain = getattr(function, "py_func", function)
-    if numba.config.DISABLE_JIT:  # for debugging: all of it is plain Python, typed for those who ask numba
+    if numba.config.DISABLE_JIT:  # for debugging: all of it is plain Python, typed where numba needs types
         plain.__dict__["_numba_type_"] = numba.types.FunctionType(signature)
         return plain
     ours = is_ours(plain)

@@ -1,4 +1,4 @@
-"""The one control loop: policies are asked, they never loop."""
+"""The one control loop: it calls policies, they never loop."""
 
 from __future__ import annotations
 

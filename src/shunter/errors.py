@@ -43,7 +43,7 @@ class InputError(ShunterError):
         TraceError
     """
 
-    job_id: str | None = None  # the job it is about, so that whoever knows the file can say the line
+    job_id: str | None = None  # the job that the error is about, so that the reader of the file can name the line
 
 
 class TraceError(InputError):

@@ -37,7 +37,7 @@ def by_path(path: str, what: str, error: type[InputError]) -> Any:
 
 
 def module(path: str, whose: str, error: type[InputError]) -> Any:
-    """A module by its dotted path, from the present folder too."""
+    """A module by its dotted path, from the current folder too."""
     if not all(part.isidentifier() for part in path.split(".")):
         raise error(f"{whose} is no dotted path; write it as package.module.name")
     if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs

@@ -1,4 +1,4 @@
-"""Libraries that only some parts need, and what to say where one is missing."""
+"""Libraries that only some parts need, and the message if one is missing."""
 
 from __future__ import annotations
 

@@ -75,5 +75,5 @@ def translate(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 def translate_ahead(kernel: Any, *kinds: Any) -> None:
-    """Translate a kernel for arguments of these types, as if another one called it."""
+    """Translate a kernel for arguments of these types, as for a call by another kernel."""
     kernel.get_call_template(kinds, {})

@@ -1,4 +1,4 @@
-"""The data that everything else speaks of: traces, actions, plans and the view a policy gets."""
+"""The data that everything else uses: traces, actions, plans and the view a policy gets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Trace:
     submit: I64 = column("time of submission", "s", scale=1000, low=-float("inf"))
     duration: I64 = column("true run time on the requested GPUs at speed 1", "s", scale=1000, high=1e9)
     gpus: I64 = column("GPUs; below 1: a share of one", "GPUs", scale=GPU, low=0.001, high=1e6)
-    user: I64 = column("who submitted it", scale=0, default=-1)
+    user: I64 = column("the user that submitted it", scale=0, default=-1)
     vc: I64 = column("virtual cluster (partition) whose nodes it may use", default=-1)
     gpu_type: I64 = column("the only GPU type it may use", default=-1)
     model: I64 = column("workload, where known", default=-1)
@@ -462,7 +462,7 @@ class View:
 
     @property
     def reasons_wanted(self) -> bool:
-        """Whether anybody keeps the reasons that a plan gives."""
+        """Whether the reasons that a plan gives are recorded."""
         return bool(self.world.clock[w.REASONS])
 
     def _list(self, row: int, length: int) -> I64:

@@ -1,4 +1,4 @@
-"""What the library has to say while it works, to whoever wants to know: without importing anything heavy."""
+"""Messages of the library while it works, for any listener; imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Numba without the settings of whoever can write to the present folder.
+"""Numba without settings that others could have put into the current folder.
 
-Where PyYAML is installed, numba reads ``.numba_config.yaml`` of the present folder, when it is imported and when it
-compiles. Who runs Shunter in a folder of others would get their settings. Environment variables (``NUMBA_...``) work as
+Where PyYAML is installed, numba reads ``.numba_config.yaml`` of the current folder, when it is imported and when it
+compiles. Shunter, run in a folder of others, would get their settings. Environment variables (``NUMBA_...``) work as
 ever. Modules that import numba import this one first.
 """
 

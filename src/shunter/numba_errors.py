@@ -1,4 +1,4 @@
-"""What numba says about a function of a third party, in two lines: what is wrong, and where in their file."""
+"""Numba's errors about a third party's function, in two lines: what is wrong, and where in their file."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _compile_into(place: Path) -> None:
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Whatever the umask: everybody may read, nobody else may write."""
+    """Whatever the umask: all accounts may read, only the owner may write."""
     folder.chmod(0o755)
     for entry in folder.rglob("*"):
         entry.chmod(0o755 if entry.is_dir() else 0o644)

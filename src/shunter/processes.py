@@ -34,7 +34,7 @@ def usable_cores() -> int:
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Processes that are started in here import nothing from the present folder, which may belong to others.
+    """Processes that are started in here import nothing from the current folder, which may belong to others.
 
     They are started as ``python -c``, which would look for ``multiprocessing`` there first.  What the parent can import
     they can import too: it hands them its path.

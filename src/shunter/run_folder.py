@@ -57,7 +57,7 @@ class Run:
     events: I64  # (rows, 5) the event log, ms
     decisions: pl.DataFrame | None = None  # why jobs waited, if that was kept: see ``shunter.reasons``
     timers: pl.DataFrame | None = None  # how the policy's timers changed, if it tunes some
-    pairs: pl.DataFrame | None = None  # who shared GPUs with whom, if the policy reports it
+    pairs: pl.DataFrame | None = None  # which jobs shared GPUs with which, if the policy reports it
 
     @property
     def versions(self) -> dict[str, str]:
@@ -179,7 +179,7 @@ def new_folder(folder: Path, force: bool = False) -> Iterator[Path]:
             yield fixed
             os.chmod(number, 0o777 & ~_umask())
             if not os.path.samestat(made.lstat(), os.fstat(number)):
-                raise RunError(f"{folder}: somebody has replaced {made}; choose a folder that others can't write to")
+                raise RunError(f"{folder}: someone has replaced {made}; choose a folder that others can't write to")
             _put_in_place(made, folder, force)
     except OSError as error:
         raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
@@ -193,7 +193,7 @@ def _held(made: Path) -> Iterator[tuple[Path, int]]:
     number = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(number).st_uid != os.geteuid():
-            raise RunError(f"{made}: somebody has replaced it; choose a folder that others can't write to")
+            raise RunError(f"{made}: someone has replaced it; choose a folder that others can't write to")
         by_number = Path(f"/proc/{os.getpid()}/fd/{number}")
         yield (by_number if caches.replaceable(made.parent) and by_number.is_dir() else made), number
     finally:

@@ -175,7 +175,7 @@ def text_of(path: Path, error: type[InputError], missing: str = "check the path"
 def whole(path: Path, error: type[InputError]) -> Iterator[Path]:
     """A name to write to; what was written gets its real name at the end, and is gone if anything failed.
 
-    No one can guess the name: in a folder of many, somebody could have put a link there to a file of ours.
+    No one can guess the name: in a shared folder, someone could have put a link there to a file of ours.
     """
     made = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:

@@ -171,17 +171,17 @@ class Setup:
         """What placements cost on the cluster's network, if that is to matter."""
         if not self.network:
             if self.contention:
-                raise RunError("contention is about the links of a network, and there is none; give --network profiled")
+                raise RunError("contention needs a network, and there is none; give --network profiled")
             return None
         from shunter.network.paper import TableFabric
-        from shunter.network.placing import Tiers
+        from shunter.network.placing import TierNetwork
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
         if self.network.startswith("dally"):
             uneven = "even" if self.network == "dally-even" else "ring"
             return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
-        return _costs(Tiers.of(self.cluster), self.network, models=self.models)
+        return _costs(TierNetwork.of(self.cluster), self.network, models=self.models)
 
 
 def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
@@ -202,9 +202,9 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
     Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
-    describes no network gets one if a ``network`` matters; ``models`` is a file with models of one's own.
+    describes no network gets one if a ``network`` matters; ``models`` is a file with the user's own models.
     ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
-    GPU time that the jobs ask for over what the cluster offers while they arrive; "": as in the trace.
+    requested over the available GPU time while jobs arrive; "": as in the trace.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
@@ -274,9 +274,7 @@ def _check_models(setup: Setup) -> None:
     costs, trace = setup.costs(), setup.trace
     if costs is None:
         if setup.models:
-            raise RunError(
-                "--models describes what communicates on a network, and there is none; add --network profiled"
-            )
+            raise RunError("--models needs a network, and there is none; add --network profiled")
         return
     named = np.flatnonzero((trace.model >= 0) & (trace.gpus > GPU))
     for model, first in zip(*np.unique(trace.model[named], return_index=True), strict=True):
@@ -343,8 +341,8 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, record.load)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
-            f"{record.trace.path}: is not the trace of the experiment any more (digest {found.trace_source.digest}, was"
-            f" {record.trace.digest}); to run on it anyhow: --set trace.digest="
+            f"{record.trace.path}: is not the trace of the experiment any longer (digest {found.trace_source.digest},"
+            f" was {record.trace.digest}); to use it anyway: --set trace.digest="
         )
     _check_data(record, found, chosen)
     named = dataclasses.replace(found.cluster_source, text=record.cluster.text)
@@ -398,7 +396,7 @@ def _check_data(record: Experiment, setup: Setup, policy: Any) -> None:
         was, now = (digests.get(name, "none") for digests in (record.data, found))
         if was != now:
             raise RunError(
-                f"{name}: is not the file of the experiment any more (digest {now}, was {was}); to run with it anyhow: "
+                f"{name}: is not the file of the experiment any longer (digest {now}, was {was}); to use it anyway: "
                 "--set data="
             )
 

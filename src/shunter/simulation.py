@@ -45,7 +45,7 @@ from shunter.world import F64, I64
 if TYPE_CHECKING:
     import polars as pl
 
-    from shunter.predictors.lessons import Lessons, Past
+    from shunter.predictors.lessons import FittedPast, Lessons
     from shunter.report.drawing import Figure
 
 Progress: TypeAlias = Callable[[int], None]  # gets the number of jobs that have ended
@@ -57,14 +57,14 @@ class NamedPolicy:
 
     text: str
     given: Policy | None = None  # where it was given as an object
-    past: Past | None = None
+    past: FittedPast | None = None
 
     @cached_property
     def policy(self) -> Policy:
         """The policy itself."""
         return registry.policy(self.text if self.given is None else self.given)
 
-    def with_past(self, past: Past | None) -> NamedPolicy:
+    def with_past(self, past: FittedPast | None) -> NamedPolicy:
         """The same policy, with what it learned."""
         made = NamedPolicy(self.text, self.given, past)
         made.__dict__["policy"] = self.policy
@@ -154,7 +154,7 @@ def run(
 ) -> Result:
     """Run one policy on a setup; ``progress`` gets the number of ended jobs now and then.
 
-    With ``decisions`` it is kept why jobs waited.
+    With ``decisions`` the run records why jobs waited.
     """
     from shunter.network.model_assignment import with_models
     from shunter.sim import Scenario, Simulator
@@ -192,7 +192,7 @@ def _workloads(policy: Any, trace: Trace, seed: int, way: str) -> Any:
     return Workloads(*workloads_of(trace, seed, way))
 
 
-def taught(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Any:
+def taught(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Any:
     """The memory of a policy that begins with what happened before the window; None for any other."""
     lessons = lessons_before(policy, setup, trace, past)
     follows = isinstance(policy, FollowsDemand) and setup.history is not None and len(setup.history) > 0
@@ -204,7 +204,7 @@ def taught(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) ->
     return memory
 
 
-def learned_before(policy: Any, setup: Setup, at: int | None = None) -> Past | None:
+def learned_before(policy: Any, setup: Setup, at: int | None = None) -> FittedPast | None:
     """What a policy that learns knows of the jobs before the window, or an instant; None for any other."""
     learner = capability(Learns, policy)
     if learner is None or not learner.model:
@@ -215,7 +215,7 @@ def learned_before(policy: Any, setup: Setup, at: int | None = None) -> Past | N
     return lessons.learned_before(learner.model, begin, setup.history, learner.forecasts, _learned_from(learner, setup))
 
 
-def lessons_before(policy: Any, setup: Setup, trace: Trace, past: Past | None = None) -> Lessons | None:
+def lessons_before(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Lessons | None:
     """What a policy that learns is given before the first job of a trace; None for any other.
 
     ``past`` has been learned before this; it serves where the trace begins with the window, as repeats mostly do.
@@ -252,7 +252,7 @@ def _demand_before(policy: Any, setup: Setup) -> NodeSeries:
     begin, step = int(setup.trace.submit[0]), round(1000 * policy.step)
     past = Simulator(setup.history.select(~unfit(setup.history, setup.cluster, policy)), setup.cluster)
     past.run(policy.inner, until=begin)
-    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # who still runs does so up to then
+    events = np.vstack([past.events, [begin, 0, -1, 0, 0]])  # jobs that still run do so up to then
     found = of_run(setup.trace.name, events, setup.cluster.nodes, step)
     over = found.time + step <= begin
     return NodeSeries(found.name, found.time[over], found.used[over], found.total[over])
@@ -417,7 +417,7 @@ class Result:
 
     @cached_property
     def recorded(self) -> Trace:
-        """The run as a trace of what happened: its waits, run times and outcomes, as if they had been recorded."""
+        """The run as a trace of what happened, with its waits, run times and outcomes as recorded ones."""
         state = self.table[w.STATE]
         outcome = np.where(state == w.DONE, 0, np.where(state == w.FAILED, 1, -1))
         return dataclasses.replace(

@@ -10,10 +10,10 @@ import pytest
 
 from shunter import registry
 from shunter.advice.candidates import PREEMPTIVE, candidates, lines, site_of
-from shunter.advice.conf import changed, diff, of_settings
 from shunter.advice.effects import effects, groups, losers
+from shunter.advice.slurm_conf import changed, diff, of_settings
 from shunter.model import Trace
-from shunter.slurm.shows import settings
+from shunter.slurm.scontrol_output import settings
 from shunter.slurm.site import PriorityForm, SchedulerForm, Site, of_config
 
 SITES = {

@@ -12,7 +12,7 @@ from test_validity import made, pool
 from shunter.advice import advising
 from shunter.advice.capacity import learned_until
 from shunter.advice.cycle import Cycle, cycle
-from shunter.advice.held import held_until
+from shunter.advice.held_jobs import held_until
 from shunter.advice.limits import kept_back, user_cap
 from shunter.advice.recorded_waits import Capacity
 from shunter.advice.verdict import CAUTION, NO, verdict

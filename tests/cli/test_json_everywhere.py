@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.live.journal import Journal
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.lab import Lab
 from shunter.slurm.watcher import Watcher
 
@@ -54,7 +54,7 @@ def test_resume_says_whether_jobs_were_handed_back(tmp_path):
 
 
 def test_snapshot_says_what_it_wrote(tmp_path, monkeypatch):
-    monkeypatch.setattr(Watcher, "snapshot", lambda _: Snapshot(0, (Job("7", "7", "PENDING"),), ()))
+    monkeypatch.setattr(Watcher, "snapshot", lambda _: Snapshot(0, (LiveJob("7", "7", "PENDING"),), ()))
     out = tmp_path / "now.json"
     assert output("slurm", "snapshot", str(out), "--json") == {"file": str(out), "jobs": 1, "nodes": 0}
     assert out.is_file()

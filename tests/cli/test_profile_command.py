@@ -108,7 +108,7 @@ def test_measuring(monkeypatch, tmp_path):
         "--out", str(tmp_path), "--seconds", "2", "--only", "gpt-b8,ppo-b256", "--partners", "4", "--gpu", "1", "--json"
     )
     assert json.loads(done.stdout) == {"folder": str(tmp_path), "missing": 3}
-    assert asked == [measuring.Settings(tmp_path, 2.0, None, ("gpt-b8", "ppo-b256"), 4, "cuda", 1)]
+    assert asked == [measuring.BenchSettings(tmp_path, 2.0, None, ("gpt-b8", "ppo-b256"), 4, "cuda", 1)]
 
 
 @pytest.mark.parametrize(("way", "word"), [("time-slice", "time slices"), ("mps", "MPS")])

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shunter.energy.control import FIRST, PRESETS, Awake, Demand, Settings, controlled, peaks, run_peaks, run_series
+from shunter.energy.control import (
+    FIRST,
+    PRESETS,
+    Awake,
+    Demand,
+    SleepSettings,
+    controlled,
+    peaks,
+    run_peaks,
+    run_series,
+)
 from shunter.energy.power import PowerModel
 from shunter.errors import EnergyError
 
@@ -49,7 +59,7 @@ def courses(draw):
     forecast = st.one_of(st.just(math.nan), st.integers(0, 60).map(lambda half: half / 2))
     near, far = ([draw(forecast) for _ in used] for _ in range(2))
     far = [0.0 if math.isnan(value) else value for value in far]
-    settings = Settings(
+    settings = SleepSettings(
         *(draw(st.integers(low, high)) for low, high in ((1, 5), (1, 9))), draw(st.sampled_from([0, 0.5, 2])),
         draw(st.sampled_from([-1, 0, 1])), draw(st.integers(1, 4)), draw(st.integers(0, 6)), draw(st.integers(0, 5)),
     )  # fmt: skip
@@ -100,7 +110,7 @@ def test_the_rule_without_a_forecast_by_its_description(drawn, window, data):
 
 
 DEMAND = Demand(step=20, used=50, recent=60.0, near=40.0, far=39.0, total=100)
-SLEEPY = Settings(past=3, ahead=18, fell=0.5, falls=1, least=2, buffer=5, keep=12)
+SLEEPY = SleepSettings(past=3, ahead=18, fell=0.5, falls=1, least=2, buffer=5, keep=12)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +140,14 @@ def test_nothing_sleeps_for_a_while_after_a_wake_up():
 
 
 def test_the_published_thresholds():
-    assert PRESETS["philly"] == Settings(2, 30, 0.1, 0, 1, 20, 10)
-    assert PRESETS["earth"] == Settings(6, 18, 1, 1, 5, 5, 12)
+    assert PRESETS["philly"] == SleepSettings(2, 30, 0.1, 0, 1, 20, 10)
+    assert PRESETS["earth"] == SleepSettings(6, 18, 1, 1, 5, 5, 12)
     assert (PRESETS["venus"], PRESETS["uranus"].buffer, PRESETS["saturn"].least) == (SLEEPY, 7, 1)
 
 
 def test_thresholds_that_make_no_sense_are_refused():
     with pytest.raises(EnergyError, match="buffer must be 0 or more, got -1"):
-        Settings(buffer=-1)
+        SleepSettings(buffer=-1)
 
 
 # ------------------------------------------------------------------------------------------- power

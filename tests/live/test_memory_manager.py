@@ -17,7 +17,7 @@ from shunter.live.journal import Journal
 from shunter.live.levers import levers_from
 from shunter.live.marks import Mark
 from shunter.live.reconciling import Reconciler
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.testing.manager_conformance import ManagerConformance
 from shunter.testing.memory_manager import MemoryManager
@@ -50,7 +50,7 @@ def test_jobs_start_in_the_order_of_the_policy(tmp_path: Path, levers: str) -> N
             manager.end("1")
             manager.schedule()
 
-    settings = Settings(
+    settings = ControllerSettings(
         Mode.ACT, Rhythm(0.0, 0.0), levers=levers_from(levers), rounds=4, guard=Tolerance.of("on:base=fifo")
     )
     run(policy("sjf:estimate=limit"), manager, tmp_path / "journal.db", settings, on_round=seen)
@@ -64,7 +64,7 @@ def test_jobs_start_in_the_order_of_the_policy(tmp_path: Path, levers: str) -> N
 
 def test_one_that_watches_changes_nothing(tmp_path: Path) -> None:
     manager, results = busy(), list[RoundResult]()
-    settings = Settings(Mode.WATCH, Rhythm(0.0, 0.0), rounds=2)
+    settings = ControllerSettings(Mode.WATCH, Rhythm(0.0, 0.0), rounds=2)
     run(policy("sjf:estimate=limit"), manager, tmp_path / "journal.db", settings, on_round=results.append)
     assert len(results[0].orders) == 2  # two of three must move
     assert manager.calls["change"] == 0

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shunter.live import past as remembering
-from shunter.live.past import FEW, Past
+from shunter.live import ended_jobs as remembering
+from shunter.live.ended_jobs import FEW, EndedHistory
 from shunter.live.replica import Names
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Trace
 
 REMEMBERED, LIVE, DISTINCT = 500, 100, 100_000
@@ -22,7 +22,7 @@ def history():
 
 def job(number, name, over):
     state, end = ("COMPLETED", 20) if over else ("PENDING", -1)
-    return Job(str(number), str(number), state, user="ann", name=name, gpus=1, submit=0, start=10, end=end)
+    return LiveJob(str(number), str(number), state, user="ann", name=name, gpus=1, submit=0, start=10, end=end)
 
 
 @pytest.mark.parametrize("before", [None, history()], ids=["alone", "history"])
@@ -30,7 +30,7 @@ def test_a_hundred_thousand_names_leave_few(monkeypatch, before):
     """Every job has a name of its own; it is waiting in one round, has ended in the next, and is then remembered."""
     monkeypatch.setattr(remembering, "MOST", REMEMBERED)
     names = Names.of(before)
-    past = Past(names, before)
+    past = EndedHistory(names, before)
     largest, last = 0, {}
     for first in range(0, DISTINCT, LIVE):
         waiting = [job(number, f"job-{number}", over=False) for number in range(first, first + LIVE)]
@@ -56,7 +56,7 @@ def test_users_are_never_forgotten(monkeypatch):
     """What policies know of users is kept under their codes."""
     monkeypatch.setattr(remembering, "MOST", 10)
     names = Names()
-    past = Past(names, None)
+    past = EndedHistory(names, None)
     codes = [names.code("user", f"user-{number}") for number in range(3 * FEW)]
     for number in range(3 * FEW):
         past.note(Snapshot(0, (job(number, f"job-{number}", over=True),), ()), ())

@@ -22,7 +22,7 @@ from shunter.live.exposition import Server
 from shunter.live.levers import LEVERS, Order
 from shunter.live.manager import UnreachableError
 from shunter.live.metrics import REFUSALS, Metrics
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.client import Client
 
 pytestmark = pytest.mark.skipif(
@@ -50,9 +50,9 @@ class Cluster:
         jobs = []
         for partition in sorted(PARTITIONS):
             number = str(next(self._numbers))
-            jobs.append(Job(f"{number}_1", number, "PENDING", partition=partition))
+            jobs.append(LiveJob(f"{number}_1", number, "PENDING", partition=partition))
             times = {"submit": 0, "eligible": 0, "start": 90_000}
-            jobs.append(Job(f"{number}_2", number, "RUNNING", partition=partition, nodes=("n1",), **times))
+            jobs.append(LiveJob(f"{number}_2", number, "RUNNING", partition=partition, nodes=("n1",), **times))
         current = Round(1, Snapshot(0, tuple(jobs), ()), None, tuple(jobs), took_s=0.3)
         orders = [Order("1", lever, "1", "0") for lever in LEVERS]
         failed = [(orders[0], "Invalid node name"), (orders[1], "away")]

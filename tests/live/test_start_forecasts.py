@@ -21,8 +21,8 @@ from shunter.live.forecast import Outlook, Ranked
 from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
 from shunter.live.rules import Rules
-from shunter.live.run_times import Curve, Ended, RunTimes
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.run_times import Curve, EndedJob, RunTimes
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.waits import moments
 from shunter.sim.engine import Simulator
 from shunter.slurm import accounting
@@ -97,7 +97,7 @@ def test_calibration_on_a_known_future():
 
 
 @pytest.fixture(scope="module")
-def thousand() -> tuple[Outlook, Job]:
+def thousand() -> tuple[Outlook, LiveJob]:
     """A thousand jobs wait for 400 GPUs; the last of them is asked about.  Everything is compiled."""
     trace = habitual(2500, 400, 8.0)
     simulator = Simulator(trace, clusters.load("50x8"))
@@ -180,26 +180,26 @@ def test_a_simulation_stops_where_the_awaited_have_started(compiled):
 # ------------------------------------------------------------------------------------------- small cases
 
 
-def job(number: int, **about) -> Job:
+def job(number: int, **about) -> LiveJob:
     given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
-    return Job(
+    return LiveJob(
         str(number), str(number), **({"state": "PENDING", "reason": "Priority", "priority": 100} | given | about)
     )
 
 
-def running(number: int, hours: float, **about) -> Job:
+def running(number: int, hours: float, **about) -> LiveJob:
     """A job on node n1 that says of itself that it takes so long, and began just now."""
     told = JobHints(run_s=3600 * hours)
     return job(number, state="RUNNING", reason="", start=NOW, nodes=("n1",), limit=24 * HOUR, hints=told, **about)
 
 
-def on_one_node(*jobs: Job, gpus: int = 4, **about) -> Outlook:
+def on_one_node(*jobs: LiveJob, gpus: int = 4, **about) -> Outlook:
     used = sum(each.gpus for each in jobs if each.runs)
     node = Node("n1", "mixed", ("main", "urgent"), gpus, "a100", used=tuple(range(used)), cpus=64, mem_mib=512_000)
     return Outlook(Snapshot(NOW, jobs, (node,), dialect=SLURM), samples=10, **about)
 
 
-def in_hours(outlook: Outlook, waiting: Job) -> float:
+def in_hours(outlook: Outlook, waiting: LiveJob) -> float:
     return (outlook.of(waiting)[0].at(0.5) - NOW) / HOUR
 
 
@@ -296,7 +296,7 @@ def test_what_never_frees_is_not_promised():
     down = replace(outlook, snapshot=replace(snapshot, nodes=(replace(snapshot.nodes[0], state="down"),), jobs=()))
     found = down.of(job(2))[0]
     assert found.at(0.5) is None
-    assert found.because == ("nodes that it needs are down or drained, and nobody knows until when",)
+    assert found.because == ("nodes that it needs are down or drained, and it is unknown until when",)
 
 
 def test_a_fork_with_other_durations_is_as_if_these_had_been_true():
@@ -322,7 +322,7 @@ def test_a_fork_with_other_durations_is_as_if_these_had_been_true():
     st.booleans(),
 )
 def test_draws_are_possible(ended, ran, limit, same_name):
-    past = [Ended("ann", "train", float(took), float(most)) for took, most in ended]
+    past = [EndedJob("ann", "train", float(took), float(most)) for took, most in ended]
     asked = job(1, user="ann", name="train" if same_name else "other", limit=limit, ran=ran, state="RUNNING")
     drawn = RunTimes.of(past, "a test").draw(asked, np.linspace(0, 0.999, 50))
     assert (drawn >= ran).all()
@@ -364,7 +364,7 @@ def test_the_curve_is_what_another_way_of_calculating_gives(ended, running):
 
 
 def test_jobs_that_still_run_count():
-    past = [Ended("ann", "train", 60.0 * at, 0.0) for at in range(1, 41)]
+    past = [EndedJob("ann", "train", 60.0 * at, 0.0) for at in range(1, 41)]
     known, waiting = RunTimes.of(past, "a test"), job(1, name="train", limit=0)
     running = [job(number, name="train", limit=0, state="RUNNING", ran=2400) for number in range(2, 42)]
     plain, more = (each.draw(waiting, np.array([0.5]))[0] for each in (known, known.beside(running)))
@@ -373,7 +373,7 @@ def test_jobs_that_still_run_count():
 
 
 def test_who_has_run_long_is_drawn_from_those_who_ran_longer():
-    past = [Ended("ann", "train", 60.0 * at, 0.0) for at in range(1, 301)]
+    past = [EndedJob("ann", "train", 60.0 * at, 0.0) for at in range(1, 301)]
     running = job(1, name="train", limit=0, ran=9000, state="RUNNING")
     drawn = RunTimes.of(past, "a test").draw(running, np.linspace(0, 0.9, 50))
     assert (drawn >= 9000).all()
@@ -381,8 +381,8 @@ def test_who_has_run_long_is_drawn_from_those_who_ran_longer():
 
 
 def test_the_nearest_group_counts_most_and_few_jobs_count_little():
-    past = [Ended("ann", "train", 10.0, 100.0)] * 300 + [Ended("ann", "eval", 20.0, 100.0)] * 300
-    past += [Ended("bob", "x", 30.0, 100.0)] * 300
+    past = [EndedJob("ann", "train", 10.0, 100.0)] * 300 + [EndedJob("ann", "eval", 20.0, 100.0)] * 300
+    past += [EndedJob("bob", "x", 30.0, 100.0)] * 300
     known, half = RunTimes.of(past, "a test"), np.array([0.5])
     about = {"limit": 1000, "state": "PENDING"}
     assert known.draw(job(1, name="train", **about), half) == 10  # what these took
@@ -390,26 +390,26 @@ def test_the_nearest_group_counts_most_and_few_jobs_count_little():
     assert known.draw(job(1, user="cid", name="new", **about), half) == 300
     assert RunTimes().draw(job(1, **about), half) == pytest.approx(62, abs=5)  # AAIC's median
     assert "900 jobs in a test" in known.source
-    few = RunTimes.of([*past, Ended("cid", "rare", 990.0, 1000.0)], "a test")
+    few = RunTimes.of([*past, EndedJob("cid", "rare", 990.0, 1000.0)], "a test")
     assert few.draw(job(1, user="cid", name="rare", **about), half) == 300
     assert few.draw(job(1, user="cid", name="rare", **about), np.array([0.97])) == 990
     assert "no ended jobs" in RunTimes.of([], "a test").source
 
 
 def test_a_kind_is_told_by_its_limit():
-    past = [Ended("ann", "train", 10.0, 100.0)] * 200 + [Ended("ann", "train", 70.0, 200.0)] * 200
+    past = [EndedJob("ann", "train", 10.0, 100.0)] * 200 + [EndedJob("ann", "train", 70.0, 200.0)] * 200
     known = RunTimes.of(past, "a test")
     assert [known.draw(job(1, name="train", limit=limit), np.array([0.5]))[0] for limit in (100, 200)] == [10, 70]
 
 
 def test_only_the_last_jobs_count():
-    past = [Ended("ann", "train", 10.0, 0.0)] * 500 + [Ended("ann", "train", 99.0, 0.0)] * run_times.LAST
+    past = [EndedJob("ann", "train", 10.0, 0.0)] * 500 + [EndedJob("ann", "train", 99.0, 0.0)] * run_times.LAST
     drawn = RunTimes.of(past, "a test").draw(job(1, name="train", limit=0), np.linspace(0.1, 0.9, 9))
     assert (drawn == 99).all()
 
 
 def test_jobs_alike_draw_alike_and_all_levels_are_drawn():
-    past = [Ended("ann", "train", 1000.0 * took, 0.0) for took in range(1, 301)]
+    past = [EndedJob("ann", "train", 1000.0 * took, 0.0) for took in range(1, 301)]
     jobs = [job(number, name="train", limit=0) for number in range(20)] + [job(99, user="bob", limit=HOUR)]
     drawn = RunTimes.of(past, "a test").draws(jobs, 100, 0)
     assert (drawn[:20] == drawn[0]).all()

@@ -21,7 +21,7 @@ from shunter.live.moments import Moments, started
 from shunter.live.queue_state import NAMES, QueueState
 from shunter.live.rules import Rules
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.live.waits import Ask, Questions, Waits, moments, questions
 from shunter.model import Trace
 from shunter.predictors import storing
@@ -114,7 +114,7 @@ def test_an_answer_that_is_not_known_yet_is_a_bound(asked, history):
 
 def test_an_array_counts_as_its_tasks(history):
     snapshot = Moments(history, NODES).at(int(history.submit[700])).snapshot
-    pending = Job("90", "90", "PENDING", user="ann", gpus=2, limit=HOUR, submit=snapshot.now, priority=5)
+    pending = LiveJob("90", "90", "PENDING", user="ann", gpus=2, limit=HOUR, submit=snapshot.now, priority=5)
     tasks = [replace(pending, id=f"90_{number}") for number in range(1, 6)]
     last = replace(pending, id="99", handle="99", user="bob")
     one, many = (

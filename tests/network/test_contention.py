@@ -10,7 +10,7 @@ from shunter import clusters
 from shunter.cluster import Tier
 from shunter.errors import NetworkError
 from shunter.network.contention import Flows, Uplinks, fair_level, fair_shares
-from shunter.network.placing import Costs, Tiers, shape_of
+from shunter.network.placing import Costs, TierNetwork, shape_of
 
 TIERS = (Tier("machine", 100, 0.25), Tier("rack", 50, 1), Tier("network", 25, 25))
 RACKS = (0, 0, 1, 1)  # of machines 0 to 3
@@ -110,13 +110,13 @@ def test_a_port_for_every_gpu_is_the_network_without_contention(found):
     machines, gpus = list(found), list(found.values())
     with_contention = links(8, 64)
     (share,) = fair_shares([with_contention.flows(machines, gpus)], with_contention.capacity)
-    shape, costs = shape_of(gpus, [RACKS[m] for m in machines]), Costs(Tiers(TIERS))
+    shape, costs = shape_of(gpus, [RACKS[m] for m in machines]), Costs(TierNetwork(TIERS))
     assert share == 1
     assert costs.iteration("resnet18", shape, share) == costs.iteration("resnet18", shape)
 
 
 def test_less_bandwidth_between_machines_slows_a_job_that_leaves_its_machine():
-    costs = Costs(Tiers(TIERS))
+    costs = Costs(TierNetwork(TIERS))
     assert costs.iteration("vgg11", (4, 2, 1), 0.05).total_ns > costs.iteration("vgg11", (4, 2, 1)).total_ns
     assert costs.iteration("vgg11", (8, 1, 1), 0.05) == costs.iteration("vgg11", (8, 1, 1))
     with pytest.raises(NetworkError, match="above 0"):

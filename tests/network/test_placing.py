@@ -13,7 +13,7 @@ from shunter.network.collectives import Dimension
 from shunter.network.iteration import iteration
 from shunter.network.models import find
 from shunter.network.paper import PRINTED, SHAPES, TableFabric, agrees, table
-from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room, shape_of, top
+from shunter.network.placing import Costs, TierNetwork, placed, possible_shapes, room, shape_of, top
 
 TIERS = (Tier("machine", 100, 0.25), Tier("rack", 50, 1), Tier("pod", 25, 5, "ring"), Tier("site", 10, 50, "full"))
 
@@ -54,7 +54,7 @@ def test_the_possible_shapes_of_four_gpus():
 
 
 def test_tiers_become_dimensions():
-    dimensions, scheme = Tiers(TIERS).dimensions((4, 3, 2, 5))
+    dimensions, scheme = TierNetwork(TIERS).dimensions((4, 3, 2, 5))
     assert scheme == "hierarchical"
     assert dimensions == [
         Dimension(4, 100, 500),
@@ -65,14 +65,14 @@ def test_tiers_become_dimensions():
 
 
 def test_four_tiers_cost_what_the_iteration_says():
-    costs, shape = Costs(Tiers(TIERS)), shape_of([2, 2, 2, 2], [0, 1, 2, 3], [0, 0, 1, 1])
+    costs, shape = Costs(TierNetwork(TIERS)), shape_of([2, 2, 2, 2], [0, 1, 2, 3], [0, 0, 1, 1])
     dimensions = [Dimension(2, 100, 500), Dimension(1, 50, 2000), Dimension(2, 25, 5000, "ring"),
                   Dimension(2, 10, 50_000, "full")]  # fmt: skip
     assert costs.iteration("gpt2", shape) == iteration(find("gpt2").layers, dimensions)
 
 
 def test_an_uneven_placement_is_a_ring_on_the_highest_tier():
-    found = Costs(Tiers(TIERS)).iteration("resnet18", shape_of([5, 3], [0, 0]))
+    found = Costs(TierNetwork(TIERS)).iteration("resnet18", shape_of([5, 3], [0, 0]))
     assert found == iteration(find("resnet18").layers, [Dimension(8, 50, 2000)])
 
 
@@ -82,11 +82,11 @@ def test_one_gpu_is_never_slowed(data):
 
 @given(st.sampled_from(["alexnet", "mobilenetv3", "gpt2"]), st.sampled_from(possible_shapes(16, (8, 8, 4))))
 def test_no_placement_is_faster_than_computing(model, shape):
-    assert Costs(Tiers(TIERS[:3])).iteration(model, shape).slowdown >= 1
+    assert Costs(TierNetwork(TIERS[:3])).iteration(model, shape).slowdown >= 1
 
 
 def test_answers_are_remembered():
-    costs = Costs(Tiers(TIERS))
+    costs = Costs(TierNetwork(TIERS))
     assert costs.iteration("gpt2", (4, 2, 1)) is costs.iteration("gpt2", (4, 2, 1))
 
 
@@ -97,14 +97,14 @@ def test_answers_are_remembered():
 )  # fmt: skip
 def test_a_tier_that_cannot_be_is_told(tier, said):
     with pytest.raises(NetworkError, match=said):
-        Tiers((TIERS[0], tier)).dimensions((4, 2))
+        TierNetwork((TIERS[0], tier)).dimensions((4, 2))
 
 
 def test_a_placement_above_the_tiers_is_told():
     with pytest.raises(NetworkError, match="spans 3 tiers, but the network has 2: machine, rack"):
-        Tiers(TIERS[:2]).dimensions((4, 2, 2))
+        TierNetwork(TIERS[:2]).dimensions((4, 2, 2))
     with pytest.raises(NetworkError, match="'bare' has no tiers"):
-        Tiers.of(Cluster("bare", (NodeGroup(2, 8),)))
+        TierNetwork.of(Cluster("bare", (NodeGroup(2, 8),)))
     with pytest.raises(NetworkError, match="spans 4 tiers"):
         TableFabric().dimensions((1, 1, 1, 2))
 
@@ -148,7 +148,7 @@ def test_fewer_tiers():
     with pytest.raises(NetworkError, match="no tier above"):
         placed("4/4", two)
     with pytest.raises(NetworkError, match="no tier joins its 3 machines"):
-        Tiers.of(Cluster("one", (NodeGroup(3, 8),), tiers=TIERS[:1]))
+        TierNetwork.of(Cluster("one", (NodeGroup(3, 8),), tiers=TIERS[:1]))
 
 
 PODS = Cluster(

@@ -322,7 +322,7 @@ def test_the_policy_that_schedules_is_named_in_the_text():
     [
         ("ces:policy=fifi", "there is no policy 'fifi'; did you mean 'fifo'"),
         ("ces:policy=fifo:speed=9", "policy 'fifo' has no parameter 'speed'"),
-        ("ces:policy=ces", "must be another one than ces"),
+        ("ces:policy=ces", "must not be ces itself"),
         ("ces:buffer=-1", "parameter 'buffer' must be"),
         ("ces:forecast=leak", "must be lightgbm | peak | last, got 'leak'"),
     ],

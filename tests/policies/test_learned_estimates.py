@@ -170,7 +170,7 @@ def test_the_command_line_says_what_it_learns_from(tmp_path):
     traces.write(with_habits(300), tmp_path / "jobs.csv")
     command = ["simulate", str(tmp_path / "jobs.csv"), "-c", "1x8", "-p", "qssf:estimate=rolling", "--json"]
     without = CliRunner().invoke(app, command)
-    assert "learns on the way" in without.stderr
+    assert "learns during the run" in without.stderr
     after = CliRunner().invoke(app, [*command, "--since", "+5"])
-    assert "learns on the way" not in after.stderr
+    assert "learns during the run" not in after.stderr
     assert json.loads(after.stdout)["jobs"] < json.loads(without.stdout)["jobs"] == 300

@@ -256,7 +256,7 @@ def test_a_copy_goes_on_like_the_original():
 
 def test_a_world_that_tells_nothing_of_gpus_is_refused():
     trace = trace_of([(0, 10, 1, LIGHT)])
-    with pytest.raises(PolicyError, match="what jobs do to their GPUs"):
+    with pytest.raises(PolicyError, match="the load of jobs on their GPUs"):
         Simulator(trace, FOUR).run(registry.policy(PLAIN))
 
 

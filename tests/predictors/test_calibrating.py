@@ -9,7 +9,7 @@ from shunter import world as w
 from shunter.predictors import features as f
 from shunter.predictors.calibrating import QUANTILES, at_quantile, moved, quantiles_of
 from shunter.predictors.fitted import estimates, quantiles
-from shunter.predictors.fitting import Known, known
+from shunter.predictors.fitting import EndedJobs, known
 from shunter.predictors.history import History
 
 
@@ -29,7 +29,7 @@ def test_errors_by_third_of_the_estimates():
 def test_few_errors_are_taken_together():
     _, spread = quantiles_of(np.stack((np.zeros(12), np.arange(12.0))), np.array(QUANTILES))
     assert (spread == spread[0]).all()
-    assert isinstance(Known(np.zeros((1, 1)), np.ones(1), np.zeros(1, np.int64), 0).logs, np.ndarray)
+    assert isinstance(EndedJobs(np.zeros((1, 1)), np.ones(1), np.zeros(1, np.int64), 0).logs, np.ndarray)
 
 
 def test_a_kernel_and_a_batch_say_the_same(fitted, habits):

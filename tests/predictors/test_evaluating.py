@@ -160,7 +160,7 @@ def test_a_trace_without_users_and_limits_has_only_what_needs_neither(trace):
 
 def test_scores_by_hand():
     quantiles = np.array([[5.0, 1.0, 0.0], [7.0, 1.0, 0.0], [8.0, 20.0, 1.0], [9.0, 99.0, 1.0]])
-    outcome = e.Outcome("m", np.array([10.0, 20.0, np.nan]), quantiles)
+    outcome = e.ModelEstimates("m", np.array([10.0, 20.0, np.nan]), quantiles)
     found = e.scores(outcome, np.array([20.0, 10.0, 7.0]))
     assert found["jobs"] == 2
     assert found["mape"] == pytest.approx((0.5 + 1.0) / 2)

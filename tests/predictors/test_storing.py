@@ -48,7 +48,7 @@ def test_what_is_written_is_read_again(fitted, habits, tmp_path):
 
 
 def test_forecasters_too(tmp_path):
-    made = tp.Forecaster("gbm", {}, TREES, no_trees(), 300, 7)
+    made = tp.ThroughputForecaster("gbm", {}, TREES, no_trees(), 300, 7)
     storing.save(made, tmp_path / "m")
     again = storing.load(tmp_path / "m")
     assert (again.fitted_at, again.features) == (7, tp.NAMES)

@@ -120,5 +120,5 @@ def test_a_tree_that_is_too_deep_or_a_circle_is_refused():
         t.check(chain(t.DEEPEST + 2), 1)
     circle = chain(100)
     circle.nodes[50, t.UPPER] = 80
-    with pytest.raises(ValueError, match="goes round in a circle"):
+    with pytest.raises(ValueError, match="is a cycle"):
         t.check(circle, 1)

@@ -11,7 +11,7 @@ import shunter
 from shunter import registry
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup, Overheads
-from shunter.energy.control import Settings, run_series
+from shunter.energy.control import SleepSettings, run_series
 from shunter.energy.power import PowerModel
 from shunter.model import GPU, Trace
 from shunter.report.energy import any_slept, energy, of_course, over_time, sleeps
@@ -130,7 +130,7 @@ def test_a_log_by_hand():
 def test_a_controlled_series_by_hand():
     used = np.array([10] * 6 + [9, 2, 2, 8])
     nothing = np.full(10, np.nan)
-    course = run_series(used, np.full(10, 10), nothing, nothing, Settings(1, 1, 0.5, 1, 1, 0, 0))
+    course = run_series(used, np.full(10, 10), nothing, nothing, SleepSettings(1, 1, 0.5, 1, 1, 0, 0))
     found = of_course(course, WATTS)
     assert course.awake.tolist() == [*[10] * 6, 9, 2, 2, 8]
     assert (found["asleep_nodes"], found["shortage_node_steps"], found["nodes_per_wake_up"]) == (1.9, 6, 6)

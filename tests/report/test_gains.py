@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from shunter.predictors.evaluating import Outcome, Task
+from shunter.predictors.evaluating import EvaluationTask, ModelEstimates
 from shunter.report.gains import by_month
 from shunter.traces.synthetic import synthetic
 
@@ -20,17 +20,17 @@ def task():
     trace = synthetic(jobs=1080, gpus=16)
     submit = 1_514_764_800_000 + np.arange(1080) * DAY // 12
     trace = dataclasses.replace(trace, submit=submit)
-    return Task(trace, int(submit[12]), submit, np.zeros((1080, 1)))
+    return EvaluationTask(trace, int(submit[12]), submit, np.zeros((1080, 1)))
 
 
 def outcome(task, name, error):
     seconds = task.actual * np.exp(error)
-    return Outcome(name, seconds, np.stack([seconds * factor for factor in (0.5, 1.0, 2.0, 4.0)]))
+    return ModelEstimates(name, seconds, np.stack([seconds * factor for factor in (0.5, 1.0, 2.0, 4.0)]))
 
 
 def test_gains_by_month_by_hand(task):
     n = len(task.asked)
-    rule, model = Outcome("user2", task.actual * np.exp(1.0)), outcome(task, "gbm", np.full(n, -0.5))
+    rule, model = ModelEstimates("user2", task.actual * np.exp(1.0)), outcome(task, "gbm", np.full(n, -0.5))
     found = by_month(task, [rule, model])
     assert [(part["month"], part["jobs"]) for part in found[:2]] == [("2018-01", 360), ("2018-02", 336)]
     assert [part["month"] for part in found[2:]] == ["2018-03", "all"]

@@ -15,7 +15,7 @@ from shunter.reproduce.claims import Claim, place
 from shunter.reproduce.qssf.experiment import EXPERIMENT
 from shunter.reproduce.sheets import overview
 from shunter.reproduce.study import Part, Study
-from shunter.reproduce.trials import Outcome, Scheduler, Trials
+from shunter.reproduce.trials import Scheduler, TrialResult, Trials
 
 SLOW, FAST = Scheduler("Slow", "fifo", 0), Scheduler("Fast", "sjf:estimate=oracle", 1, " (variant)")
 SETS = {"here": DataSet("Here", (SLOW, FAST), "", "", ())}
@@ -27,7 +27,7 @@ def board(repeats=5, stands_in=False, **factors):
 
     def outcomes(scale):
         return [
-            Outcome({name: value**scale * one for name, value in factors.items()}, np.array([]), None, "")
+            TrialResult({name: value**scale * one for name, value in factors.items()}, np.array([]), None, "")
             for one in luck
         ]
 

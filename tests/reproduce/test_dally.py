@@ -21,7 +21,7 @@ from shunter.reproduce.dally.design import DALLY, FILES, GANDIVA, HELD_OUT, SCHE
 from shunter.reproduce.dally.page import page as dally_page
 from shunter.reproduce.dally.standin import COUNTS, SIZES, standin
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL, waiting
-from shunter.reproduce.trials import Outcome, Trials, run_cases
+from shunter.reproduce.trials import TrialResult, Trials, run_cases
 from shunter.reproduce.writing import STAND_IN
 
 TIMERS = pl.DataFrame(
@@ -62,7 +62,7 @@ def reproduced():
             first, *rest = found.outcomes[wanted.case(name, racks, DALLY.policy)]
             course = replace(first.course, timers=TIMERS)
             found.outcomes[wanted.case(name, racks, DALLY.policy)] = [replace(first, course=course), *rest]
-    return study.Study(wanted, found, dict.fromkeys(FILES, 20), False)
+    return study.DallyStudy(wanted, found, dict.fromkeys(FILES, 20), False)
 
 
 def reproduce(*arguments):
@@ -126,10 +126,12 @@ def study_of(number, repeats=5, **wanted):
     part = Design(**wanted, repeats=repeats)
     names = [*paper.NAMES, "utilization", "preemptions", WAITED_FULL, WAITED_CLOSER]
     outcomes = {
-        case: [Outcome(dict.fromkeys(names, number(case) * (1 + r)), np.array([1.0]), None, "") for r in range(repeats)]
+        case: [
+            TrialResult(dict.fromkeys(names, number(case) * (1 + r)), np.array([1.0]), None, "") for r in range(repeats)
+        ]
         for case in part.cases()
     }
-    return study.Study(part, Trials(repeats, 0, outcomes), dict.fromkeys(FILES, 20), False)
+    return study.DallyStudy(part, Trials(repeats, 0, outcomes), dict.fromkeys(FILES, 20), False)
 
 
 def test_a_conclusion_counts_all_readings_and_not_the_favourable_one():
@@ -228,7 +230,7 @@ def trials_of(wanted, repeats=5, **scale):
     numbers = [*paper.NAMES, "utilization", "preemptions"]
     outcomes = {
         wanted.case(workload, racks, s.policy): [
-            Outcome(dict.fromkeys(numbers, scale.get(s.label, 1.0) * (1 + r)), np.array([1.0]), None, "")
+            TrialResult(dict.fromkeys(numbers, scale.get(s.label, 1.0) * (1 + r)), np.array([1.0]), None, "")
             for r in range(repeats)
         ]
         for workload in wanted.workloads
@@ -268,7 +270,7 @@ def test_claims_about_one_size_the_largest_and_within():
 
 
 def finding_of(claim, *change):
-    return paper.Finding(claim, {8: Estimate(*change)}, {"8": Estimate(*change)}, counted=True)
+    return paper.ChangeClaimResult(claim, {8: Estimate(*change)}, {"8": Estimate(*change)}, counted=True)
 
 
 def test_within_10_percent_does_not_come_out_at_22_however_wide_the_interval_is():
@@ -322,7 +324,7 @@ def test_claims_about_what_was_not_run_are_left_out():
 
 def test_the_distance_to_the_tables_is_a_factor():
     wanted = Design()
-    found = study.Study(wanted, trials_of(wanted), {}, False)
+    found = study.DallyStudy(wanted, trials_of(wanted), {}, False)
     for (case, outcomes), (workload, figures) in (
         (entry, table) for entry in found.trials.outcomes.items() for table in paper.PRINTED.items()
     ):

@@ -108,7 +108,7 @@ def test_the_command_writes_a_folder(tmp_path):
     assert set(rows[LUCID.label]) >= set(MEASURES) - {"packed slowdown"}
     assert rows[NO_PROFILER.label]["profiled share"]["value"] == 0
     assert rows[TIRESIAS.label]["tiresias_over_jct_mean_s"]["value"] == pytest.approx(1)
-    assert [row["data"] for row in told["fitted_anew"]] == ["venus"]
+    assert [row["data"] for row in told["refitted"]] == ["venus"]
     frame = pl.read_parquet(tmp_path / "made" / "results.parquet")
     assert frame["policy"].to_list() == [s.policy for s in DATA["venus"].schedulers]
     assert "<h1>Lucid, reproduced with stand-in workloads</h1>" in (tmp_path / "made" / "page.html").read_text()

@@ -164,7 +164,7 @@ def test_the_command_writes_a_folder_and_says_that_it_is_made_up(tmp_path):
     assert [row["scheduler"] for row in told["results"]] == [
         s.label for n in ("venus", "aaic") for s in DATA[n].schedulers
     ]
-    assert [row["data"] for row in told["fitted_anew"]] == ["venus", "aaic"]
+    assert [row["data"] for row in told["refitted"]] == ["venus", "aaic"]
     fifo, sjf = told["results"][:2]
     assert fifo["fifo_over_jct_mean_s"]["value"] == pytest.approx(1)
     assert sjf["fifo_over_jct_mean_s"]["value"] > 1.2
@@ -179,7 +179,7 @@ def test_the_command_writes_a_folder_and_says_that_it_is_made_up(tmp_path):
 def test_a_quick_look_as_json_writes_nothing_and_fits_once(tmp_path):
     result = reproduce("--quick", "--json", "--workers", "1")
     told = json.loads(result.stdout)
-    assert (list(told["data"]), told["repeats"], told["fitted_anew"]) == (list(EXPERIMENT.quick), 1, [])
+    assert (list(told["data"]), told["repeats"], told["refitted"]) == (list(EXPERIMENT.quick), 1, [])
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 

@@ -14,8 +14,17 @@ from typer.testing import CliRunner
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.reproduce.slurm import design, page, paper, view
-from shunter.reproduce.slurm.outcome import Outcome, Spread, fidelity, predicted, spreads
-from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Part, Study
+from shunter.reproduce.slurm.outcome import ScheduleTimes, Spread, fidelity, predicted, spreads
+from shunter.reproduce.slurm.study import (
+    AGAIN,
+    LIVE,
+    SIMULATED,
+    SIMULATED_SLURM,
+    SLURM,
+    WITH_HANDOVER,
+    SlurmPart,
+    SlurmStudy,
+)
 from shunter.slurm.lab import Lab
 
 PER_NODE = {group.kind: (group.count, group.gpus) for group in design.NODES}
@@ -61,7 +70,7 @@ def test_a_mix_without_jobs_is_refused(jobs):
 
 
 def test_the_numbers_of_an_outcome():
-    found = Outcome(np.array([0.0, 1.0]), np.array([0.0, 4.0]), np.array([4.0, 10.0]), np.array([1.0, 4.0]))
+    found = ScheduleTimes(np.array([0.0, 1.0]), np.array([0.0, 4.0]), np.array([4.0, 10.0]), np.array([1.0, 4.0]))
     numbers = found.measures()
     assert numbers["makespan_s"] == 10
     assert numbers["wait_mean_s"] == 1.5
@@ -105,7 +114,7 @@ def study():
         plain, longer = predicted(jobs, policy), predicted(jobs, policy, 0.5)
         live[scheduler] = [longer, replace(longer, start=longer.start + 1, end=longer.end + 1)]
         simulated[scheduler] = {SIMULATED: plain, WITH_HANDOVER: longer}
-    return Study(Part(40, ("sjf:backfill=easy",)), jobs, live, simulated, 0.5)
+    return SlurmStudy(SlurmPart(40, ("sjf:backfill=easy",)), jobs, live, simulated, 0.5)
 
 
 def test_what_is_told_is_all_there(study):

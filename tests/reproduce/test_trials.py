@@ -9,23 +9,25 @@ from shunter import simulation
 from shunter.model import GPU, Trace
 from shunter.reproduce.dally.standin import standin
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL, waiting
-from shunter.reproduce.trials import Case, Outcome, Trials, Watch, run_cases, with_settings
+from shunter.reproduce.trials import TrialCase, TrialExtras, TrialResult, Trials, run_cases, with_settings
 from shunter.setup import set_up
 
-CASE = Case("batch", "dally-2rack", "fifo", "dally")
-OTHER = Case("batch", "dally-2rack", "lifo", "dally")
+CASE = TrialCase("batch", "dally-2rack", "fifo", "dally")
+OTHER = TrialCase("batch", "dally-2rack", "lifo", "dally")
 
 
 def made(**values):
     """Trials with these makespans, by policy."""
-    cases = {Case("batch", "c", policy, "n"): found for policy, found in values.items()}
-    outcomes = {c: [Outcome({"makespan_s": v}, np.array([]), None, "") for v in found] for c, found in cases.items()}
+    cases = {TrialCase("batch", "c", policy, "n"): found for policy, found in values.items()}
+    outcomes = {
+        c: [TrialResult({"makespan_s": v}, np.array([]), None, "") for v in found] for c, found in cases.items()
+    }
     return Trials(len(next(iter(values.values()))), 0, outcomes), list(cases)
 
 
 def test_numbers_of_a_trial_are_those_of_the_summary():
     trace = standin("batch").select(np.arange(100))
-    watch = Watch(course=lambda case: case == OTHER)
+    watch = TrialExtras(course=lambda case: case == OTHER)
     found = run_cases({"batch": trace}, [CASE, OTHER, CASE], 2, watch=watch, workers=1)
     assert list(found.outcomes) == [CASE, OTHER]
     for repeat, outcome in enumerate(found.outcomes[OTHER]):
@@ -56,7 +58,7 @@ def jobs_of(*rows):
 
 def test_restarts_cost_what_the_case_says():
     """The lease of an hour ends once; the job goes on at once, 62 s later."""
-    cases = [Case("batch", "dally-2rack", "dally", restart=restart) for restart in (0.0, 62.0)]
+    cases = [TrialCase("batch", "dally-2rack", "dally", restart=restart) for restart in (0.0, 62.0)]
     found = run_cases({"batch": jobs_of((0, 5000, 1))}, cases, 1, workers=1)
     assert [found.outcomes[case][0].numbers["jct_mean_s"] for case in cases] == [5000, 5062]
 
@@ -69,8 +71,8 @@ def test_restarts_cost_what_the_case_says():
     ],
 )
 def test_what_jobs_waited_for(jobs, free, closer):
-    case = Case("batch", "dally-2rack", "dally")
-    watch = Watch(reasons=lambda case: True)
+    case = TrialCase("batch", "dally-2rack", "dally")
+    watch = TrialExtras(reasons=lambda case: True)
     found = run_cases({"batch": jobs_of(*jobs)}, [case], 1, watch=watch, workers=1, more=waiting)
     numbers = found.outcomes[case][0].numbers
     assert numbers["wait_mean_s"] > 0

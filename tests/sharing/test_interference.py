@@ -15,7 +15,7 @@ from shunter.cluster import SHARING
 from shunter.errors import SharingError
 from shunter.sharing import published
 from shunter.sharing.interference import FLOOR, Interference, curve, held_out, terms
-from shunter.sharing.judging import GOOD, recall_at, roles, said_by_model, said_by_tree
+from shunter.sharing.judging import GOOD, good_pairs_by_model, good_pairs_by_tree, recall_at, roles
 from shunter.sharing.profiles import measured
 
 PER_CENT = st.floats(0, 100)
@@ -103,12 +103,12 @@ def test_our_tables(way, bound):
 def test_good_pairs_are_found(way):
     """Of two workloads of models that were never seen, the model says better than the tree whether they suit."""
     found = measured(way)
-    model = said_by_model(found)
+    model = good_pairs_by_model(found)
     assert model.precision > 0.9
     assert model.recall > 0.9
     assert recall_at(found, 0.8) >= 0.89
     pytest.importorskip("sklearn", reason="no scikit-learn")
-    tree = said_by_tree(found)
+    tree = good_pairs_by_tree(found)
     assert tree.precision < model.precision - 0.05
     assert tree.recall > 0.9
 
@@ -118,11 +118,11 @@ def test_what_finding_means():
     gpu = np.append(np.linspace(20, 40, 10), np.linspace(80, 98, 10))
     light = gpu < 50
     found = profiles(gpu, pair=np.where(light[:, None] & light[None, :], 0.99, 0.5))
-    chosen, precision, recall = said_by_model(found)
+    chosen, precision, recall = good_pairs_by_model(found)
     assert (precision, recall) == (1.0, chosen / 55)
     assert recall > 0.6
     never = profiles(gpu, pair=np.full((20, 20), GOOD - 0.01))
-    assert said_by_model(never) == (0, 0.0, 0.0)
+    assert good_pairs_by_model(never) == (0, 0.0, 0.0)
 
 
 def test_fragile_and_heavy_are_not_the_same():

@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 
 from shunter.sharing import measuring
-from shunter.sharing.measuring import CONFIGURATIONS, PAIRS, SOLO, MeasuringError, Settings, bench, measure, nvml
+from shunter.sharing.measuring import CONFIGURATIONS, PAIRS, SOLO, BenchSettings, MeasuringError, bench, measure, nvml
 from shunter.sharing.measuring.__main__ import main
 from shunter.sharing.measuring.errors import HostError
 from shunter.sharing.measuring.hosts import Ran
@@ -89,7 +89,7 @@ def gpu(monkeypatch):
 
 
 def settings(folder, **other):
-    return Settings(folder, **{"seconds": 0.01, "only": NAMES, **other})
+    return BenchSettings(folder, **{"seconds": 0.01, "only": NAMES, **other})
 
 
 def rows(folder, name):

@@ -17,7 +17,7 @@ from shunter.errors import NetworkError
 from shunter.model import GPU, Migrate, Plan, Preempt, Resize, Start, Timer, Trace, View
 from shunter.network.contention import Flows, Uplinks, fair_shares
 from shunter.network.model_assignment import DRAWN
-from shunter.network.placing import Costs, Tiers, possible_shapes, room, shape_of, top
+from shunter.network.placing import Costs, TierNetwork, possible_shapes, room, shape_of, top
 from shunter.sim import Scenario, Simulator
 from shunter.sim.links import stretches
 from shunter.sim.shape import slowdown_at
@@ -29,7 +29,7 @@ CLUSTERS = {
     "three tiers": Cluster("3", (NodeGroup(6, 4, racks=(2, 3, 1)),), tiers=TIERS),
     "four tiers": Cluster("4", (NodeGroup(10, 2, racks=(2, 2, 3, 1, 2)),), tiers=(*TIERS[:2], POD, TIERS[2])),
 }
-COSTS = {name: Costs(Tiers.of(cluster)) for name, cluster in CLUSTERS.items()}
+COSTS = {name: Costs(TierNetwork.of(cluster)) for name, cluster in CLUSTERS.items()}
 NEARLY = 1e-12
 
 
@@ -212,7 +212,7 @@ def test_stretches_cover_what_there_can_be() -> None:
 def test_what_lies_between_is_near(calibration: str, mean: float, most: float, data) -> None:
     """The figures of docs/reference/network.md."""
     cluster, draw = clusters.load("dally-8rack"), np.random.default_rng(0)
-    costs = Costs(Tiers.of(cluster), calibration, data=data if calibration == "paper" else None)
+    costs = Costs(TierNetwork.of(cluster), calibration, data=data if calibration == "paper" else None)
     trace = jobs(*((0, 1, gpus, {"model": model}) for gpus in (4, 8, 16) for model in DRAWN))
     network = Simulator(trace, cluster, scenario=Scenario(network=costs, contention=True))._state.network
     off = []

@@ -16,12 +16,12 @@ from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.errors import NetworkError
 from shunter.model import GPU, Preempt, Start, Timer, Trace
 from shunter.network.iteration import Iteration
-from shunter.network.placing import Costs, Tiers, shape_of, tightest
+from shunter.network.placing import Costs, TierNetwork, shape_of, tightest
 from shunter.sim import Scenario, Simulator
 
 TIERS = (Tier("machine", 100.0, 0.5), Tier("rack", 40.0, 2.0), Tier("network", 10.0, 20.0))
 CLUSTER = Cluster("racks", (NodeGroup(6, 4, racks=(2, 3, 1)),), tiers=TIERS)
-COSTS = Costs(Tiers.of(CLUSTER), "profiled")
+COSTS = Costs(TierNetwork.of(CLUSTER), "profiled")
 
 
 def one_job(gpus: int, model: str = "resnet50", duration: int = 1_000_000) -> Trace:
@@ -113,7 +113,7 @@ def test_a_ready_made_cluster_and_a_policy() -> None:
     gpus = draw.choice([1, 4, 8, 16, 32], 60) * GPU
     trace = Trace.of("t", [str(i) for i in range(60)], submit=np.zeros(60), duration=np.full(60, 3_600_000), gpus=gpus,
                      model=draw.integers(0, 3, 60), models=("resnet18", "mobilenetv3", "bert-large"))  # fmt: skip
-    scenario = Scenario(network=Costs(Tiers.of(cluster)))
+    scenario = Scenario(network=Costs(TierNetwork.of(cluster)))
     digests = set()
     for compiled in (True, False):
         simulator = Simulator(trace, cluster, scenario=scenario)

@@ -15,7 +15,7 @@ from shunter.errors import LiveError
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.daemons import wait
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
@@ -40,7 +40,7 @@ class Acting:
 def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", kind: type[Client] = Client) -> Iterator[Acting]:
     """A controller at work, until the end of the block."""
     made, stop = Acting(), threading.Event()
-    settings = Settings(Mode.ACT, Rhythm(0.3, 0.2))
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.3, 0.2))
 
     def control() -> None:
         try:

@@ -16,9 +16,9 @@ import numpy as np
 from shunter.cluster import Cluster
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm
-from shunter.live.controller import Bounds, Mode
+from shunter.live.controller import ChangeLimits, Mode
 from shunter.live.levers import levers_from
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.model import Plan, Preempt, Start, View
 from shunter.protocols import Ranks
 from shunter.slurm.client import Client
@@ -67,8 +67,8 @@ class Restless(Ranks):
 
 def main(conf: Path, journal: Path) -> None:
     def control(mode: Mode, rounds: int, levers: str, seed: int) -> None:
-        bounds = Bounds(changes=30)
-        settings = Settings(mode, Rhythm(0.2, 0.1), bounds=bounds, levers=levers_from(levers), rounds=rounds)
+        bounds = ChangeLimits(changes=30)
+        settings = ControllerSettings(mode, Rhythm(0.2, 0.1), bounds=bounds, levers=levers_from(levers), rounds=rounds)
         run(Restless(seed), SlurmManager(Client(conf, timeout_s=1.0)), journal, settings)
 
     control(Mode.WATCH, 1, "nice", 0)  # all is loaded and compiled

@@ -21,7 +21,7 @@ from shunter.live.backend import Round
 from shunter.live.controller import RoundResult
 from shunter.live.journal import DONE, FAILED, Journal
 from shunter.live.levers import Order
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 WHY = "the policy puts it at place 1 of 900, it stands at 731"
 NICE = Order("4711", "nice", "-1000000", "0", WHY)
@@ -123,7 +123,10 @@ def test_since_is_a_length_of_time_or_a_date(text, ago):
 
 
 def outcome(**more):
-    jobs = (Job("4711", "4711", "PENDING", user="ann", partition="main"), Job("4712", "4712", "PENDING", user="bob"))
+    jobs = (
+        LiveJob("4711", "4711", "PENDING", user="ann", partition="main"),
+        LiveJob("4712", "4712", "PENDING", user="bob"),
+    )
     return RoundResult(Round(3, Snapshot(0, jobs, ()), None, jobs), [NICE, PIN], **more)
 
 
@@ -135,7 +138,7 @@ def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
     book = Journal(journal)
     book.note("guard", "handed back")
     book.close()
-    log.seen(outcome(done=1, failed=[(PIN, "Invalid node")], respected={"4711": "somebody set its nice"}))
+    log.seen(outcome(done=1, failed=[(PIN, "Invalid node")], respected={"4711": "someone set its nice"}))
     log.close()
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert rows[0] == {"from": "before"}

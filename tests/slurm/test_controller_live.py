@@ -15,14 +15,14 @@ import pytest
 
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Scope
-from shunter.live.controller import Bounds, Mode, RoundResult
+from shunter.live.controller import ChangeLimits, Mode, RoundResult
 from shunter.live.daemons import wait
 from shunter.live.journal import Journal
 from shunter.live.levers import Order, levers_from
 from shunter.live.manager import UnreachableError
 from shunter.live.releasing import release
-from shunter.live.running import Settings, run
-from shunter.live.snapshot import Job
+from shunter.live.running import ControllerSettings, run
+from shunter.live.snapshot import LiveJob
 from shunter.registry import policy
 from shunter.slurm import levers
 from shunter.slurm.client import Client, declined
@@ -47,7 +47,7 @@ def full(lab: Lab) -> Lab:
 def controlled(lab: Lab, tmp_path: Path, name: str = "sjf", rounds: int = 2, **more) -> list[RoundResult]:
     """Some rounds of a policy that acts."""
     outcomes: list[RoundResult] = []
-    settings = Settings(**({"mode": Mode.ACT, "rhythm": FAST, "rounds": rounds} | more))
+    settings = ControllerSettings(**({"mode": Mode.ACT, "rhythm": FAST, "rounds": rounds} | more))
     run(policy(name), SlurmManager(Client(lab.conf)), tmp_path / "journal.db", settings, on_round=outcomes.append)
     return outcomes
 
@@ -125,10 +125,10 @@ def test_bounds(full: Lab, tmp_path: Path) -> None:
     """Few changes a round, within the band, and jobs that are left alone lose nothing."""
     jobs = waiting(full, 9, 8, 7, 6, 5, 4)
     sla = full.submit("--gpus=2", "--time=2", "--comment=shunter: sla=yes", script="true")
-    outcomes = controlled(full, tmp_path, rounds=1, bounds=Bounds(changes=2, lift=50))
+    outcomes = controlled(full, tmp_path, rounds=1, bounds=ChangeLimits(changes=2, lift=50))
     assert len(outcomes[0].orders) == 2
     assert outcomes[0].postponed > 0
-    outcomes = controlled(full, tmp_path, rounds=6, bounds=Bounds(changes=2, lift=50))
+    outcomes = controlled(full, tmp_path, rounds=6, bounds=ChangeLimits(changes=2, lift=50))
     priorities = {job: int(full.job(job)["Priority"]) for job in jobs}
     natural = int(full.job(sla)["Priority"])
     assert max(priorities.values()) <= natural + 50
@@ -222,7 +222,7 @@ def test_a_job_that_vanishes_between_view_and_action(full: Lab, tmp_path: Path) 
                 time.sleep(0.5)
             return super().run(program, *arguments, **more)
 
-    settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
+    settings = ControllerSettings(mode=Mode.ACT, rhythm=FAST, rounds=3)
     outcomes: list[RoundResult] = []
     run(policy("sjf"), SlurmManager(Cancelling(full.conf)), tmp_path / "journal.db", settings, on_round=outcomes.append)
     gone = int(calls[0].removeprefix("jobid="))
@@ -245,7 +245,7 @@ def in_background(
         silences.append(str(silence))
 
     def work() -> None:
-        settings = Settings(mode=Mode.ACT, rhythm=FAST)
+        settings = ControllerSettings(mode=Mode.ACT, rhythm=FAST)
         journal = tmp_path / "journal.db"
         run(
             policy("sjf"), SlurmManager(asking), journal, settings, stop=stop, on_round=outcomes.append, on_silence=away
@@ -345,7 +345,7 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
 
 def test_orders_name_one_job_and_one_thing() -> None:
     assert commands(Order("12", "nice", "-5", "0")) == (("scontrol", "update", "jobid=12", "nice=-5"),)
-    job = Job("12", "12", "PENDING", priority=5)
+    job = LiveJob("12", "12", "PENDING", priority=5)
     for lever, own in {"nice": "0", "priority": "59:0", "pin": "", "requeue": "0", "shard": "gres:shard:2"}.items():
         doing, back = commands(Order("12", lever, "1", own)), undoing(job, {lever: own}) if lever != "requeue" else ()
         assert not any("cancel" in word or "hold" in word for command in (*doing, *back) for word in command)
@@ -370,7 +370,7 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
                 raise declined(str(error)) from None
 
     outcomes: list[RoundResult] = []
-    settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=3)
+    settings = ControllerSettings(mode=Mode.ACT, rhythm=FAST, rounds=3)
     run(policy("sjf"), SlurmManager(As("nobody")), tmp_path / "nobody.db", settings, on_round=outcomes.append)
     assert "may not change the jobs of others" in outcomes[0].paused
     assert order_of(lab) == jobs
@@ -415,7 +415,9 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
             return said
 
     for changes in (1, 1, 2, 2, 2, 2, 2):
-        settings = Settings(mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=Bounds(changes=changes), scope=scope)
+        settings = ControllerSettings(
+            mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=ChangeLimits(changes=changes), scope=scope
+        )
         run(policy("sjf"), SlurmManager(Seeing(full.conf)), tmp_path / "journal.db", settings)
     assert len(seen) >= 4
     for after in seen:

@@ -13,11 +13,11 @@ import pytest
 from shunter.live.daemons import wait
 from shunter.live.forecast import Outlook
 from shunter.live.nodes import Node
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.slurm import questions
 from shunter.slurm.dialect import SLURM
-from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.surroundings import counts_memory, defaults
 
 CONSUMED = {"selecttypeparameters": "CR_CORE_MEMORY", "defmempernode": "UNLIMITED"}
@@ -64,7 +64,7 @@ def test_what_is_not_recorded_can_not_be_told():
 
 
 def test_a_job_that_takes_all_memory_waits_for_an_empty_node():
-    held = Job("1", "1", "RUNNING", partition="main", gpus=1, mem_mib=1, nodes=("n1",), limit=60_000, start=0)
+    held = LiveJob("1", "1", "RUNNING", partition="main", gpus=1, mem_mib=1, nodes=("n1",), limit=60_000, start=0)
     node = replace(SMALL.nodes[0], used=(0,), mem_used=1)
     other = replace(node, name="n2", mem_mib=2000)
     busy = replace(SMALL, jobs=(held,), nodes=(node,), defaults=(Defaults("main", all_memory=True),))
@@ -79,7 +79,7 @@ def site(monkeypatch) -> Iterator[Lab]:
         pytest.skip(reason)
     with tempfile.TemporaryDirectory(prefix="lab", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        with Lab(Path(folder), [Nodes("v100", 5, 4)], partitions=PARTITIONS) as lab:
+        with Lab(Path(folder), [LabNodes("v100", 5, 4)], partitions=PARTITIONS) as lab:
             monkeypatch.setenv("SLURM_CONF", str(lab.conf))
             yield lab
 
@@ -91,7 +91,7 @@ def test_what_if_when_and_slurm_agree(site: Lab) -> None:
     for name in PARTITIONS:
         beside = ("--gres=gpu:2", "--mem=40000", "--cpus-per-task=4", "--time=20", "--comment=shunter: run_s=12")
         site.wait_job(site.submit(f"--partition={name}", *beside, script="sleep 12"), "RUNNING")
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     foreseen = {name: questions.Wish(2, "20", name).forecast(outlook) for name in PARTITIONS}
     assert not any(each.because for each in foreseen.values())
     waits = {name: each.at(0.5) - outlook.snapshot.now for name, each in foreseen.items()}
@@ -100,7 +100,7 @@ def test_what_if_when_and_slurm_agree(site: Lab) -> None:
     jobs = {name: str(site.submit(f"--partition={name}", "--gres=gpu:2", "--time=20")) for name in PARTITIONS}
     waiting = {name: job for name, job in jobs.items() if name != "percpu"}
     assert wait(lambda: all(site.job(job)["Reason"] == "Resources" for job in waiting.values()), 10)
-    later = questions.Sources().outlook(samples=10)
+    later = questions.AnswerSources().outlook(samples=10)
     when = later.of(*(questions.pending(later.snapshot, job) for job in waiting.values()))
     for name, said in zip(waiting, when, strict=True):
         assert abs(said.at(0.5) - foreseen[name].at(0.5)) <= 2000, (name, said.because)

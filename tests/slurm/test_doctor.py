@@ -18,7 +18,7 @@ from shunter.live.journal import Journal
 from shunter.live.locks import only_controller
 from shunter.slurm import doctor
 from shunter.slurm.client import Client
-from shunter.slurm.doctor import Patient, Verdict, examine
+from shunter.slurm.doctor import CheckStatus, Patient, examine
 
 
 def verdicts(findings):
@@ -74,12 +74,12 @@ def test_live_the_advice_makes_an_account_an_operator(user, lab_with_database, f
     lab = lab_with_database
     client = as_user(lab, user, monkeypatch)
     rights = finding(examine(client, folder / "j.db", acts=True), "rights")
-    assert rights.verdict is Verdict.FAIL
-    assert finding(examine(client, folder / "j.db", acts=False), "rights").verdict is Verdict.WARN
+    assert rights.verdict is CheckStatus.FAIL
+    assert finding(examine(client, folder / "j.db", acts=False), "rights").verdict is CheckStatus.WARN
     try:
         lab.run(*shlex.split(rights.remedy))
         found = examine(client, folder / "j.db", acts=True)
-        assert finding(found, "rights").verdict is Verdict.OK
+        assert finding(found, "rights").verdict is CheckStatus.OK
         assert "can't mark" in finding(found, "marks").text
         number = lab.submit("--gpus=1", "--hold")  # root's
         client.run("scontrol", "update", f"jobid={number}", "nice=5")
@@ -97,9 +97,11 @@ def test_live_where_slurm_hides_jobs_an_ordinary_account_is_warned(lab_with_data
         lab.conf.write_text(f"PrivateData=jobs,usage\n{text}")
         lab.run("scontrol", "reconfigure")
         found = finding(examine(client, folder / "j.db", acts=True), "privacy")
-        assert (found.verdict, "hides jobs of others" in found.text) == (Verdict.FAIL, True)
+        assert (found.verdict, "hides jobs of others" in found.text) == (CheckStatus.FAIL, True)
         monkeypatch.undo()
-        assert finding(examine(Client(lab.conf), folder / "j.db", acts=True), "privacy").verdict is Verdict.OK  # root
+        assert (
+            finding(examine(Client(lab.conf), folder / "j.db", acts=True), "privacy").verdict is CheckStatus.OK
+        )  # root
     finally:
         lab.conf.write_text(text)
         lab.run("scontrol", "reconfigure")
@@ -107,7 +109,7 @@ def test_live_where_slurm_hides_jobs_an_ordinary_account_is_warned(lab_with_data
 
 def test_live_clocks_that_differ_are_found(lab, folder, monkeypatch):
     real = time.time
-    for ahead, verdict in ((0, Verdict.OK), (20, Verdict.WARN), (-300, Verdict.FAIL)):
+    for ahead, verdict in ((0, CheckStatus.OK), (20, CheckStatus.WARN), (-300, CheckStatus.FAIL)):
         monkeypatch.setattr(doctor.time, "time", lambda ahead=ahead: real() + ahead)
         assert finding(examine(Client(lab.conf), folder / "j.db", acts=False), "clock").verdict is verdict
 
@@ -134,27 +136,27 @@ def machine(journal, acts=True):
 
 def test_commands_that_are_missing_are_named(folder):
     found = finding(machine(folder / "j.db"), "commands")
-    assert found.verdict is Verdict.FAIL
+    assert found.verdict is CheckStatus.FAIL
     assert "squeue" in found.text
 
 
 def test_where_kernels_are_kept_is_checked(folder, monkeypatch):
     monkeypatch.setattr(doctor, "place", lambda: Place(folder))
     found = finding(machine(folder / "j.db"), "caches")
-    assert (found.verdict, found.remedy) == (Verdict.WARN, "sudo shunter compile --for-all")
+    assert (found.verdict, found.remedy) == (CheckStatus.WARN, "sudo shunter compile --for-all")
     (folder / "one.nbi").touch()
-    assert finding(machine(folder / "j.db"), "caches").verdict is Verdict.OK
+    assert finding(machine(folder / "j.db"), "caches").verdict is CheckStatus.OK
     monkeypatch.setattr(doctor, "place", lambda: Place(folder, "/x: others can write it; chmod go-w /x"))
     found = finding(machine(folder / "j.db"), "caches")
-    assert (found.verdict, found.remedy) == (Verdict.WARN, "chmod go-w /x")
+    assert (found.verdict, found.remedy) == (CheckStatus.WARN, "chmod go-w /x")
 
 
 def test_a_controller_that_acts_is_seen_without_touching_its_lock(folder):
     journal = folder / "j.db"
-    assert finding(machine(journal), "controller").verdict is Verdict.WARN
+    assert finding(machine(journal), "controller").verdict is CheckStatus.WARN
     with only_controller(journal):
         assert finding(machine(journal), "controller").text == "runs"
-    assert finding(machine(journal), "controller").verdict is Verdict.WARN
+    assert finding(machine(journal), "controller").verdict is CheckStatus.WARN
 
 
 def test_a_journal_that_was_handed_back_is_reported(folder):
@@ -162,17 +164,17 @@ def test_a_journal_that_was_handed_back_is_reported(folder):
     book.note("guard", "jobs waited longer")
     book.close()
     found = finding(machine(folder / "j.db"), "handed back")
-    assert (found.verdict, found.text) == (Verdict.WARN, "jobs waited longer")
+    assert (found.verdict, found.text) == (CheckStatus.WARN, "jobs waited longer")
 
 
 @pytest.mark.parametrize(
     ("spoil", "verdict"),
     [
-        (lambda journal: journal.chmod(0o640), Verdict.OK),
-        (lambda journal: journal.chmod(0o644), Verdict.WARN),
-        (lambda journal: journal.chmod(0o666), Verdict.FAIL),
-        (lambda journal: journal.parent.chmod(0o777), Verdict.FAIL),
-        (lambda journal: os.chown(journal, 65534, 65534), Verdict.FAIL),
+        (lambda journal: journal.chmod(0o640), CheckStatus.OK),
+        (lambda journal: journal.chmod(0o644), CheckStatus.WARN),
+        (lambda journal: journal.chmod(0o666), CheckStatus.FAIL),
+        (lambda journal: journal.parent.chmod(0o777), CheckStatus.FAIL),
+        (lambda journal: os.chown(journal, 65534, 65534), CheckStatus.FAIL),
     ],
 )
 def test_who_else_can_reach_the_journal_is_checked(spoil, verdict, folder):
@@ -183,18 +185,18 @@ def test_who_else_can_reach_the_journal_is_checked(spoil, verdict, folder):
     spoil(journal)
     found = finding(machine(journal), "journal")
     assert found.verdict is verdict
-    assert bool(found.remedy) == (verdict is not Verdict.OK)
+    assert bool(found.remedy) == (verdict is not CheckStatus.OK)
 
 
 def test_a_folder_that_is_missing_matters_only_for_acting():
-    assert finding(machine(Path("/no/such/folder/j.db")), "journal").verdict is Verdict.FAIL
+    assert finding(machine(Path("/no/such/folder/j.db")), "journal").verdict is CheckStatus.FAIL
     assert "journal" not in verdicts(machine(Path("/no/such/folder/j.db"), acts=False))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
 @pytest.mark.parametrize(
     ("user", "verdict", "words"),
-    [(0, Verdict.OK, "served by root"), (65534, Verdict.WARN, "served by nobody, not by root")],
+    [(0, CheckStatus.OK, "served by root"), (65534, CheckStatus.WARN, "served by nobody, not by root")],
 )
 def test_a_stranger_on_the_metrics_port_is_not_taken_for_the_controller(tmp_path, user, verdict, words):
     (tmp_path / "j.db").touch()

@@ -18,7 +18,7 @@ from shunter.live.audit import AuditLog
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
 from shunter.live.journal import DONE, INTENT, Journal
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
@@ -67,7 +67,7 @@ def test_nothing_is_changed_until_there_is_room_again(lab: Lab, disk: Path, monk
         if len(problems) == 3:
             (disk / "filler").unlink()
 
-    settings = Settings(Mode.ACT, Rhythm(0.3, 0.2), rounds=9)
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.3, 0.2), rounds=9)
     run(policy("sjf:estimate=limit"), SlurmManager(Client(lab.conf)), journal, settings, on_round=told, on_silence=away)
     log.close()
     assert len(problems) == 3

@@ -17,7 +17,7 @@ from shunter.live import guard as guarding
 from shunter.live.backend import Round
 from shunter.live.controller import Controller, Mode, RoundResult
 from shunter.live.daemons import wait
-from shunter.live.guard import Duty, Guard, Tolerance, Window, shadow_policy
+from shunter.live.guard import Duty, Guard, GuardWindow, Tolerance, shadow_policy
 from shunter.live.hints import JobHints
 from shunter.live.journal import DONE, HandedBackError, Journal
 from shunter.live.levers import Order
@@ -25,7 +25,7 @@ from shunter.live.manager import UnreachableError
 from shunter.live.nodes import Node
 from shunter.live.rounds import Authority
 from shunter.live.running import resume
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.registry import policy, text
 from shunter.slurm.client import Client
 from shunter.slurm.dialect import SLURM
@@ -39,7 +39,7 @@ NODES = (Node("n1", "idle", ("main",), gpus=4, gpu_type="a100", cpus=64, mem_mib
 def jobs_of(lengths, gap_s=1, gpus=4):
     """Jobs that want the whole node, one after the other."""
     return [
-        Job(
+        LiveJob(
             str(at + 1), str(at + 1), "PENDING", "Resources", "ann", partition="main", gpus=gpus, cpus=1, mem_mib=1,
             submit=NOW + at * gap_s * SECOND, eligible=NOW + at * gap_s * SECOND, limit=length * SECOND * 2,
         )
@@ -89,7 +89,7 @@ LENGTHS = [(7 * at) % 50 + 1 for at in range(60)]
 def window_of(order, until_s, step_s=20, begin_s=0):
     jobs = jobs_of(LENGTHS)
     starts, length = reality(jobs, LENGTHS, order)
-    window = Window(snapshot_at(NOW + begin_s * SECOND, jobs, starts, length))
+    window = GuardWindow(snapshot_at(NOW + begin_s * SECOND, jobs, starts, length))
     for at in range(begin_s + step_s, until_s + 1, step_s):
         window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
     return window, starts
@@ -124,7 +124,7 @@ def test_whatever_the_jobs_the_shadow_of_fifo_is_fifo(lengths, gap_s, begin_s):
     jobs = jobs_of(lengths, gap_s)
     starts, length = reality(jobs, lengths, by_submission)
     moments = [NOW + at * SECOND for at in range(begin_s, begin_s + 400, 25)]
-    window = Window(snapshot_at(moments[0], jobs, starts, length))
+    window = GuardWindow(snapshot_at(moments[0], jobs, starts, length))
     for moment in moments[1:]:
         window.note(snapshot_at(moment, jobs, starts, length))
         assert window.shadow(policy("fifo")) == window.starts
@@ -146,7 +146,7 @@ def test_a_job_that_still_waits_counts_with_its_wait_so_far_in_both_worlds():
     lengths = [10_000] + [1] * 50
     jobs = jobs_of(lengths, gap_s=0)
     starts, length = reality(jobs, lengths, lambda job, length: -length)
-    window = Window(snapshot_at(NOW - SECOND, jobs, starts, length))
+    window = GuardWindow(snapshot_at(NOW - SECOND, jobs, starts, length))
     for at in range(0, 601, 60):
         window.note(snapshot_at(NOW + at * SECOND, jobs, starts, length))
     verdict = window.verdict(policy("sjf:estimate=limit"))
@@ -159,9 +159,11 @@ def test_a_job_that_still_waits_counts_with_its_wait_so_far_in_both_worlds():
 def test_jobs_cancelled_while_they_waited_are_in_neither_world():
     jobs = jobs_of([5] * 30, gap_s=0)
     starts, length = reality(jobs, [5] * 30, by_submission)
-    window = Window(snapshot_at(NOW, jobs, starts, length))
+    window = GuardWindow(snapshot_at(NOW, jobs, starts, length))
     window.note(snapshot_at(NOW + 10 * SECOND, jobs[:20], starts, length))
-    gone = Job("99", "99", "CANCELLED", partition="main", gpus=4, submit=NOW, eligible=NOW, start=NOW + 1, end=NOW + 1)
+    gone = LiveJob(
+        "99", "99", "CANCELLED", partition="main", gpus=4, submit=NOW, eligible=NOW, start=NOW + 1, end=NOW + 1
+    )
     last = snapshot_at(NOW + 20 * SECOND, jobs[:20], starts, length)
     window.note(replace(last, jobs=(*last.jobs, gone)))
     assert set(window.jobs) == set(window.arrivals) == {job.id for job in jobs[1:20]}  # the first ran already
@@ -172,7 +174,7 @@ def test_a_job_that_ran_at_first_ends_when_it_ends_is_queued_again_or_is_no_long
     base = jobs_of([1] * 3, gpus=1)
     ran = [replace(job, state="RUNNING", start=NOW - 1000, ran=1000, nodes=("n1",)) for job in base]
     no_gpus = replace(ran[0], id="77", gpus=0)
-    window = Window(Snapshot(NOW, (*ran, no_gpus), NODES))
+    window = GuardWindow(Snapshot(NOW, (*ran, no_gpus), NODES))
     assert set(window.warm) == {"1", "2", "3"}
     ended = replace(ran[0], state="FAILED", end=NOW + 5000)
     window.note(Snapshot(NOW + 9000, (ended, base[1]), NODES))
@@ -182,13 +184,13 @@ def test_a_job_that_ran_at_first_ends_when_it_ends_is_queued_again_or_is_no_long
 
 
 def test_nothing_is_said_of_few_jobs_or_none():
-    window = Window(Snapshot(NOW, (), NODES))
+    window = GuardWindow(Snapshot(NOW, (), NODES))
     assert window.verdict(policy("fifo")) is None
     assert window_of(longest_first, 40)[0].verdict(policy("fifo")) is None
 
 
 def test_a_new_window_begins_after_a_day_many_jobs_or_on_another_cluster():
-    window = Window(Snapshot(NOW, (), NODES))
+    window = GuardWindow(Snapshot(NOW, (), NODES))
     assert not window.full(Snapshot(NOW + 3600 * SECOND, (), NODES))
     assert window.full(Snapshot(NOW + 25 * 3600 * SECOND, (), NODES))
     assert window.full(Snapshot(NOW, (), (replace(NODES[0], state="drained"),)))
@@ -373,7 +375,7 @@ def test_a_shadow_that_cannot_be_made_is_said_and_harms_nobody(controller, monke
     def fails(*_):
         raise LiveError("no shadow")
 
-    monkeypatch.setattr(Window, "shadow", fails)
+    monkeypatch.setattr(GuardWindow, "shadow", fails)
     watched(controller, longest_first)
     assert not controller.paused
     assert controller.journal.last_event("guard can't")[2] == "no shadow"

@@ -15,13 +15,13 @@ from pretend import Played, Pretend
 
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
-from shunter.live.controller import Bounds, Controller, Mode, RoundResult
+from shunter.live.controller import ChangeLimits, Controller, Mode, RoundResult
 from shunter.live.journal import ABANDONED, DONE, RESUME, STOP, Journal, JournalError
 from shunter.live.levers import Order
 from shunter.live.locks import only_controller
 from shunter.live.manager import DeclinedError, UnreachableError
 from shunter.live.releasing import release
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.client import Client
 from shunter.slurm.manager import SlurmManager
@@ -228,7 +228,7 @@ def test_parts_of_a_heterogeneous_job_go_together(rounds) -> None:
 
 def test_what_slurm_declines_is_tried_ever_more_rarely_and_keeps_nobody_back(rounds) -> None:
     jobs = {str(number): Played(100 + number) for number in range(1, 9)}
-    play = rounds(jobs, bounds=Bounds(changes=2))
+    play = rounds(jobs, bounds=ChangeLimits(changes=2))
     play.client.decline = lambda handle, _: "no, thanks" if handle in ("1", "2") else ""
     ranking = sorted(jobs, key=int)  # the other way round: 1 and 2 are the most urgent
     for _ in range(8):
@@ -360,7 +360,8 @@ def test_odd_jobs_are_left_to_slurm_and_the_others_ordered(tmp_path, name) -> No
     client.nodes["two"] = ["main", "mixed", "gpu:t4:2,gpu:a100:4,x:y:no_consume:4G", "gpu:a100:2(IDX:4-5)"]
     client.nodes["two"] += client.nodes["n0"][4:]
     run(
-        policy(name), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=3),
+        policy(name), SlurmManager(client), tmp_path / "j.db",
+        ControllerSettings(Mode.ACT, Rhythm(0.01, 0.01), rounds=3),
         on_round=outcomes.append,
     )  # fmt: skip
     assert len(outcomes) == 3
@@ -390,7 +391,8 @@ def test_machines_come_and_go(tmp_path, name) -> None:
         client.nodes = everything
 
     run(
-        policy(name), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=9),
+        policy(name), SlurmManager(client), tmp_path / "j.db",
+        ControllerSettings(Mode.ACT, Rhythm(0.01, 0.01), rounds=9),
         on_round=told, on_silence=away,
     )  # fmt: skip
     assert len(outcomes) == 9
@@ -425,7 +427,7 @@ def test_a_journal_that_cannot_be_written_stops_changes_and_not_the_controller(t
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "__init__", impatient)
         run(
-            policy("sjf"), SlurmManager(client), path, Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4),
+            policy("sjf"), SlurmManager(client), path, ControllerSettings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4),
             on_round=told, on_silence=away,
         )  # fmt: skip
     assert [type(problem) for problem in problems] == [JournalError]
@@ -475,7 +477,7 @@ def test_a_round_that_fails_at_first_is_an_error_and_later_is_not(tmp_path) -> N
         return answer(program, *arguments, **more)
 
     client.run = run_
-    how = Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4)
+    how = ControllerSettings(Mode.ACT, Rhythm(0.01, 0.01), rounds=4)
     for broken_later in (False, True):
         broken_now: list[int] = []
         if not broken_later:
@@ -502,7 +504,12 @@ def test_what_a_killed_guard_had_begun_to_hand_back_is_handed_back_at_the_next_s
     book.settle(act, DONE)
     book.note("guard", "the guard has handed the jobs back")
     book.close()
-    run(policy("fifo"), SlurmManager(client), tmp_path / "j.db", Settings(Mode.ACT, Rhythm(0.01, 0.01), rounds=1))
+    run(
+        policy("fifo"),
+        SlurmManager(client),
+        tmp_path / "j.db",
+        ControllerSettings(Mode.ACT, Rhythm(0.01, 0.01), rounds=1),
+    )
     assert client.jobs["1"].nice == 3
 
 
@@ -587,7 +594,7 @@ def test_no_running_job_ends_the_controller(odd, name, tmp_path):
     }
     outcomes: list[RoundResult] = []
     silences: list[LiveError] = []
-    settings = Settings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.0, 0.0), rounds=3)
     run(
         policy(name),
         SlurmManager(client),
@@ -614,7 +621,7 @@ def test_a_new_partition_on_known_nodes_is_seen(tmp_path):
         policy("fifo"),
         SlurmManager(client),
         tmp_path / "journal.db",
-        Settings(rhythm=Rhythm(0.0, 0.0), rounds=3),
+        ControllerSettings(rhythm=Rhythm(0.0, 0.0), rounds=3),
         on_round=told,
     )
     assert {job.id for job in outcomes[-1].round.jobs} == {"1", "2"}

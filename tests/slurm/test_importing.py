@@ -18,9 +18,9 @@ from shunter.live.nodes import Rack
 from shunter.setup import set_up
 from shunter.slurm import importing
 from shunter.slurm import site as sites
-from shunter.slurm.importing import Sources, read_site
+from shunter.slurm.importing import ImportFiles, read_site
 from shunter.slurm.nodes import nodes, partitions
-from shunter.slurm.shows import records, seconds, settings
+from shunter.slurm.scontrol_output import records, seconds, settings
 from shunter.slurm.topology import racks
 from shunter.traces import read
 from shunter.traces.readers import sacct
@@ -47,7 +47,7 @@ def table(trace, *columns):
 def sources(release, jobs="sacct.txt", **others):
     folder = FIXTURES / release
     files = {"nodes": "nodes.txt", "partitions": "partitions.txt", "config": "config.txt"} | others
-    return Sources(folder / jobs, **{key: folder / name for key, name in files.items()})
+    return ImportFiles(folder / jobs, **{key: folder / name for key, name in files.items()})
 
 
 # ------------------------------------------------------------------------------------------- jobs
@@ -226,7 +226,7 @@ def test_a_partition_of_one_gpu_type_keeps_its_jobs_to_that_type():
 
 def test_tiers_of_partitions_that_share_nodes_outweigh_all_else():
     found = read_site(
-        Sources(*(FIXTURES / "22.05" / f for f in ("sacct.json", "nodes.txt", "partitions.txt", "config.txt")))
+        ImportFiles(*(FIXTURES / "22.05" / f for f in ("sacct.json", "nodes.txt", "partitions.txt", "config.txt")))
     )
     assert found.site.ranks == 2001
     assert "partition=0,qos=2001" in found.site.policy

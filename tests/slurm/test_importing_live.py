@@ -73,7 +73,7 @@ def test_what_was_submitted_comes_back(lab_with_database, tmp_path, monkeypatch)
 
 
 def test_a_time_without_jobs_is_told(lab_with_database, tmp_path):
-    with pytest.raises(LiveError, match="sacct knows of no job from 2001-01-01"):
+    with pytest.raises(LiveError, match="sacct reports no job from 2001-01-01"):
         ask(Client(lab_with_database.conf), tmp_path, "2001-01-01", "2001-02-01")
 
 

@@ -149,7 +149,7 @@ def journal_in(folder: Path, state: str) -> tuple[Path, Journal]:
         os.chown(each, 0, GROUP)
     book = Journal(path)
     book.intend(1, [NICE])
-    book.leave_alone("8", "somebody set its priority to 9")
+    book.leave_alone("8", "someone set its priority to 9")
     if state != "open":
         kept = {file: file.read_bytes() for file in folder.iterdir()}
         book.close()

@@ -17,7 +17,7 @@ from shunter.live.daemons import wait
 from shunter.live.journal import ABANDONED, DONE, INTENT, LANDING_S, UNDONE, Journal
 from shunter.live.releasing import release
 from shunter.slurm.client import Client
-from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
@@ -103,7 +103,7 @@ def test_a_job_gets_its_shards_back(lab_folder: Path, tmp_path: Path, before: bo
     if reason := Lab.missing():
         pytest.skip(reason)
     journal = tmp_path / "j.db"
-    with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
+    with Lab(lab_folder, [LabNodes("m40", 1, 1, shards=4)]) as lab:
         lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"), "RUNNING")
         job = str(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"))
         assert wait(lambda: lab.job(job)["Reason"] == "Resources", 10)

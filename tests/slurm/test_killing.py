@@ -21,14 +21,14 @@ from shunter.live.backing_out import back_out
 from shunter.live.daemons import pid_in, wait
 from shunter.live.journal import DONE, INTENT, Journal
 from shunter.live.releasing import records
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm.client import Client
-from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
-from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.watcher import OutputFormat, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
-NODES = (Nodes("p100", 2, 4), Nodes("m40", 2, 1, shards=4))
+NODES = (LabNodes("p100", 2, 4), LabNodes("m40", 2, 1, shards=4))
 CHANCES = ("nice,pin,requeue,shard", "priority,pin,requeue,shard", "nice")
 QUEUE = 30  # jobs that wait at any time
 SITE = "ticket 4711, of the site"
@@ -109,11 +109,11 @@ class Setup:
         while sum(state == "PENDING" for state in self.lab.jobs().values()) < QUEUE:
             self.submit_some()
 
-    def found(self) -> list[Job]:
+    def found(self) -> list[LiveJob]:
         """One job for each record."""
-        return [job for job in records(Watcher(Client(self.lab.conf), Form.TEXT).snapshot()) if not job.over]
+        return [job for job in records(Watcher(Client(self.lab.conf), OutputFormat.TEXT).snapshot()) if not job.over]
 
-    def own_of(self, job: Job) -> Own:
+    def own_of(self, job: LiveJob) -> Own:
         """What a record was submitted with; the waiting tasks of an array are alike."""
         first = re.match(r"\d+", job.tasks)
         return self.own[f"{job.handle}_{first[0]}" if first else job.id]
@@ -234,13 +234,13 @@ def end(process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-def values(job: Job) -> tuple[object, ...]:
+def values(job: LiveJob) -> tuple[object, ...]:
     """What a job has that we could have changed; Slurm says of a running one where it runs, not what it asked for."""
     shards = job.per_node if "shard" in job.per_node else ""
     return job.nice, job.wanted_nodes, shards, job.annotation, job.held
 
 
-def values_of(own: Own, job: Job) -> tuple[object, ...]:
+def values_of(own: Own, job: LiveJob) -> tuple[object, ...]:
     """What it should have."""
     return own.nice, own.nodes, own.per_node, own.site, own.held and job.state == "PENDING"
 

@@ -11,10 +11,10 @@ import pytest
 from shunter.errors import LiveError
 from shunter.live.daemons import alive, free_ports, wait
 from shunter.slurm import lab as lab_module
-from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.lab import Lab, LabNodes
 
 needs_slurm = pytest.mark.skipif(bool(Lab.missing()), reason=Lab.missing() or "-")
-SMALL = (Nodes("m40", 1, 1, shards=4), Nodes("cpu", 1, 0, cpus=4, mem_mib=8000))
+SMALL = (LabNodes("m40", 1, 1, shards=4), LabNodes("cpu", 1, 0, cpus=4, mem_mib=8000))
 
 
 def test_nodes_are_as_said(lab):

@@ -12,7 +12,7 @@ from recorded import Recorded
 
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.model import GPU, Trace
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
@@ -38,7 +38,7 @@ def history(waiting: int) -> Trace:
 @pytest.mark.parametrize("name", ["sjf:estimate=rolling", "qssf:estimate=rolling"])
 def test_a_history_orders_the_queue(name: str, tmp_path: Path) -> None:
     outcomes: list[RoundResult] = []
-    settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=3)
+    settings = ControllerSettings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=3)
     run(
         policy(name),
         SlurmManager(Recorded(200, 16)),
@@ -66,7 +66,7 @@ def test_without_a_history_it_learns_from_what_ends(tmp_path: Path) -> None:
         minutes = "05" if outcome.round.number % 2 else "55"
         ending |= {"State": "COMPLETED", "EndTime": f"2026-01-05T08:{minutes}:00", "StartTime": "2026-01-05T08:00:00"}
 
-    settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
+    settings = ControllerSettings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
     run(policy("sjf:estimate=rolling"), SlurmManager(client), tmp_path / "journal.db", settings, on_round=told)
     past = outcomes[-1].round.view.past
     assert past is not None
@@ -86,7 +86,7 @@ def test_machines_come_and_go(name: str, tmp_path: Path) -> None:
         outcomes.append(outcome)
         client.nodes = {1: 9, 2: 9, 3: 4}.get(outcome.round.number, 4)
 
-    settings = Settings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
+    settings = ControllerSettings(Mode.DRY_RUN, Rhythm(0.0, 0.0), rounds=6)
     run(policy(name), SlurmManager(client), tmp_path / "journal.db", settings, history=history(300), on_round=told)
     assert [len(outcome.round.view.nodes.total) for outcome in outcomes] == [4, 9, 9, 4, 4, 4]
     assert len(outcomes[1].round.starts) > 0  # there is room now
@@ -107,11 +107,19 @@ def test_slurm_is_asked_once_in_a_poll_at_most(busy: bool, tmp_path: Path) -> No
 
     client = Counting(5, 4)
     run(
-        policy("fifo"), SlurmManager(client), tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=2)
+        policy("fifo"),
+        SlurmManager(client),
+        tmp_path / "journal.db",
+        ControllerSettings(Mode.DRY_RUN, rhythm, rounds=2),
     )  # compiles
     asked.clear()
     client.calls.clear()
-    run(policy("fifo"), SlurmManager(client), tmp_path / "journal.db", Settings(Mode.DRY_RUN, rhythm, rounds=5))
+    run(
+        policy("fifo"),
+        SlurmManager(client),
+        tmp_path / "journal.db",
+        ControllerSettings(Mode.DRY_RUN, rhythm, rounds=5),
+    )
     assert client.calls["squeue"] == 5
     assert min(np.diff(asked)) >= rhythm.poll_s - 0.01
     assert len(asked) >= 5 if busy else len(asked) >= 8  # if nothing happens, there is a question between two looks
@@ -127,7 +135,7 @@ def test_a_job_that_is_being_stopped_is_not_stopped_again(tmp_path: Path) -> Non
         policy("fifo"),
         SlurmManager(client),
         tmp_path / "j.db",
-        Settings(Mode.DRY_RUN, Rhythm(0, 0), rounds=1),
+        ControllerSettings(Mode.DRY_RUN, Rhythm(0, 0), rounds=1),
         on_round=outcomes.append,
     )
     view = outcomes[0].round.view

@@ -16,15 +16,15 @@ from shunter.live.journal import ABANDONED, DONE, INTENT, Journal
 from shunter.live.levers import Order, levers_from
 from shunter.live.manager import UnreachableError
 from shunter.live.releasing import release
-from shunter.live.running import Settings, run
-from shunter.live.snapshot import Job
+from shunter.live.running import ControllerSettings, run
+from shunter.live.snapshot import LiveJob
 from shunter.registry import policy
 from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
 from shunter.slurm.levers import commands
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.marks import marks_in
-from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.watcher import OutputFormat, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
 FAST = Rhythm(0.3, 0.3)
@@ -41,7 +41,7 @@ def controlled(
     lab: Lab, journal: Path, rounds: int = 2, levers: str = "nice", client: Client | None = None
 ) -> list[RoundResult]:
     outcomes: list[RoundResult] = []
-    settings = Settings(Mode.ACT, FAST, levers=levers_from(levers), rounds=rounds)
+    settings = ControllerSettings(Mode.ACT, FAST, levers=levers_from(levers), rounds=rounds)
     run(policy("sjf"), SlurmManager(client or Client(lab.conf)), journal, settings, on_round=outcomes.append)
     return outcomes
 
@@ -49,12 +49,17 @@ def controlled(
 def released(lab: Lab, journal: Path, client: Client | None = None, own: bool = True) -> tuple[int, list[str]]:
     with closing(Journal(journal)) as book:
         return release(
-            SlurmManager(client or Client(lab.conf)), book, Watcher(Client(lab.conf), Form.TEXT).snapshot(), own=own
+            SlurmManager(client or Client(lab.conf)),
+            book,
+            Watcher(Client(lab.conf), OutputFormat.TEXT).snapshot(),
+            own=own,
         )
 
 
-def jobs(lab: Lab) -> dict[str, Job]:
-    return {job.id: job for job in Watcher(Client(lab.conf), Form.TEXT).snapshot().unfolded().jobs if not job.over}
+def jobs(lab: Lab) -> dict[str, LiveJob]:
+    return {
+        job.id: job for job in Watcher(Client(lab.conf), OutputFormat.TEXT).snapshot().unfolded().jobs if not job.over
+    }
 
 
 def waiting(lab: Lab, *minutes: int, more: tuple[str, ...] = ()) -> list[int]:
@@ -141,7 +146,7 @@ def test_a_change_that_lands_late_is_ours_all_the_same(full: Lab, tmp_path: Path
             return super().run(program, *arguments, **more)
 
     other = waiting(full, 3)[0]
-    settings = Settings(Mode.ACT, FAST, rounds=2)
+    settings = ControllerSettings(Mode.ACT, FAST, rounds=2)
     run(policy("sjf"), SlurmManager(Slow(full.conf)), tmp_path / "j.db", settings)
     with closing(Journal(tmp_path / "j.db")) as book:
         for act in book.acts(INTENT):

@@ -13,7 +13,7 @@ from recorded import Recorded
 
 from shunter.live.backend import Rhythm
 from shunter.live.controller import Mode, RoundResult
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
 
@@ -33,7 +33,7 @@ def round_s(name: str, jobs: int, folder: Path) -> float:
         policy(name),
         SlurmManager(Recorded(jobs)),
         folder / "journal.db",
-        Settings(Mode.DRY_RUN, NO_TIME, rounds=6),
+        ControllerSettings(Mode.DRY_RUN, NO_TIME, rounds=6),
         on_round=told,
     )
     assert len(outcomes[-1].round.ranking) == jobs
@@ -55,6 +55,6 @@ def test_memory_stays_flat_over_a_thousand_rounds(tmp_path: Path) -> None:
             gc.collect()
             sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize())
 
-    settings = Settings(Mode.DRY_RUN, NO_TIME, rounds=1000)
+    settings = ControllerSettings(Mode.DRY_RUN, NO_TIME, rounds=1000)
     run(policy("sjf"), SlurmManager(Recorded(60, 16)), tmp_path / "journal.db", settings, on_round=told)
     assert sizes[1] - sizes[0] < 8 * 2**20, f"grew by {(sizes[1] - sizes[0]) / 2**20:.1f} MiB in 800 rounds"

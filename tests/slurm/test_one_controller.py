@@ -19,7 +19,7 @@ from shunter.live.controller import Mode, RoundResult
 from shunter.live.journal import Journal
 from shunter.live.locks import held, only_controller
 from shunter.live.releasing import release
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
@@ -32,7 +32,7 @@ def jobs():
 
 
 def settings(mode=Mode.ACT, rounds=0):
-    return Settings(mode, Rhythm(0.2, 0.2), rounds=rounds)
+    return ControllerSettings(mode, Rhythm(0.2, 0.2), rounds=rounds)
 
 
 class Controllers:
@@ -127,7 +127,7 @@ def test_who_only_watches_sees_what_another_has_done_by_then(tmp_path):
         outcomes.append(outcome)
         if len(outcomes) == 1:
             with closing(Journal(path)) as book:
-                book.leave_alone("1", "somebody set its nice")
+                book.leave_alone("1", "someone set its nice")
 
     run(policy("sjf"), SlurmManager(client), path, settings(Mode.WATCH, 2), on_round=told)
     assert "1" in {order.handle for order in outcomes[0].orders}

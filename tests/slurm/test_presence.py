@@ -20,13 +20,13 @@ from shunter.live.journal import Journal
 from shunter.live.levers import Order
 from shunter.live.manager import DeclinedError, UnreachableError
 from shunter.live.rounds import Authority
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.live.snapshot import Snapshot
 from shunter.registry import policy
 from shunter.slurm.client import Client, declined
 from shunter.slurm.lab import Lab
 from shunter.slurm.manager import SlurmManager
-from shunter.slurm.presence import Presence, Sign, signs_in
+from shunter.slurm.presence import Sign, SlurmPresence, signs_in
 from shunter.slurm.surroundings import reservations
 from shunter.slurm.watcher import Watcher
 
@@ -144,7 +144,7 @@ def acted(client: Client, journal: Path, rounds: int = 3) -> list[RoundResult]:
         policy("sjf"),
         SlurmManager(client),
         journal,
-        Settings(Mode.ACT, Rhythm(0.3, 0.3), rounds=rounds),
+        ControllerSettings(Mode.ACT, Rhythm(0.3, 0.3), rounds=rounds),
         on_round=outcomes.append,
     )
     return outcomes
@@ -166,7 +166,7 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     for minutes in (9, 7, 5, 3):
         lab.submit("--gpus=2", f"--time={minutes}", script="sleep 600")
-    run(policy("sjf"), SlurmManager(Client(lab.conf)), tmp_path / "none.db", Settings(rounds=1))  # compiles
+    run(policy("sjf"), SlurmManager(Client(lab.conf)), tmp_path / "none.db", ControllerSettings(rounds=1))  # compiles
     child = os.fork()
     try:
         if child == 0:  # the first one, which will be killed
@@ -205,7 +205,7 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
 @pytest.mark.xdist_group("slurm")
 def test_a_sign_is_renewed_and_keeps_nothing_from_anybody(lab: Lab, tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "j.db")) as book, closing(Journal(tmp_path / "k.db")) as other:
-        sign, second = Presence(Client(lab.conf), book), Presence(Client(lab.conf), other)
+        sign, second = SlurmPresence(Client(lab.conf), book), SlurmPresence(Client(lab.conf), other)
         assert sign.rival() == ""
         (before,) = signs_in(lab.run("scontrol", "-o", "show", "reservations"))
         assert before.until - before.since == 600_000

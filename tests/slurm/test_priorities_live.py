@@ -16,8 +16,8 @@ from shunter.model import GPU, Trace
 from shunter.policies.multifactor import Multifactor
 from shunter.scheduling.queue.policy import keys_of
 from shunter.sim.engine import Simulator
-from shunter.slurm.lab import Lab, Nodes
-from shunter.slurm.shows import settings
+from shunter.slurm.lab import Lab, LabNodes
+from shunter.slurm.scontrol_output import settings
 from shunter.slurm.site import of_config
 
 USERS = ("nobody", "daemon", "games", "mail")
@@ -52,7 +52,7 @@ def lab(lab_folder: Path) -> Iterator[Lab]:
     if reason:
         pytest.skip(reason)
     partitions = {"main": "Default=YES PriorityJobFactor=2", "urgent": "PriorityJobFactor=8"}
-    nodes, accounts = (Nodes("p100", 2, 4), Nodes("m40", 1, 1)), {f"of-{user}": (user,) for user in USERS}
+    nodes, accounts = (LabNodes("p100", 2, 4), LabNodes("m40", 1, 1)), {f"of-{user}": (user,) for user in USERS}
     change = ("sacctmgr", "-i")
     with Lab(lab_folder, nodes, database=True, settings=SETTINGS, partitions=partitions, accounts=accounts) as running:
         running.run(*change, "delete", "user", "where", "name=root", "account=root")

@@ -18,9 +18,9 @@ from shunter.live.answers import why_view
 from shunter.live.forecast import Outlook
 from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults, Reservation
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 from shunter.live.why import clock, why
 from shunter.slurm import questions
 from shunter.slurm.dialect import SLURM
@@ -31,14 +31,14 @@ HOUR = 3_600_000
 NOW = 1_800_000_000_000
 
 
-def job(number: int, **about) -> Job:
+def job(number: int, **about) -> LiveJob:
     given = {"user": "ann", "partition": "main", "limit": HOUR, "gpus": 4, "submit": NOW - HOUR, "eligible": NOW - HOUR}
-    return Job(
+    return LiveJob(
         str(number), str(number), **({"state": "PENDING", "reason": "Priority", "priority": 100} | given | about)
     )
 
 
-def running(number: int, *nodes: str, **about) -> Job:
+def running(number: int, *nodes: str, **about) -> LiveJob:
     return job(
         number, state="RUNNING", reason="", start=NOW - HOUR, ran=HOUR, nodes=nodes, **{"limit": 4 * HOUR} | about
     )
@@ -243,9 +243,9 @@ def test_what_if_for_people_and_for_scripts(recorded):
         (("why", 99), "there is no job 99 in the queue"),
         (
             ("when", 1),
-            "job 1 does not wait: it runs since 2027-01-15 07:00:00 UTC, and ends by 2027-01-15 11:00:00 UTC",
+            "job 1 does not wait: it has run since 2027-01-15 07:00:00 UTC, and ends by 2027-01-15 11:00:00 UTC",
         ),
-        (("when", 5), "no start can be foreseen for job 5: its user holds it"),
+        (("when", 5), "no start can be forecast for job 5: its user holds it"),
         (("what-if", "--gpus", 64, "--time", "1:00:00"), "asks for 64 GPUs, and the nodes where it may run have 32"),
         (("what-if", "--gpus", 1, "--time", "soon"), "a time must look like"),
         (("what-if", "--gpus", 1, "--time", 5, "--partition", "mian"), "did you mean 'main'?"),
@@ -325,7 +325,7 @@ def asked(*arguments):
 def test_a_real_cluster_is_understood(live, tmp_path):
     lab, jobs = live
     first, after = (asked("when", jobs[name], "--json") for name in ("first", "after"))
-    assert "it runs since" in plain(shunter("why", jobs["runs"]).output)
+    assert "it has run since" in plain(shunter("why", jobs["runs"]).output)
     kinds = {name: asked("why", number, "--json")["kind"] for name, number in jobs.items() if name != "runs"}
     assert kinds == {"first": "turn", "second": "turn", "held": "held", "after": "dependency", "begin": "begin"}
     free = asked("why", jobs["first"], "--json")["room"]
@@ -354,7 +354,7 @@ def test_accounting_gives_the_run_times(lab_with_database, monkeypatch):
     ended = [lab.submit("--gres=gpu:m40:1", "--job-name=short", "--time=60", script="sleep 1") for _ in range(6)]
     for number in ended:
         lab.wait_job(number, "COMPLETED", timeout=60)
-    outlook = questions.Sources().outlook()
+    outlook = questions.AnswerSources().outlook()
     assert outlook.rules.backfills
     assert outlook.rules.tiers["urgent"] > 1
     assert "accounting" in outlook.run_times.source

@@ -15,12 +15,12 @@ from shunter.cli.main import app
 from shunter.live import job_arrays
 from shunter.live.forecast import Outlook
 from shunter.live.hints import JobHints
-from shunter.live.line import Line, unmodelled
 from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN, Requests
 from shunter.live.rules import Rules
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Licence, Preemption, Reservation
+from shunter.live.waiting_line import WaitingLine, unmodelled
 from shunter.live.why import why
 from shunter.slurm import questions
 from shunter.slurm.constraints import parse
@@ -35,18 +35,18 @@ NODES = tuple(
 )
 
 
-def job(number: int, gpus: int = 4, **about) -> Job:
+def job(number: int, gpus: int = 4, **about) -> LiveJob:
     usual = {"user": "ann", "partition": "main", "limit": HOUR, "submit": NOW - HOUR, "eligible": NOW - HOUR}
     usual |= {"state": "PENDING", "reason": "Priority", "priority": 100, "per_node": f"gres:gpu:{gpus}", "max_nodes": 1}
-    return Job(str(number), str(number), gpus=gpus, **usual | about)
+    return LiveJob(str(number), str(number), gpus=gpus, **usual | about)
 
 
-def running(number: int, *nodes: str, gpus: int = 4, hours: float = 1, **about) -> Job:
+def running(number: int, *nodes: str, gpus: int = 4, hours: float = 1, **about) -> LiveJob:
     usual = {"cpus": gpus, "reason": "", "start": NOW - HOUR, "ran": HOUR, "hints": JobHints(run_s=3600 * (1 + hours))}
     return job(number, gpus, state="RUNNING", nodes=nodes, limit=9 * HOUR, **usual | about)
 
 
-def cluster(*jobs: Job, nodes: tuple[Node, ...] = NODES, **about) -> Outlook:
+def cluster(*jobs: LiveJob, nodes: tuple[Node, ...] = NODES, **about) -> Outlook:
     busy = {
         name: sum(each.gpus // len(each.nodes) for each in jobs if name in each.nodes)
         for name in ["n1", "n2", "n3", "n4"]
@@ -55,7 +55,7 @@ def cluster(*jobs: Job, nodes: tuple[Node, ...] = NODES, **about) -> Outlook:
     return Outlook(Snapshot(NOW, jobs, used, dialect=SLURM, **about), samples=10)
 
 
-def hours(outlook: Outlook, asked: Job) -> float | None:
+def hours(outlook: Outlook, asked: LiveJob) -> float | None:
     (found,) = outlook.of(asked)
     start = found.at(0.9)
     return None if start is None else round((start - NOW) / HOUR, 2)
@@ -311,7 +311,7 @@ def test_what_is_not_modelled_is_said(about, why_not, tmp_path):
             cluster(runs, job(2, **about), behind, **about_site).of(behind)[0].because[0].startswith("job 2 is before")
         )
     elsewhere = replace(behind, excluded="n[1-4]", partition="other")
-    assert Line(outlook.snapshot, Rules()).before(elsewhere) == []
+    assert WaitingLine(outlook.snapshot, Rules()).before(elsewhere) == []
     said = CliRunner().invoke(app, ["slurm", "when", "2", "--snapshot", str(tmp_path / "now.json")]).output
     assert "Can't tell when it starts, because" in said
 

@@ -23,7 +23,7 @@ from shunter.slurm.client import Client
 from shunter.slurm.constraints import parse
 from shunter.slurm.hostlist import expand
 from shunter.slurm.lab import Lab
-from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.watcher import OutputFormat, Watcher
 
 pytestmark = pytest.mark.xdist_group("slurm")
 FEATURES = {"p100-1": "p100,x,y", "p100-2": "p100,y", "p100-3": "p100", "k80-1": "k80,x"}
@@ -77,7 +77,7 @@ def looked_at(lab: Lab, *jobs: str) -> None:
 
 
 def forecast(*jobs: str) -> list[Forecast]:
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     return outlook.of(*(questions.pending(outlook.snapshot, job) for job in jobs))
 
 
@@ -136,7 +136,7 @@ def test_bound_jobs_start_when_and_where_it_is_said(lab: Lab) -> None:
     runs(lab, "--gres=gpu:m40:1", "--nodelist=m40-1", seconds=6)
     jobs = {name: runs(lab, *options, seconds=1) for name, (options, _) in bound.items()}
     looked_at(lab, *jobs.values())
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     asked = [questions.pending(outlook.snapshot, job) for job in jobs.values()]
     said = dict(zip(jobs, outlook.of(*asked), strict=True))
     assert not any(each.because for each in said.values())
@@ -152,7 +152,7 @@ def test_only_rivals_are_counted_on_slurm(lab: Lab) -> None:
     others = [runs(lab, "--exclude=p100-[2-3]", "--gres=gpu:p100:4", "--nice=-100", seconds=9) for _ in range(5)]
     mine = runs(lab, "--exclude=p100-1", "--gres=gpu:p100:1", seconds=9)
     looked_at(lab, mine, *others)
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     found = why(outlook, questions.pending(outlook.snapshot, mine))
     assert (found.place, found.queue, found.ahead_gpus, found.room.gpus) == (1, 1, 0, 8)
 
@@ -169,7 +169,7 @@ def test_a_job_before_a_maintenance_hears_what_helps(lab: Lab) -> None:
         return lab.job(waits)["StartTime"] != "Unknown" and "ReqNodeNotAvail" in reason
 
     assert wait(planned, 20)
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     found = why(outlook, questions.pending(outlook.snapshot, waits))
     (reservation,) = outlook.snapshot.reservations
     assert found.kept is not None
@@ -200,7 +200,7 @@ def test_reserved_nodes_are_back_when_slurm_says_so(lab: Lab, begin: str) -> Non
     (said,) = forecast(long)
     assert said.job.start > said.now
     assert abs(said.at(0.5) - said.job.start) < 90_000  # Slurm rounds its own estimate to minutes
-    found = why(questions.Sources().outlook(samples=10), said.job)
+    found = why(questions.AnswerSources().outlook(samples=10), said.job)
     assert [each.name for each in found.reservations] == ["maint"]
     assert found.room.reserved == (3 if begin == "now" else 0)
     if begin != "now":
@@ -212,7 +212,7 @@ def test_licences_are_counted_and_no_start_is_promised(lab: Lab) -> None:
     lab.wait_job(first, "RUNNING")
     second = runs(lab, "--licenses=matlab:2,comsol", "--gres=gpu:1", seconds=1)
     looked_at(lab, second)
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     job = questions.pending(outlook.snapshot, second)
     assert job.reason == "Licenses"
     uses = {use.name: (use.wanted, use.free, use.total, use.users) for use in why(outlook, job).licences}
@@ -226,10 +226,10 @@ def test_ten_thousand_tasks_are_one_record(lab: Lab) -> None:
     arrays = [str(lab.submit("--array=0-9999", "--gres=gpu:p100:1", "--time=20")) for _ in range(3)]
     last = runs(lab, "--gres=gpu:p100:1", "--nice=100", seconds=1)
     looked_at(lab, last)
-    for form in Form:
+    for form in OutputFormat:
         found = Watcher(Client(lab.conf), form).snapshot()
         assert [job.count for job in found.jobs if job.is_array] == [10_000] * 3
-    outlook = questions.Sources().outlook(samples=10)
+    outlook = questions.AnswerSources().outlook(samples=10)
     assert why(outlook, questions.pending(outlook.snapshot, last)).ahead_gpus == 30_000
     task = questions.pending(outlook.snapshot, f"{arrays[1]}_7345")
     assert outlook.line.place(task) == (17_346, 30_001)
@@ -271,7 +271,7 @@ def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> 
             return [job.id for job in Watcher(Nobody(lab.conf)).snapshot().jobs if not job.over]
 
         assert wait(lambda: alive() == [mine], 60)
-        outlook = questions.Sources().outlook(samples=10)
+        outlook = questions.AnswerSources().outlook(samples=10)
         found = why(outlook, questions.pending(outlook.snapshot, mine))
         assert (found.place, found.queue) == (None, None)
         assert (found.room.gpus, found.room.free) == (12, 0)  # nodes show what is in use

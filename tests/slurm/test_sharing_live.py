@@ -15,7 +15,7 @@ from shunter.live.levers import levers_from
 from shunter.live.releasing import release
 from shunter.model import Plan, Start
 from shunter.slurm.client import Client
-from shunter.slurm.lab import Lab, Nodes
+from shunter.slurm.lab import Lab, LabNodes
 from shunter.slurm.manager import SlurmManager
 from shunter.slurm.watcher import Watcher
 
@@ -26,7 +26,7 @@ def test_half_the_shards_are_enough(lab_folder: Path, tmp_path: Path) -> None:
     if reason := Lab.missing():
         pytest.skip(reason)
     levers = levers_from("nice,shard")
-    with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
+    with Lab(lab_folder, [LabNodes("m40", 1, 1, shards=4)]) as lab:
         first = lab.submit("--gres=shard:2", "--time=5", script="sleep 60")
         lab.wait_job(first, "RUNNING")
         second, third = (lab.submit("--gres=shard:4", "--time=5", script="sleep 60") for _ in range(2))
@@ -46,7 +46,7 @@ def test_a_shard_goes_back(lab_folder: Path, tmp_path: Path) -> None:
     if reason := Lab.missing():
         pytest.skip(reason)
     levers = levers_from("nice,shard")
-    with Lab(lab_folder, [Nodes("m40", 1, 1, shards=4)]) as lab:
+    with Lab(lab_folder, [LabNodes("m40", 1, 1, shards=4)]) as lab:
         lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"), "RUNNING")
         job = lab.submit("--gres=shard:4", "--time=5", script="sleep 60")
         manager, book = SlurmManager(Client(lab.conf)), Journal(tmp_path / "journal.db")

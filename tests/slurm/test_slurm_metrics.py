@@ -31,7 +31,7 @@ from shunter.live.exposition import CONTENT_TYPE, Family, Histogram, Server, esc
 from shunter.live.levers import Order
 from shunter.live.manager import UnreachableError
 from shunter.live.metrics import MOST_PARTITIONS, OTHER, WAIT_BOUNDS, Metrics
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.client import Client
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
@@ -67,7 +67,7 @@ def parsed(text):
 
 
 def job(number, state="PENDING", partition="main", **more):
-    return Job(str(number), str(number), state, partition=partition, user=f"user{number}", gpus=1, **more)
+    return LiveJob(str(number), str(number), state, partition=partition, user=f"user{number}", gpus=1, **more)
 
 
 def outcome(*jobs, orders=(), **more):

@@ -24,7 +24,7 @@ from shunter.live.daemons import wait
 from shunter.live.journal import DONE, INTENT, Journal
 from shunter.live.levers import Order
 from shunter.live.locks import claimed, only_controller
-from shunter.live.running import Settings, run
+from shunter.live.running import ControllerSettings, run
 from shunter.registry import policy
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
@@ -128,7 +128,7 @@ def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
 
 
 def one_round(lab: Lab, journal: Path, **more) -> None:
-    settings = Settings(Mode.ACT, Rhythm(0.1, 0.1), rounds=1, **more)
+    settings = ControllerSettings(Mode.ACT, Rhythm(0.1, 0.1), rounds=1, **more)
     run(policy("sjf:estimate=limit"), SlurmManager(Client(lab.conf)), journal, settings)
 
 

@@ -68,7 +68,7 @@ def test_a_controller_compiles_before_it_looks(tmp_path, monkeypatch):
         monkeypatch.setattr(
             warming, name, lambda chosen, name=name, real=real: (asked.update({name: dict(client.calls)}), real(chosen))
         )
-    settings = running.Settings(Mode.ACT, Rhythm(0.2, 0.2), rounds=1, guard=Tolerance())
+    settings = running.ControllerSettings(Mode.ACT, Rhythm(0.2, 0.2), rounds=1, guard=Tolerance())
     running.run(policy("fifo"), SlurmManager(client), tmp_path / "journal.db", settings)
     assert client.calls["squeue"]
     assert all(not calls.keys() & {"squeue", "sinfo"} for calls in asked.values())

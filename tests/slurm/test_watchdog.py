@@ -18,7 +18,7 @@ from shunter.live.journal import DONE, UNDONE, Journal
 from shunter.live.levers import Order
 from shunter.live.locks import held, lock_of
 from shunter.live.manager import UnreachableError
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.watchdog import Watchdog, ensure, watch
 from shunter.slurm.client import Client
 from shunter.slurm.manager import SlurmManager
@@ -48,7 +48,7 @@ class Recording(Client):
 @pytest.fixture
 def set_up(tmp_path, monkeypatch):
     """A journal with a pin and a nice in force, on two jobs that wait."""
-    jobs = (Job("7", "7", "PENDING", wanted_nodes="n1"), Job("8", "8", "PENDING", nice=-50))
+    jobs = (LiveJob("7", "7", "PENDING", wanted_nodes="n1"), LiveJob("8", "8", "PENDING", nice=-50))
     monkeypatch.setattr(watchdog, "UNDER_WAY_S", 0.0)
     book, client = Journal(tmp_path / "j.db"), Recording()
 

@@ -12,12 +12,12 @@ import pytest
 
 from shunter.errors import LiveError
 from shunter.live.manager import DeclinedError, UnreachableError
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm import watcher as watching
 from shunter.slurm.client import Client
 from shunter.slurm.lab import Lab
 from shunter.slurm.squeue import job_of, json_record
-from shunter.slurm.watcher import Form, Watcher
+from shunter.slurm.watcher import OutputFormat, Watcher
 
 HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
 
@@ -56,7 +56,7 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     time.sleep(2)
     try:
         for _ in range(10):  # something may happen in between
-            one, other = (Watcher(Client(lab.conf), form, surroundings=True) for form in Form)
+            one, other = (Watcher(Client(lab.conf), form, surroundings=True) for form in OutputFormat)
             in_json, in_text = one.snapshot(), other.snapshot()
             differing = differences(in_json.jobs, in_text.jobs)
             alike = [[replace(node, state="") for node in each.nodes] for each in (in_json, in_text)]
@@ -82,7 +82,7 @@ def test_json_and_text_tell_the_same(lab: Lab) -> None:
     assert {node.features for node in in_json.nodes} == {("p100",), ("k80",), ("m40",)}
 
 
-def differences(some: tuple[Job, ...], others: tuple[Job, ...]) -> dict[str, tuple[object, object]]:
+def differences(some: tuple[LiveJob, ...], others: tuple[LiveJob, ...]) -> dict[str, tuple[object, object]]:
     """What is told differently; how long jobs have run may differ by the seconds in between."""
     by_id = {job.id: job for job in others}
     found: dict[str, tuple[object, object]] = {}
@@ -123,7 +123,7 @@ def new(job: dict) -> dict:
     return {**job, **told, "job_state": [job["job_state"]], "shared": ["none"], "nice": -5, "unheard_of": {"deep": [1]}}
 
 
-def read(job: dict, now: int = 1_794_787_000_000) -> Job:
+def read(job: dict, now: int = 1_794_787_000_000) -> LiveJob:
     return job_of(json_record(job, now))
 
 
@@ -203,7 +203,11 @@ class Answers(Client):
 
 def test_which_questions_are_asked():
     old, middle, later = (Answers(release, {"jobs": [OLD]}) for release in ((20, 11), (22, 5), (23, 11)))
-    assert [Watcher(each).form for each in (old, middle, later)] == [Form.TEXT, Form.JSON, Form.JSON]
+    assert [Watcher(each).form for each in (old, middle, later)] == [
+        OutputFormat.TEXT,
+        OutputFormat.JSON,
+        OutputFormat.JSON,
+    ]
     for each in (old, middle, later):
         Watcher(each).snapshot()
     assert [("--json" in question) for question in old.asked] == [False, False]
@@ -223,12 +227,12 @@ def test_where_json_can_not_be_had_text_is_asked_for_from_then_on(problem):
     client = Answers((22, 5), problem)
     watcher = Watcher(client)
     assert watcher.snapshot().jobs == ()
-    assert watcher.form is Form.TEXT
+    assert watcher.form is OutputFormat.TEXT
     asked = len(client.asked)
     watcher.snapshot()
     assert len(client.asked) == asked + 2  # JSON is not tried again
     with pytest.raises((LiveError, ValueError)):
-        Watcher(Answers((22, 5), problem), Form.JSON).snapshot()
+        Watcher(Answers((22, 5), problem), OutputFormat.JSON).snapshot()
 
 
 def test_a_slurm_that_does_not_answer_is_not_asked_twice():
@@ -236,17 +240,17 @@ def test_a_slurm_that_does_not_answer_is_not_asked_twice():
     with pytest.raises(UnreachableError):
         watcher.snapshot()
     assert len(watcher.client.asked) == 1
-    assert watcher.form is Form.TEXT  # it may have been too much
+    assert watcher.form is OutputFormat.TEXT  # it may have been too much
 
 
 def test_long_answers_are_asked_for_in_text_the_next_time(monkeypatch):
     monkeypatch.setattr(watching, "LONG_S", -1.0)
     watcher = Watcher(Answers((22, 5), {"jobs": [OLD]}))
     assert [job.id for job in watcher.snapshot().jobs] == ["10_3"]
-    assert watcher.form is Form.TEXT
-    fixed = Watcher(Answers((22, 5), {"jobs": [OLD]}), Form.JSON)
+    assert watcher.form is OutputFormat.TEXT
+    fixed = Watcher(Answers((22, 5), {"jobs": [OLD]}), OutputFormat.JSON)
     fixed.snapshot()
-    assert fixed.form is Form.JSON
+    assert fixed.form is OutputFormat.JSON
 
 
 def test_the_mark_between_fields_is_not_in_the_arguments_that_everybody_sees(lab: Lab, monkeypatch) -> None:
@@ -260,7 +264,7 @@ def test_the_mark_between_fields_is_not_in_the_arguments_that_everybody_sees(lab
             return super().run(program, *arguments, **more)
 
     number = lab.submit("--gpus=1", "--hold")
-    watcher = Watcher(Seen(lab.conf), Form.TEXT, surroundings=True)
+    watcher = Watcher(Seen(lab.conf), OutputFormat.TEXT, surroundings=True)
     assert str(number) in {job.id for job in watcher.snapshot().jobs}
     asked = [words for words in seen if words[0] == "squeue"]
     assert asked

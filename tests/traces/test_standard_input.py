@@ -41,7 +41,7 @@ def test_a_run_of_it_is_repeated_with_the_same_input_alone():
     assert json.loads(again.stdout)["digest"] == json.loads(first.stdout)["digest"]
     other = shunter("simulate", "run/experiment.toml", "--json", given=JOBS.replace("60", "61"))
     assert other.exit_code == 2
-    assert "is not the trace of the experiment any more" in other.stderr
+    assert "is not the trace of the experiment any longer" in other.stderr
 
 
 def test_errors_name_standard_input_and_the_line():

@@ -1,1 +1,1 @@
-"""From a cluster's own history to advice: how far the simulator is to be believed, and what else could be done."""
+"""From a cluster's own history to advice: how far the simulator can be trusted, and what could be done better."""

@@ -65,7 +65,7 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class HistoryWindow:
     """Some days of the history: what is simulated, and which of its jobs count."""
 
     setup: Setup
@@ -90,7 +90,7 @@ def check(question: Question) -> None:
         raise RunError(f"--days must be > 0 and --warmup >= 0, got {question.days:g} and {question.warmup:g}")
 
 
-def window(setup: Setup, question: Question, until: int | None = None) -> Window | None:
+def window(setup: Setup, question: Question, until: int | None = None) -> HistoryWindow | None:
     """The last days of a history, or those before ``until``; None where there are no jobs to speak of."""
     trace = setup.trace
     first, last = int(trace.submit[0]), int(trace.submit[-1]) + 1 if until is None else until
@@ -103,7 +103,7 @@ def window(setup: Setup, question: Question, until: int | None = None) -> Window
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
     part = set_up(trace, setup.cluster, policies, since=since, until=ends)
-    found = Window(dataclasses.replace(part, faults=setup.faults, user_cap=setup.user_cap), begin)
+    found = HistoryWindow(dataclasses.replace(part, faults=setup.faults, user_cap=setup.user_cap), begin)
     return found if len(found.rows) > 1 else None
 
 
@@ -141,9 +141,9 @@ def _goal(present: Present, question: Question, waits: I64, begin: int) -> dict[
     return {"name": question.goal, "recorded": recorded, "simulated": simulated}
 
 
-def judged(present: Present, found: Mapping[str, Any], check: Window | None) -> Verdict:
+def judged(present: Present, found: Mapping[str, Any], check: HistoryWindow | None) -> Verdict:
     """Whether the replay holds well enough for advice."""
-    reasons = [(CAUTION, f"{shown(present, one)}; the replay goes by the record") for one in present.misstated[:1]]
+    reasons = [(CAUTION, f"{shown(present, one)}; the replay uses the record") for one in present.misstated[:1]]
     if check is None:
         reasons.append((CAUTION, "the history is too short for check days, on which the best would be tried again"))
     return verdict(found, reasons)
@@ -161,7 +161,7 @@ def shown(present: Present, one: Capacity) -> str:
 # ------------------------------------------------------------------------------------------- the others
 
 
-def compared(found: Window, question: Question, progress: Progress | None = None) -> list[dict[str, Any]]:
+def compared(found: HistoryWindow, question: Question, progress: Progress | None = None) -> list[dict[str, Any]]:
     """The present policy, then every other beside it, the best first."""
     rows = _effects(found, question.policies, question, progress)
     present = rows[0] | {"title": "what is done now", "by_slurm": True, "changes": {}}
@@ -173,7 +173,7 @@ def compared(found: Window, question: Question, progress: Progress | None = None
 
 
 def _effects(
-    found: Window, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
+    found: HistoryWindow, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
 ) -> list[dict[str, Any]]:
     """What each policy does to the jobs that count, compared with the present one, which comes first."""
     trace, waits = found.counted, _waits(found, policies, question, progress)
@@ -181,7 +181,9 @@ def _effects(
     return [{"policy": one.text, **row} for one, row in zip(policies, found_out, strict=True)]
 
 
-def _waits(found: Window, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None) -> list[F64]:
+def _waits(
+    found: HistoryWindow, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
+) -> list[F64]:
     """The waits (s) of the jobs that count, per policy; a job that did not finish waits for what it has by then."""
     compared = compare_setup(
         found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=True
@@ -210,7 +212,7 @@ def better(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def checked(
-    found: Window, question: Question, good: Sequence[dict[str, Any]], progress: Progress | None = None
+    found: HistoryWindow, question: Question, good: Sequence[dict[str, Any]], progress: Progress | None = None
 ) -> dict[str, Any]:
     """The policies that were better, on days on which they were not chosen; each ``holds`` there or does not."""
     named = {one.text: one for one in question.policies}

@@ -1,4 +1,4 @@
-"""What could be done instead: settings that Slurm itself has, and policies that only the controller can run."""
+"""The alternatives: settings that Slurm itself has, and policies that only the controller can run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def site_of(policy: Any) -> Site:
         parameters="bf_job_part_count_reserve=1" if backfill == "easy" else "",
     )
     if not isinstance(policy, Multifactor):
-        # a trace of another scheduler may have no CPUs, by which Slurm bills: it then is as if they came with the GPUs
+        # a trace of another scheduler may have no CPUs, by which Slurm bills: these then count with the GPUs
         return Site(priority=PriorityForm(type="priority/basic", billing="GRES/gpu=1"), scheduler=scheduler)
     same = ("age", "fairshare", "size", "partition", "qos", "favor_small", "size_by")
     kept: dict[str, Any] = {name: getattr(policy, name) for name in same}

@@ -1,4 +1,4 @@
-"""What a policy buys and costs beside the present one, job by job of the same jobs."""
+"""Gains and costs of a policy against the present one, job by job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGER_S = 600.0  # a job that waits this much longer has lost something
 
 
 def effects(trace: Trace, before: F64, after: F64, goal: str = "wait", seed: int = 0) -> dict[str, Any]:
-    """Waits (s) of all jobs under the present policy and another: in all, by size, by who submitted; and who loses."""
+    """Waits (s) of all jobs under the present policy and another: in all, by size, by user; and which groups lose."""
     return {
         "wait_s": spread(after),
         "slowdown": float(slowdown(trace, after).mean()),
@@ -37,7 +37,7 @@ def change(before: float, after: float) -> float | None:
 
 
 def _by_user(trace: Trace, wait: F64) -> F64:
-    """The mean wait of each user who has jobs; jobs without one are one user's."""
+    """The mean wait of each user with jobs; jobs without a user count as one user's."""
     counts = np.bincount(trace.user + 1)
     found: F64 = (np.bincount(trace.user + 1, wait) / np.maximum(counts, 1))[counts > 0]
     return found
@@ -77,7 +77,7 @@ def groups(trace: Trace) -> Iterable[tuple[str, NDArray[np.bool_]]]:
 
 
 def losers(trace: Trace, before: F64, after: F64) -> dict[str, Any]:
-    """Who waits longer than now, and how much."""
+    """The groups that wait longer than now, and by how much."""
     longer = after - before > LONGER_S
     counts = np.bincount(trace.user + 1)
     more = _by_user(trace, after) - _by_user(trace, before)

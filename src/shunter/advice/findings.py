@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter import __version__
 from shunter.advice import words
-from shunter.advice.advising import GOALS, Question, Window
+from shunter.advice.advising import GOALS, HistoryWindow, Question
 from shunter.advice.present import Present
 from shunter.advice.verdict import Verdict
 from shunter.model import GPU
@@ -26,7 +26,7 @@ class Answer:
     present: Present  # all of it
     question: Question
     validity: Mapping[str, Any]
-    window: Window
+    window: HistoryWindow
     verdict: Verdict
     compared: Sequence[Mapping[str, Any]] = ()  # the present first; nothing where the verdict is not to use it
     best: Sequence[Mapping[str, Any]] = ()

@@ -28,15 +28,15 @@ def user_cap(trace: Trace, until: int) -> int:
     early = trace.select((trace.recorded_wait >= 0) & (trace.submit < until) & (trace.user >= 0))
     if not len(early):
         return 0
-    everybody = use_of(early)
-    free = everybody.busy < ROOM * at_least(everybody, HOUR_MS)
-    most, sitting = 0, Counter[int]()
+    all_users = use_of(early)
+    free = all_users.busy < ROOM * at_least(all_users, HOUR_MS)
+    most, at_limit = 0, Counter[int]()
     for jobs, own in _users(early):
         held = -(int(at_least(own, HOUR_MS)) // -GPU)
         most = max(most, held)
-        if held and _sits(jobs, own, held, everybody, free):
-            sitting[held] += 1
-    return most if sitting[most] >= USERS else 0
+        if held and _waits_at_limit(jobs, own, held, all_users, free):
+            at_limit[held] += 1
+    return most if at_limit[most] >= USERS else 0
 
 
 def _users(trace: Trace) -> Iterator[tuple[Trace, Use]]:
@@ -45,7 +45,7 @@ def _users(trace: Trace) -> Iterator[tuple[Trace, Use]]:
         yield jobs, use_of(jobs)
 
 
-def _sits(jobs: Trace, own: Use, held: int, everybody: Use, free: NDArray[np.bool_]) -> bool:
+def _waits_at_limit(jobs: Trace, own: Use, held: int, all_users: Use, free: NDArray[np.bool_]) -> bool:
     """Whether a user's jobs wait for a while because the user has what one may have, while GPUs are free."""
     rows = jobs.select(jobs.recorded_wait > AT_ONCE_MS)
     if not len(rows):
@@ -55,7 +55,7 @@ def _sits(jobs: Trace, own: Use, held: int, everybody: Use, free: NDArray[np.boo
     full = own.busy + int(rows.gpus.min()) > held * GPU
     if waits.sum() < LEAST_MS or waits[full].sum() < AT_THE_LIMIT * waits.sum():
         return False
-    with_room: F64 = everybody.integral(free.astype(np.float64), end) - everybody.integral(
+    with_room: F64 = all_users.integral(free.astype(np.float64), end) - all_users.integral(
         free.astype(np.float64), begin
     )
     return bool(with_room.sum() > 0.5 * (end - begin).sum())

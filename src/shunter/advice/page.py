@@ -1,4 +1,4 @@
-"""Advice as one page for a browser, which asks for nothing from anywhere."""
+"""Advice as one page for a browser, which loads nothing from the network."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _groups(row: Mapping[str, Any]) -> str:
     for group in (*sizes, *row["by_group"]):
         times = [duration(group[when][key]) for key in ("mean", "p95", "p99") for when in ("before", "after")]
         lines.append([group["name"], f"{group['jobs']:,}", *times[:2], percent(group["change"]), *times[2:]])
-    headings = ["who", "jobs", "mean now", "mean then", "change", "P95 now", "P95 then", "P99 now", "P99 then"]
-    return table("Waits by job size and by who submitted", headings, lines)
+    headings = ["group", "jobs", "mean now", "mean then", "change", "P95 now", "P95 then", "P99 now", "P99 then"]
+    return table("Waits by job size and by user or account", headings, lines)
 
 
 def _validity(record: Mapping[str, Any], recorded: F64, simulated: F64) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a goal is under two policies on the same jobs, and how sure the change is: days are drawn again and again.
+"""The value of a goal under two policies on the same jobs, and an interval for the change: days are resampled.
 
 The jobs of a day share its queue, so days are drawn and not jobs; the same days for both policies.
 """

@@ -1,4 +1,4 @@
-"""The present as it is replayed: the jobs, and the site as its own record shows it."""
+"""The present, replayed: the jobs, and the site as its own record shows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shunter import simulation
 from shunter import world as w
 from shunter.advice.capacity import capacities, learned_until, modelled, with_room_for_all
 from shunter.advice.cycle import Cycle, cycle
-from shunter.advice.held import held_until
+from shunter.advice.held_jobs import held_until
 from shunter.advice.limits import kept_back, user_cap
 from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import agreement
@@ -112,7 +112,7 @@ def present(setup: Setup, stated: Cluster, simulated: I64) -> Present:
 
 
 def _from_when_they_could(trace: Trace, held: I64) -> tuple[Trace, I64]:
-    """The jobs as if they had been submitted when nothing of their own held them any more; and how long that was."""
+    """The jobs, submitted when nothing of their own held them any more; and how long they were held."""
     order = np.argsort(trace.submit + held, kind="stable")
     moved = dataclasses.replace(trace, submit=trace.submit + held, recorded_wait=trace.recorded_wait - held)
     return moved.select(order), held[order]

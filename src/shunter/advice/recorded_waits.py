@@ -1,4 +1,4 @@
-"""What the record itself says about waiting: how many GPUs were in use while jobs waited, and whether enough were free.
+"""What the record shows about waiting: how many GPUs were in use while jobs waited, and whether enough were free.
 
 Nothing here is simulated: starts and ends are those of the record.
 """

@@ -1,4 +1,4 @@
-"""How far simulated waits are from recorded ones, by what, and what in the record explains it."""
+"""How far simulated waits are from recorded ones, by which measures, and what in the record explains it."""
 
 from __future__ import annotations
 

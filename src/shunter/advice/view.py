@@ -98,7 +98,7 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
 
 
 def _groups(row: Mapping[str, Any]) -> RenderableType:
-    made = table("who", "jobs", "mean wait\nnow", "mean wait\nthen", "change", "P95 wait\nnow", "P95 wait\nthen")
+    made = table("group", "jobs", "mean wait\nnow", "mean wait\nthen", "change", "P95 wait\nnow", "P95 wait\nthen")
     sizes = ({**group, "name": f"{group['name']} GPU{'' if group['name'] == '1' else 's'}"} for group in row["by_size"])
     for group in (*sizes, *row["by_group"]):
         worse = group["change"] is not None and group["change"] > 0.05

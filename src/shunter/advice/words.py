@@ -1,4 +1,4 @@
-"""What the numbers say, in sentences: how far the simulation is to be believed, and what each advice is for."""
+"""The numbers in sentences: how far the simulation can be trusted, and what each piece of advice is for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shunter.advice import conf
+from shunter.advice import slurm_conf
 from shunter.advice.advising import GOALS, Question, shown
 from shunter.advice.candidates import lines
 from shunter.advice.present import Present
@@ -156,7 +156,7 @@ def rank(value: float | None) -> str:
 
 
 def dominated(trace: Trace, goal: str) -> str:
-    """Who the mean is mostly about, if it is one user; else nothing."""
+    """The user that dominates the mean, if there is one; else nothing."""
     if goal == "users" or not (trace.user >= 0).any():
         return ""
     counts = np.bincount(trace.user[trace.user >= 0])
@@ -242,5 +242,7 @@ def action(
     if not row["changes"]:
         policy, past = shlex.quote(row["policy"]), shlex.quote(history)
         return {"command": f"shunter slurm run --policy {policy} --history {past} --mode watch"}
-    before = conf.of_settings(lines(question.site.priority, question.site.scheduler)) if own_file is None else own_file
-    return {"diff": conf.diff(before, conf.changed(before, row["changes"]))}
+    before = (
+        slurm_conf.of_settings(lines(question.site.priority, question.site.scheduler)) if own_file is None else own_file
+    )
+    return {"diff": slurm_conf.diff(before, slurm_conf.changed(before, row["changes"]))}

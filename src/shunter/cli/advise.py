@@ -28,7 +28,7 @@ from shunter.cli.reports import check_page, write_page
 from shunter.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    from shunter.advice.advising import Question, Window
+    from shunter.advice.advising import HistoryWindow, Question
     from shunter.advice.findings import Answer
     from shunter.cluster import Cluster
     from shunter.setup import Setup
@@ -201,7 +201,7 @@ def _advice(
     return findings.record(found_out, conf), findings.both_waits(site, simulated)
 
 
-def _compared(answer: Answer, check: Window | None) -> Answer:
+def _compared(answer: Answer, check: HistoryWindow | None) -> Answer:
     """The answer with what is best and what was dropped."""
     from shunter.advice import advising
 

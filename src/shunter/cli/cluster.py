@@ -1,4 +1,4 @@
-"""``shunter cluster show``: look at a cluster."""
+"""``shunter cluster show``: show a cluster."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:  # fmt: skip
     """Run several policies on the same jobs and show them side by side.
 
-    The difference to the first policy is of the mean JCT, job by job, with its 95 % interval. A comparison that was
-    interrupted goes on where it was when the same command is given again.
+    Each policy is compared with the first one by mean JCT, job by job, with a 95 % interval. An interrupted comparison
+    continues when the same command is run again.
     """
     format = with_columns(format, columns)  # noqa: A001
     if not policy:
@@ -148,7 +148,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         how = (workers, on_progress, why, report is not None, overheads, True, measure or ())
         found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
     if found.resumed:
-        note(f"{found.resumed} of {len(policies) * repeat} runs were there from an interrupted comparison")
+        note(f"{found.resumed} of {len(policies) * repeat} runs were reused from an interrupted comparison")
     if report is not None:
         write_report(report, found.runs, found.policies, found.about_intervals, section or ())
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)

@@ -1,4 +1,4 @@
-"""``shunter compile``, and what people see while kernels are compiled: that it happens, and how far it is."""
+"""``shunter compile``, and the progress that users see while kernels are compiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command shares: where it prints, how far it is, and what completes at the prompt."""
+"""What every command shares: output, progress, and completion at the prompt."""
 
 from __future__ import annotations
 
@@ -348,11 +348,11 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     if learner is None or not learner.model:
         return chosen
     if setup.history is None:
-        note(f"{text}: no jobs before those that are simulated, so it learns on the way; --since gives it a past")
+        note(f"{text}: it has no earlier jobs to learn from, so it learns during the run; see --since")
         return chosen
     doing = Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
     with _console(stderr=True).status(doing):
         past = learned_before(chosen.policy, setup)
     if past is not None and past.fitted is None:
-        note(f"{text}: too few jobs had ended before the window to fit model '{learner.model}'; it learns on the way")
+        note(f"{text}: too few jobs ended before the window to fit model '{learner.model}'; it learns during the run")
     return chosen.with_past(past)

@@ -1,4 +1,4 @@
-"""``shunter demo``: something to look at, without any file."""
+"""``shunter demo``: a first comparison, without any file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ NEXT = """\
 def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = False) -> None:
     """Compare six policies on a synthetic trace of 5,000 jobs and a busy cluster of 16 nodes with 8 GPUs.
 
-    It ends with a report, shunter-demo.html in the present folder (that of an earlier demo is replaced); with --json
-    only if --report names one.
+    It writes a report to shunter-demo.html in the current folder and replaces that of an earlier demo. With --json it
+    writes one only if --report names a file.
     """
     from shunter import comparison
     from shunter.clusters.stop_costs import USUAL
@@ -38,7 +38,7 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     check_page(report, force=False)
     page = report or (None if json else _usual_page())
     if not json:
-        note("5,000 made-up jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
+        note("5,000 synthetic jobs on 16 nodes of 8 GPUs; the first time, compiling takes a minute or two", "demo")
     setup = set_up(TRACE.format(seed=seed), CLUSTER, overhead=USUAL)
     why = page is not None
     with progress("comparing six policies") as on_progress:

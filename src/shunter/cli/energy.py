@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from shunter.cluster import Cluster
-    from shunter.energy.control import Settings
+    from shunter.energy.control import SleepSettings
     from shunter.energy.power import PowerModel
     from shunter.energy.series import NodeSeries
     from shunter.setup import Setup
@@ -59,7 +59,7 @@ class Chosen(NamedTuple):
     """What is the same for a node series and for a trace."""
 
     preset: str
-    settings: Settings
+    settings: SleepSettings
     power: PowerModel
     wake: float | None  # seconds; None: what the cluster says
     window: tuple[str | None, str | None]
@@ -93,7 +93,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             metavar="lightgbm|peak|last|leak", autocompletion=_forecasts,
-            help="Of demand, once for each; else lightgbm and peak. leak: the authors', which sees the future.",
+            help="Demand forecast, repeatable; default: lightgbm and peak. leak: the authors', which sees the future.",
         ),
     ] = None,
     search: Annotated[
@@ -119,7 +119,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     chosen = _chosen(preset, settings or [], (test_from, test_until))
     kinds = list(dict.fromkeys(forecast or COMPARED))
     if search and (forecast or report is not None or test_from is None):
-        raise EnergyError("--search needs --since, compares all that knows only the past, and writes no report")
+        raise EnergyError("--search needs --since, compares forecasts that use only the past, and writes no report")
     if recognises(Path(source)):
         if search:
             _search_series(Path(source), chosen, json)
@@ -132,7 +132,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
     if "leak" in kinds:
-        raise EnergyError("--forecast leak: a trace is simulated with what knows only the past; use another forecast")
+        raise EnergyError("--forecast leak: sees the future, and a trace is simulated without; use another forecast")
     named = resolve(policy)
     setup = set_up(source, cluster, [named.policy] if drop_unfit else (), format)
     say_about(setup, cluster, [named])
@@ -224,7 +224,7 @@ def _series(path: Path, kinds: Sequence[str], chosen: Chosen, seed: int, report:
 def _say_gaps(series: NodeSeries) -> None:
     missing = series.resampled().gaps()
     if missing:
-        note(f"{series.name} lacks {missing:,} steps of ten minutes; what is before and after stands side by side")
+        note(f"{series.name} lacks {missing:,} steps of ten minutes; the steps around each gap are joined")
 
 
 # ------------------------------------------------------------------------------------------- a trace

@@ -1,4 +1,4 @@
-"""``shunter``: the commands, and what becomes of errors."""
+"""``shunter``: the commands, and how errors are reported."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shunter.network.collectives import Dimension
-    from shunter.network.models import Model
+    from shunter.network.models import CatalogueModel
 
 ALLREDUCE_EXAMPLES = """Examples:
 
@@ -74,15 +74,15 @@ CalibrationOption: TypeAlias = Annotated[
 ]  # fmt: skip
 DataOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--data", metavar="FOLDER", help="With dally/layers; SHUNTER_DATA or ../shared/data if not given."),
+    typer.Option("--data", metavar="FOLDER", help="Has dally/layers; default: SHUNTER_DATA or ../shared/data."),
 ]
 
-app = typer.Typer(no_args_is_help=True, help="What communication costs.")
+app = typer.Typer(no_args_is_help=True, help="Compute what communication costs.")
 
 
 @app.callback()
 def network() -> None:
-    """What communication costs: collectives, models, placements."""
+    """Compute what communication costs: collectives, models, placements."""
 
 
 @app.command("allreduce", epilog=ALLREDUCE_EXAMPLES)
@@ -94,7 +94,7 @@ def allreduce(
             "--dim",
             metavar="UNITS,GB/s,ns[,TOPOLOGY]",
             help="A dimension, innermost first: units, decimal GB/s per GPU, ns per message, switch (default), ring or "
-            "full. Once for each.",
+            "full. Repeatable.",
         ),
     ],
     algorithm: Annotated[
@@ -198,11 +198,11 @@ def slowdown(
 ) -> None:
     """What placements cost a model: how many times longer an iteration takes than its computing."""
     from shunter import clusters
-    from shunter.network.placing import Costs, Tiers, placed, possible_shapes, room
+    from shunter.network.placing import Costs, TierNetwork, placed, possible_shapes, room
     from shunter.report.terminal import network as view
 
     found = clusters.with_tiers(clusters.load(cluster))
-    costs = Costs(Tiers.of(found), calibration, _catalogue(file), _folder(data))
+    costs = Costs(TierNetwork.of(found), calibration, _catalogue(file), _folder(data))
     if placement is not None:
         shapes = [placed(placement, found)]
         if gpus not in (None, prod(shapes[0])):
@@ -222,7 +222,7 @@ def slowdown(
         show(view.costs_view(rows))
 
 
-def _catalogue(file: Path | None) -> Mapping[str, Model]:
+def _catalogue(file: Path | None) -> Mapping[str, CatalogueModel]:
     """Shunter's models and those of a file, after reporting names that they share."""
     from shunter.network.models import catalogue, remarks
 

@@ -1,4 +1,4 @@
-"""Options that had another name once: the old ones work and are shown nowhere."""
+"""Former names of options: they still work and are not shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``shunter policies``: what there is, and what can be set."""
+"""``shunter policies``: the policies and their parameters."""
 
 from __future__ import annotations
 

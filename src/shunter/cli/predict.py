@@ -1,4 +1,4 @@
-"""``shunter predict``: how long jobs will run, how good such estimates are, and why they are what they are."""
+"""``shunter predict``: how long jobs will run, how good such estimates are, and what explains them."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             "--model", "-m", metavar="M", autocompletion=_model_names,
-            help="gbm, ebm or blend, with settings as in gbm:rounds=200; once for each; else all three.",
+            help="gbm, ebm or blend, with settings as in gbm:rounds=200; repeatable; default: all.",
         ),
     ] = None,
     train_until: Annotated[
         str | None, typer.Option("--train-until", metavar="T", help="Estimate from then on: date, seconds or +days.")
     ] = None,
     train_share: Annotated[
-        float, typer.Option("--train-share", metavar="X", help="Or after so large a share of the jobs.")
+        float, typer.Option("--train-share", metavar="X", help="Or after this share of the jobs.")
     ] = 0.67,
     refit: Annotated[
         str,
@@ -121,7 +121,7 @@ def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
     """Report how good estimates of run times would have been, live.
 
     The trace is split by time. Each job is estimated at its submission, or its start, from what had ended by then, and
-    models are fitted again as time goes on. Beside them: the requested time (limit), the mean of all, the median of the
+    models are fitted again as time goes on. Baselines: the requested time (limit), the mean of all, the median of the
     last 100 with as many GPUs (gpus_median), the mean of the user's last two (user2), of the last two with equal user,
     GPUs and limit (request2), and rolling means (history).
     """
@@ -165,13 +165,13 @@ def submissions(
     trace: TraceArgument,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", metavar="M", autocompletion=_model_names, help="gbm or ebm; once for each."),
+        typer.Option("--model", "-m", metavar="M", autocompletion=_model_names, help="gbm or ebm; repeatable."),
     ] = None,
     train_until: Annotated[
         str | None, typer.Option("--train-until", metavar="T", help="Forecast from then on: date, seconds or +days.")
     ] = None,
     train_share: Annotated[
-        float, typer.Option("--train-share", metavar="X", help="Or after so large a share of the jobs.")
+        float, typer.Option("--train-share", metavar="X", help="Or after this share of the jobs.")
     ] = 0.67,
     json: JsonOption = False,
     format: FormatOption = None,  # noqa: A002
@@ -211,7 +211,7 @@ def fit(  # noqa: PLR0913, PLR0917  one argument per option
         str, typer.Option("--model", "-m", metavar="M", help="history, gbm, ebm or blend.", autocompletion=_model_names)
     ] = "gbm",
     train_until: Annotated[
-        str | None, typer.Option("--train-until", metavar="T", help="Learn from what had ended then; else from all.")
+        str | None, typer.Option("--train-until", metavar="T", help="Learn from jobs that ended before; default: all.")
     ] = None,
     json: JsonOption = False,
     force: ForceOption = False,
@@ -238,7 +238,7 @@ def fit(  # noqa: PLR0913, PLR0917  one argument per option
 @app.command("explain", epilog=EXPLAIN_EXAMPLES)
 def explain(  # noqa: PLR0913, PLR0917  one argument per option
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file of 'shunter predict fit'.")],
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Why this job of --trace is estimated so.")] = None,
+    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Explain the estimate of this job.")] = None,
     trace: Annotated[str | None, typer.Option("--trace", metavar="TRACE", help="The trace that has JOB.")] = None,
     html: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write it as a page with charts.")

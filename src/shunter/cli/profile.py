@@ -1,4 +1,4 @@
-"""``shunter profile``: measure how workloads share a GPU, and look at what was measured."""
+"""``shunter profile``: measure how workloads share a GPU, and show the measurements."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def profile(  # noqa: PLR0913, PLR0917  one argument per option
     context: typer.Context,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FOLDER", help="For the tables; an interrupted measurement continues."),
+        typer.Option("--out", metavar="FOLDER", help="Output folder; an interrupted measurement continues."),
     ] = None,
     seconds: Annotated[float, typer.Option(min=0.1, max=3600, metavar="S", help="Seconds per measurement.")] = 1.5,
     minutes: Annotated[float | None, typer.Option(min=0, metavar="M", help="Stop after this time.")] = None,
-    only: Annotated[str, typer.Option(metavar="NAME,NAME", help="These workloads.")] = "",
+    only: Annotated[str, typer.Option(metavar="NAME,NAME", help="Measure only these workloads.")] = "",
     partners: Annotated[int, typer.Option(min=1, metavar="N", help="Neighbours of each workload.")] = 12,
-    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="Which, as nvidia-smi counts.")] = 0,
+    gpu: Annotated[int, typer.Option(min=0, metavar="N", help="GPU index, as in nvidia-smi.")] = 0,
     device: Annotated[str, typer.Option(hidden=True)] = "cuda",
     names: Annotated[bool, typer.Option("--list", help="Print the workloads.")] = False,
     json: JsonOption = False,
@@ -64,7 +64,7 @@ def profile(  # noqa: PLR0913, PLR0917  one argument per option
         raise SharingError("say where the tables go: --out FOLDER; or see 'shunter profile show' for those that exist")
     chosen = tuple(name for name in only.split(",") if name)
     try:
-        missing = measuring.measure(measuring.Settings(out, seconds, minutes, chosen, partners, device, gpu))
+        missing = measuring.measure(measuring.BenchSettings(out, seconds, minutes, chosen, partners, device, gpu))
     except measuring.MeasuringError as error:
         raise SharingError(str(error)) from None
     if json:
@@ -96,7 +96,7 @@ def show_tables(
         ),
     ] = None,
     sharing: Annotated[
-        str, typer.Option("--sharing", metavar="WAY", help="Of shunter's own tables: time-slice or mps.")
+        str, typer.Option("--sharing", metavar="WAY", help="Which built-in tables: time-slice or mps.")
     ] = "time-slice",
     drawing: Annotated[
         Path | None, typer.Option("--tree", metavar="FILE", help="Write the tree of sharing scores: .svg or .json.")

@@ -1,4 +1,4 @@
-"""Where results are kept: checked before any work is done, and reported when they are there."""
+"""Where results are written: checked before any work is done, and reported when they are written."""
 
 from __future__ import annotations
 

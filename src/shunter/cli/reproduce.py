@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from shunter.reproduce.study import Experiment, Study
+    from shunter.reproduce.study import PublishedExperiment, Study
     from shunter.reproduce.writing import Reproduction
 
     T = TypeVar("T", bound=Reproduction)
@@ -80,8 +80,8 @@ RepeatOption: TypeAlias = Annotated[
 app = typer.Typer(no_args_is_help=True, help="Repeat published experiments and compare with the printed results.")
 
 
-class Kept(NamedTuple):
-    """What becomes of the results."""
+class OutputOptions(NamedTuple):
+    """Where results go, and in which form."""
 
     folder: Path | None  # None: they are not kept
     force: bool
@@ -98,11 +98,11 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         list[str] | None,
         typer.Option(
             "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="A scheduler by the paper's name, or any policy; once for each; else the paper's and ours.",
+            help="A scheduler by the paper's name, or any policy; repeatable; default: the paper's and ours.",
         ),
     ] = None,
     repeat: RepeatOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: 2 repeats of each, on 4 and 8 racks.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: 2 repeats of each, on 4 and 8 racks.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -134,12 +134,12 @@ def qssf(
         typer.Option(
             "--data",
             metavar="D",
-            help="philly, philly-fewer, venus, venus-august, venus-july or aaic; once for each; else all.",
+            help="philly, philly-fewer, venus, venus-august, venus-july or aaic; repeatable; default: all.",
         ),
     ] = None,
     repeat: RepeatOption = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="For a look: one run of each, on philly-fewer and venus.")
+        bool, typer.Option("--quick", help="Quick version: one run of each, on philly-fewer and venus.")
     ] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
@@ -160,10 +160,10 @@ def qssf(
 def lucid(
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted or aaic; once for each; else all."),
+        typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted, aaic; repeatable; default: all."),
     ] = None,
     repeat: RepeatOption = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: one run of each, on venus.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: one run of each, on venus.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -193,7 +193,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     repeat: Annotated[
         int | None, typer.Option("--repeat", metavar="N", help="Live runs of each; default: 2, with --quick 1.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="For a look: 64 jobs, and one policy.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Quick version: 64 jobs, and one policy.")] = False,
     seed: SeedOption = 0,
     out: OutOption = None,
     force: ForceOption = False,
@@ -202,7 +202,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     """Run RLTune's experiment on a live Slurm cluster, in small: Slurm's multifactor against our controller.
 
     It starts a real Slurm with 13 virtual GPUs on this machine, as [bold]shunter slurm lab[/bold] does (needs root),
-    plays the same jobs under each scheduler, and says how far the simulator is off.
+    plays the same jobs under each scheduler, and reports the error of the simulator.
     """
     from shunter.reproduce.slurm import design, page, study, view
 
@@ -210,7 +210,7 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
     policies = tuple(policy or (study.POLICIES[:1] if quick else study.POLICIES))
     if jobs is None:
         jobs = design.QUICK_JOBS if quick else design.JOBS
-    part = study.Part(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
+    part = study.SlurmPart(jobs, policies, interval, seed, (1 if quick else 2) if repeat is None else repeat)
     study.check(part)
     with progress("playing") as on_progress:
         found = study.run(part, on_progress)
@@ -218,7 +218,12 @@ def slurm(  # noqa: PLR0913, PLR0917  one argument per option
 
 
 def _run(
-    experiment: Experiment, data: Sequence[str], repeat: int | None, quick: bool, seed: int, workers: int | None
+    experiment: PublishedExperiment,
+    data: Sequence[str],
+    repeat: int | None,
+    quick: bool,
+    seed: int,
+    workers: int | None,
 ) -> Study:
     """Run an experiment of data sets x schedulers."""
     from shunter.reproduce import study
@@ -239,17 +244,17 @@ def _say_stand_in(stands_in: bool) -> None:
         note(STAND_IN, "stand-in", "bold yellow")
 
 
-def _kept(name: str, out: Path | None, force: bool, json: bool) -> Kept:
+def _kept(name: str, out: Path | None, force: bool, json: bool) -> OutputOptions:
     """Where all is kept, if it can be, before anything is run."""
     from shunter import run_folder
 
     folder = out or (None if json else Path(f"{name}-reproduced"))
     if folder is not None:
         run_folder.check_folder(folder, force)
-    return Kept(folder, force, json)
+    return OutputOptions(folder, force, json)
 
 
-def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], RenderableType], kept: Kept) -> None:
+def _finish(found: T, page: Callable[[T, str], str], view: Callable[[T], RenderableType], kept: OutputOptions) -> None:
     """Write the results and print them."""
     from shunter.reproduce.writing import save
 

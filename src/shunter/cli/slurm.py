@@ -1,4 +1,4 @@
-"""``shunter slurm``: a cluster that Slurm runs."""
+"""``shunter slurm``: work with a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import typer
 
 from shunter.cli import slurm_asking, slurm_audit, slurm_doctor, slurm_import, slurm_lab, slurm_run
 
-app = typer.Typer(no_args_is_help=True, help="A cluster that Slurm runs: its history, its jobs.")
+app = typer.Typer(no_args_is_help=True, help="Work with a Slurm cluster: history, waiting jobs, controller.")
 
 
 @app.callback()
 def slurm() -> None:
-    """A cluster that Slurm runs: its history, its jobs."""
+    """Work with a Slurm cluster: history, waiting jobs, controller."""
 
 
 app.command("import", epilog=slurm_import.EXAMPLES)(slurm_import.import_site)

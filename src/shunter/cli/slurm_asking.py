@@ -66,7 +66,7 @@ def why(job: JobArgument, snapshot: SnapshotOption = None, site: SiteOption = No
     from shunter.live.why import why as explained
     from shunter.slurm import questions
 
-    outlook = questions.Sources(snapshot, site).outlook()
+    outlook = questions.AnswerSources(snapshot, site).outlook()
     found = explained(outlook, questions.pending(outlook.snapshot, job))
     if json:
         print_json(answers.why_record(found))
@@ -97,7 +97,7 @@ def when(
     from shunter.slurm import questions
 
     with progress("learning from past waits") as on_progress:
-        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, on_progress)
+        outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
     (found,) = outlook.of(questions.pending(outlook.snapshot, job))
     _answer(outlook, found, json)
 
@@ -123,7 +123,7 @@ def what_if(  # noqa: PLR0913, PLR0917 one for each option
     from shunter.slurm import questions
 
     with progress("learning from past waits") as on_progress:
-        outlook = questions.Sources(snapshot, site, history).outlook(samples, seed, on_progress)
+        outlook = questions.AnswerSources(snapshot, site, history).outlook(samples, seed, on_progress)
     wish = questions.Wish(gpus, time, partition, gpu_type, cpus, mem, priority)
     _answer(outlook, wish.forecast(outlook), json)
 

@@ -89,7 +89,7 @@ def dashboard() -> None:
 def watchdog(journal: JournalOption = JOURNAL, json: JsonOption = False) -> None:
     """Watch over the controller of a journal, and lift what could strand a job when it is gone or silent.
 
-    [bold]run[/bold] starts one by itself where it is needed. This one ends with its controller; a service that outlives
+    [bold]run[/bold] starts one automatically when needed. This one ends with its controller; a service that outlives
     controllers runs [bold]python -m shunter.slurm.watchdog --stay JOURNAL[/bold].
     """
     from shunter.live.watchdog import watch

@@ -12,7 +12,7 @@ from shunter.cli.slurm_audit import JOURNAL, JournalOption
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from shunter.slurm.doctor import Finding
+    from shunter.slurm.doctor import CheckResult
 
 EXAMPLES = """Examples:
 
@@ -27,7 +27,7 @@ def doctor(
     mode: Annotated[str, typer.Option(metavar="watch|dry-run|act", help="The mode to check for.")] = "watch",
     journal: JournalOption = JOURNAL,
     metrics_port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="Check who serves /metrics and /healthz there.")
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Check which account serves this port.")
     ] = 0,
     json: JsonOption = False,
 ) -> None:
@@ -38,18 +38,18 @@ def doctor(
     from shunter.cli.slurm_run import mode_named
     from shunter.live.controller import Mode
     from shunter.slurm.client import Client
-    from shunter.slurm.doctor import Verdict, examine
+    from shunter.slurm.doctor import CheckStatus, examine
 
     found = examine(Client(), journal, mode_named(mode) is Mode.ACT, metrics_port)
     if json:
         print_json([vars(finding) for finding in found])
     else:
         show(_table(found))
-    if any(finding.verdict is Verdict.FAIL for finding in found):
+    if any(finding.verdict is CheckStatus.FAIL for finding in found):
         raise typer.Exit(1)
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: list[CheckResult]) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""``shunter slurm import``: a site's history, its machines and what its Slurm goes by, as files for simulations."""
+"""``shunter slurm import``: a site's history, machines and Slurm settings, as files for simulations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shunter.cli.console import WIDTH, ForceOption, JsonOption, OnBadRowOption, 
 from shunter.errors import SlurmError
 
 if TYPE_CHECKING:
-    from shunter.slurm.importing import Imported, Sources
+    from shunter.slurm.importing import Imported, ImportFiles
 
 EXAMPLES = """Examples:
 
@@ -46,8 +46,8 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Read a cluster's accounting and configuration, and write them as a trace, a cluster and site.toml.
 
-    It only reads, with the rights of any user who may see all jobs. With files it asks Slurm nothing: --jobs and
-    --nodes are needed then, the others add to them.
+    It only reads, and needs an account that may see all jobs. With files it does not call Slurm: --jobs and --nodes are
+    then required, the others are optional.
     """
     from shunter.slurm import importing
 
@@ -55,17 +55,17 @@ def import_site(  # noqa: PLR0913, PLR0917  one argument per option
     if any((jobs, nodes, partitions, config, topology)):
         found = importing.read_site(_sources(jobs, nodes, partitions, config, topology), on_bad_row or "fail")
     else:
-        found = _asked(since, until, on_bad_row or "fail")
+        found = _from_slurm(since, until, on_bad_row or "fail")
     importing.write_site(found, out)
     for remark in (*found.trace.remarks, *found.remarks):
         note(remark)
     if json:
         print_json(_record(found, out))
         return
-    show(_told(found, out))
+    show(_description(found, out))
 
 
-def _asked(since: str, until: str, on_bad_row: str) -> Imported:
+def _from_slurm(since: str, until: str, on_bad_row: str) -> Imported:
     """What Slurm itself says."""
     import tempfile
 
@@ -77,13 +77,13 @@ def _asked(since: str, until: str, on_bad_row: str) -> Imported:
         return importing.read_site(sources, on_bad_row)
 
 
-def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> Sources:
-    from shunter.slurm.importing import Sources
+def _sources(jobs: Path | None, nodes: Path | None, *others: Path | None) -> ImportFiles:
+    from shunter.slurm.importing import ImportFiles
 
     if jobs is None or nodes is None:
         lacks = "--jobs (sacct)" if jobs is None else "--nodes (scontrol show node)"
         raise SlurmError(f"from files at least the jobs and the nodes are needed: give {lacks}, too")
-    return Sources(jobs, nodes, *others)
+    return ImportFiles(jobs, nodes, *others)
 
 
 def _record(found: Imported, out: Path) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _record(found: Imported, out: Path) -> dict[str, Any]:
     }
 
 
-def _told(found: Imported, out: Path) -> str:
+def _description(found: Imported, out: Path) -> str:
     from shunter.report.terminal.tables import broken
 
     record = _record(found, out)

@@ -17,7 +17,7 @@ from shunter.cli.console import JsonOption, note, print_json
 from shunter.errors import SlurmError
 
 if TYPE_CHECKING:
-    from shunter.slurm.lab import Lab, Nodes
+    from shunter.slurm.lab import Lab, LabNodes
 
 EXAMPLES = """Examples:
 
@@ -40,7 +40,7 @@ def lab(
         bool, typer.Option("--database", help="With accounting (slurmdbd, MariaDB), which age and fair share need.")
     ] = False,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; once for each.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A line of slurm.conf; repeatable.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -82,9 +82,9 @@ def _settings(lines: Sequence[str]) -> dict[str, str]:
     return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
 
-def _nodes(text: str) -> list[Nodes]:
+def _nodes(text: str) -> list[LabNodes]:
     from shunter import clusters
-    from shunter.slurm.lab import Nodes
+    from shunter.slurm.lab import LabNodes
 
     groups = clusters.load(text).groups
     kinds = [group.gpu_type for group in groups]
@@ -92,7 +92,7 @@ def _nodes(text: str) -> list[Nodes]:
         raise SlurmError(
             f"--nodes: each group must have a type of its own, by which its nodes are called, got '{text}'"
         )
-    return [Nodes(group.gpu_type, group.count, group.gpus, cpus=max(16, 4 * group.gpus)) for group in groups]
+    return [LabNodes(group.gpu_type, group.count, group.gpus, cpus=max(16, 4 * group.gpus)) for group in groups]
 
 
 def _run(cluster: Lab, command: Sequence[str], output: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The options of ``shunter slurm run``: what each is called, takes and means."""
+"""The options of ``shunter slurm run``: names, values and help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PollOption: TypeAlias = Annotated[
 ]
 RoundsOption: TypeAlias = Annotated[int, typer.Option(min=0, metavar="N", help="Stop after N rounds; 0: never.")]
 
-# -- what may be done, and to whom
+# -- which changes are allowed, and to which jobs
 
 LeversOption: TypeAlias = Annotated[
     str, typer.Option(metavar="L,L", help="Means of change: nice or priority, plus any of pin, requeue, shard.")
@@ -57,7 +57,7 @@ ResumeOption: TypeAlias = Annotated[
     bool, typer.Option("--resume", help="Act again after jobs were handed back (by the guard, or release).")
 ]
 
-# -- what it learns from, and who is informed
+# -- what it learns from, and where it reports
 
 HistoryOption: TypeAlias = Annotated[
     Path | None, typer.Option(metavar="TRACE", help="Ended jobs to learn run times from.")

@@ -67,24 +67,24 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """Run a policy on the live cluster that Slurm runs here.
 
     It begins in mode [bold]watch[/bold] and applies changes only with [bold]--mode act[/bold]. It never cancels a job;
-    when it stops, Slurm goes on by its own rules. Check first with [bold]shunter slurm doctor[/bold].
+    when it stops, Slurm continues with its own rules. Check first with [bold]shunter slurm doctor[/bold].
     """
     from shunter import traces
     from shunter.live import notify, running
     from shunter.live.backend import Rhythm, Scope
-    from shunter.live.controller import Bounds
+    from shunter.live.controller import ChangeLimits
     from shunter.live.guard import Tolerance
     from shunter.live.levers import levers_from
     from shunter.registry import policy as policy_named
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
 
-    settings = running.Settings(
+    settings = running.ControllerSettings(
         mode_named(mode),
         Rhythm(interval, min(poll, interval)),
         Scope(*(frozenset(names or ()) for names in (exclude_user, exclude_partition, exclude_qos))),
         levers_from(levers),
-        Bounds(max_changes, lift=lift),
+        ChangeLimits(max_changes, lift=lift),
         rounds,
         Tolerance.of(guard),
         resume,
@@ -210,9 +210,9 @@ def _report(mode: str, manager: ResourceManager) -> Callable[[RoundResult], None
         for name, why in list(result.unread.items())[:MOST_SHOWN]:
             note(f"{name}: {why}; it is left to Slurm", "can't be read", "yellow")
         if result.stale_s:
-            note(f"the look was {result.stale_s:.0f} s old, so nothing was changed; the next round looks again", "late")
+            note(f"the poll was {result.stale_s:.0f} s old, so nothing was changed; the next round polls again", "late")
         if result.silence and not result.failed:
-            note(f"{result.silence}; the next round looks again", "unsure", "yellow")
+            note(f"{result.silence}; the next round polls again", "unsure", "yellow")
         if result.paused and result.paused != paused:  # once
             note(f"{result.paused}. It only watches now", "HANDED BACK", "bold red")
         paused = result.paused
@@ -273,11 +273,11 @@ def release(
     from shunter.live.backing_out import back_out
     from shunter.slurm.client import Client
     from shunter.slurm.manager import SlurmManager
-    from shunter.slurm.watcher import Form
+    from shunter.slurm.watcher import OutputFormat
 
     if not from_marks:
         check_journal(journal)
-    found = back_out(SlurmManager(Client(), Form.TEXT), journal, from_marks)
+    found = back_out(SlurmManager(Client(), OutputFormat.TEXT), journal, from_marks)
     if json:
         print_json({"undone": found.undone, "problems": found.problems, "controller": found.controller or None})
     else:

@@ -63,8 +63,8 @@ def convert(
 ) -> None:
     """Write a trace in another format.
 
-    Parquet and CSV keep everything. SWF knows no GPUs: they become its processors, and what it has no field for is left
-    out, as its first lines say.
+    Parquet and CSV keep everything. SWF has no GPUs: they become processors. Columns without an SWF field are left out,
+    and the header lists them.
     """
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
@@ -110,7 +110,7 @@ def slice_trace(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)
     if not (begin or end or vc or users):
-        raise TraceError("nothing says which part; give --since, --until, --vc or --users")
+        raise TraceError("no part is selected; give --since, --until, --vc or --users")
 
     from shunter import traces
     from shunter.report.calendar import zone_of
@@ -141,7 +141,7 @@ def merge(
     """Put the jobs of several traces into one.
 
     A job_id that occurs in several gets the trace's name in front. Users, virtual clusters and others with the same
-    name are taken for the same.
+    name are treated as the same.
     """
     format = with_columns(format, columns)  # noqa: A001
     check_trace_file(out, force)

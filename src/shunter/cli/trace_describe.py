@@ -53,8 +53,8 @@ def describe(  # noqa: PLR0913, PLR0917  one argument per option
 ) -> None:
     """Show what is in a trace: sizes, run times, arrivals, users, recurrence, load.
 
-    The load is GPU time asked for over what the cluster offers. Without --cluster, a cluster is suggested that would
-    have a load of 0.9. The page needs no network, and also has what validate finds.
+    The load is requested over available GPU time. Without --cluster, the command suggests a cluster that would have a
+    load of 0.9. The page needs no network and includes the findings of validate.
     """
     format = with_columns(format, columns)  # noqa: A001
     if force and html is None:

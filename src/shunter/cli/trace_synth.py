@@ -1,4 +1,4 @@
-"""``shunter trace synth``: make a trace up."""
+"""``shunter trace synth``: generate a trace."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ shunter trace synth at_once.parquet --from our_jobs.csv --arrivals batch
 """
 
 _LIKE = "A published trace: helios-venus, helios-earth, helios-saturn, helios-uranus, philly or pai."
-_LOAD = "GPU time asked for over what the GPUs offer; stretches the arrivals, not the jobs."
+_LOAD = "Requested over available GPU time; stretches the arrivals, not the jobs."
 
 
 def _published(incomplete: str) -> list[str]:
@@ -55,15 +55,13 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     fit: Annotated[
         Path | None, typer.Option("--fit", metavar="FILE", help="Your trace, for a twin without its names.")
     ] = None,
-    take: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="A trace whose very jobs to take.")
-    ] = None,
+    take: Annotated[Path | None, typer.Option("--from", metavar="FILE", help="Reuse the jobs of this trace.")] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", help="How many: 5000, or as many as in FILE.")
+        int | None, typer.Option("--jobs", metavar="N", help="Number of jobs; default: 5000, or as in FILE.")
     ] = None,
     seed: SeedOption = 0,
     load: Annotated[float | None, typer.Option("--load", metavar="X", help=_LOAD)] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", help="GPUs of the cluster that it is for.")] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", help="GPUs of the target cluster.")] = None,
     arrivals: Annotated[
         str | None, typer.Option("--arrivals", metavar="HOW", help="batch: all at once; poisson: no rhythm, no bursts.")
     ] = None,
@@ -73,7 +71,7 @@ def synth(  # noqa: PLR0913, PLR0917  one argument per option
     on_bad_row: OnBadRowOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make up a trace: like a published one, like your own but without its names, or the same jobs at other times.
+    """Generate a trace: like a published one, like your own but without its names, or the same jobs at other times.
 
     Without --like, --fit or --from it is like the published ones in general, for 128 GPUs at a load of 0.9.
     """
@@ -118,7 +116,7 @@ def _check_options(
     if arrivals not in (None, "batch", "poisson"):
         raise TraceError(f"--arrivals must be batch or poisson, got '{arrivals}'; drop it for those of the trace")
     if arrivals == "batch" and load is not None:
-        raise TraceError("--arrivals batch lets all jobs come at once, so that there is no load to choose; drop --load")
+        raise TraceError("--arrivals batch submits all jobs at once, so there is no load to set; drop --load")
     if source == "--from":
         if jobs is not None:
             raise TraceError("--from takes all jobs of the file; drop --jobs, or make a twin with --fit instead")

@@ -44,13 +44,13 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     ] = "",
     tries: Annotated[
         list[str] | None,
-        typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; else those it declares."),
+        typer.Option("--try", metavar="KEY=V/V", help="Values to try, once per parameter; default: as declared."),
     ] = None,
     objective: Annotated[
         str, typer.Option("--objective", metavar="jct|wait|tail", help="Mean JCT, mean wait, or P99 of the wait.")
     ] = "jct",
     since: Annotated[
-        str | None, typer.Option("--since", metavar="T", help="Simulate what came from then on; learn from before.")
+        str | None, typer.Option("--since", metavar="T", help="Start of the evaluation; earlier jobs are learned from.")
     ] = None,
     until: UntilOption = None,
     seed: SeedOption = 0,
@@ -60,10 +60,10 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
 ) -> None:
-    """Try settings of a policy in simulations of the past, one parameter after the other, and say which did best.
+    """Try settings of a policy in simulations of the past, one parameter after the other, and report the best.
 
-    Give a past that the settings are not used for afterwards: what was chosen on some jobs looks better on them than it
-    will on others.
+    Tune on jobs that you don't evaluate on: settings look better on the jobs that they were chosen on than they will on
+    others.
     """
     format = with_columns(format, columns)  # noqa: A001
     if not policy:

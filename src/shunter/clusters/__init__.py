@@ -1,4 +1,4 @@
-"""Clusters from what people write: ``64x8``, a TOML file, the name of a ready-made one, or ``auto``."""
+"""Clusters from text: ``64x8``, a TOML file, the name of a ready-made one, or ``auto``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ GPU, NODE = "▪", "■"
 
 
 @dataclass(frozen=True)
-class Rack:
+class RackPicture:
     """Nodes that stand together."""
 
     label: str
@@ -123,15 +123,15 @@ def _overheads(cluster: Cluster) -> str:
     return "; ".join(parts)
 
 
-def _racks(cluster: Cluster) -> list[Rack]:
+def _racks(cluster: Cluster) -> list[RackPicture]:
     colours = _colours(cluster)
-    racks: list[Rack] = []
+    racks: list[RackPicture] = []
     for group in cluster.groups:
         for size in group.racks or (group.count,):
             kind = "nodes" if group.gpu_type == ANY_TYPE else group.gpu_type
             number = f"{_above(cluster, len(racks))}rack {len(racks)}" if group.racks else ""
             label = f"{group.vc} {number}".strip() or kind
-            racks.append(Rack(label, size, group.gpus, colours[group.gpu_type]))
+            racks.append(RackPicture(label, size, group.gpus, colours[group.gpu_type]))
     return racks
 
 
@@ -144,7 +144,7 @@ def _above(cluster: Cluster, rack: int) -> str:
     )
 
 
-def _picture(racks: list[Rack]) -> RenderableType:
+def _picture(racks: list[RackPicture]) -> RenderableType:
     """One row per rack; every GPU where there is room for it, else every node."""
     by_gpu = all(rack.nodes * (rack.gpus + 1) - 1 <= WIDTH for rack in racks)
     shown = racks if len(racks) <= MOST_ROWS else racks[: MOST_ROWS - 1]
@@ -158,7 +158,7 @@ def _picture(racks: list[Rack]) -> RenderableType:
     return Group(table, *hidden, Text(legend, "dim"))
 
 
-def _row(rack: Rack, by_gpu: bool) -> str:
+def _row(rack: RackPicture, by_gpu: bool) -> str:
     if by_gpu:
         return " ".join([GPU * rack.gpus] * rack.nodes)
     more = " x 99,999 more"

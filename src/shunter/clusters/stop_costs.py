@@ -1,4 +1,4 @@
-"""What stopping and restarting a job costs where no cluster file says so."""
+"""The default costs of stopping and restarting a job."""
 
 from __future__ import annotations
 

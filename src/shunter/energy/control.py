@@ -17,7 +17,7 @@ FIRST = 6  # steps in which demand is only followed: nothing is known of the pas
 
 
 @dataclass(frozen=True)
-class Settings:
+class SleepSettings:
     """The thresholds of the rule; a step is ten minutes.  In the authors' code they are h, f, xi_H, xi_F, de, ..."""
 
     past: int = 3  # h: demand must have fallen against the mean of this many steps before
@@ -36,11 +36,11 @@ class Settings:
 
 
 PRESETS = {  # as published, by cluster
-    "venus": Settings(),
-    "earth": Settings(6, 18, 1, 1, 5, 5, 12),
-    "saturn": Settings(6, 18, 1, 1, 1, 5, 12),
-    "uranus": Settings(3, 18, 1, 1, 1, 7, 12),
-    "philly": Settings(2, 30, 0.1, 0, 1, 20, 10),
+    "venus": SleepSettings(),
+    "earth": SleepSettings(6, 18, 1, 1, 5, 5, 12),
+    "saturn": SleepSettings(6, 18, 1, 1, 1, 5, 12),
+    "uranus": SleepSettings(3, 18, 1, 1, 1, 7, 12),
+    "philly": SleepSettings(2, 30, 0.1, 0, 1, 20, 10),
 }
 
 
@@ -62,7 +62,7 @@ class Demand(NamedTuple):
     total: int  # nodes that there are
 
 
-def controlled(awake: Awake, demand: Demand, settings: Settings) -> Awake:
+def controlled(awake: Awake, demand: Demand, settings: SleepSettings) -> Awake:
     """How many nodes are to be awake from this step on."""
     step, used, total = demand.step, demand.used, demand.total
     wanted = min(used + settings.buffer, total)
@@ -75,7 +75,7 @@ def controlled(awake: Awake, demand: Demand, settings: Settings) -> Awake:
     return awake._replace(nodes=nodes - spare if spare >= settings.least else nodes)
 
 
-def _falling(demand: Demand, settings: Settings) -> bool:
+def _falling(demand: Demand, settings: SleepSettings) -> bool:
     """Whether demand has fallen, and is not about to rise again."""
     if demand.recent - demand.used < settings.fell:
         return False
@@ -83,7 +83,7 @@ def _falling(demand: Demand, settings: Settings) -> bool:
     return falls or math.isnan(demand.near)
 
 
-def followed(awake: int, used: int, peak: int, total: int, settings: Settings) -> int:
+def followed(awake: int, used: int, peak: int, total: int, settings: SleepSettings) -> int:
     """The rule without a forecast: the most nodes in use lately, and some more, are awake; more are woken if needed."""
     wanted = min(peak + settings.buffer, total)
     return wanted if awake < min(used, total) else min(awake, wanted)
@@ -97,7 +97,7 @@ def peaks(used: I64, window: int) -> I64:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class SleepCourse:
     """What came of the rule, from step to step."""
 
     used: I64  # (steps,) nodes
@@ -107,7 +107,7 @@ class Course:
     shortage: I64  # nodes that were in use, but asleep until this step
 
 
-def run_series(used: I64, total: I64, near: F64, far: F64, settings: Settings) -> Course:
+def run_series(used: I64, total: I64, near: F64, far: F64, settings: SleepSettings) -> SleepCourse:
     """The rule on a whole series; ``near`` and ``far`` are the forecasts made at each step."""
     sums = np.concatenate([[0], np.cumsum(used)])
 
@@ -120,7 +120,7 @@ def run_series(used: I64, total: I64, near: F64, far: F64, settings: Settings) -
     return _course(used, total, settings, decide)
 
 
-def run_peaks(used: I64, total: I64, peak: I64, settings: Settings) -> Course:
+def run_peaks(used: I64, total: I64, peak: I64, settings: SleepSettings) -> SleepCourse:
     """The rule without a forecast on a whole series; ``peak`` is the maximum of the steps before and at each."""
     most = [int(nodes) for nodes in peak]
     return _course(
@@ -131,7 +131,7 @@ def run_peaks(used: I64, total: I64, peak: I64, settings: Settings) -> Course:
     )
 
 
-def _course(used: I64, total: I64, settings: Settings, decide: Callable[[int, Awake], Awake]) -> Course:
+def _course(used: I64, total: I64, settings: SleepSettings, decide: Callable[[int, Awake], Awake]) -> SleepCourse:
     """What comes of a rule that decides at each step, after a few in which demand is only followed."""
     steps = len(used)
     nodes, shortage = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
@@ -145,4 +145,4 @@ def _course(used: I64, total: I64, settings: Settings, decide: Callable[[int, Aw
         nodes[i] = awake.nodes
     change = np.diff(nodes, prepend=nodes[:1])
     change[:FIRST] = 0
-    return Course(used, total, nodes, change, shortage)
+    return SleepCourse(used, total, nodes, change, shortage)

@@ -1,7 +1,7 @@
-"""How many nodes will be needed: the mean over the next steps and over twice as many, from what is known at each step.
+"""A forecast of the nodes in use: the mean over the next steps and over twice as many, from what is known at each step.
 
 ``last`` takes the present for the future, which says nothing of where demand goes: its forecasts are NaN, and the rule
-goes by the past alone.  ``lightgbm`` fits one model per horizon, directly: its features end with the present step, and
+uses the past alone.  ``lightgbm`` fits one model per horizon, directly: its features end with the present step, and
 it is fitted only on means that were complete before the time from which it is used.  ``leak`` is what the authors' code
 does, kept to show what that is worth: a forecast of single steps from what was an hour before *them*, so that the mean
 over the next hours contains hours that are still to come.
@@ -81,13 +81,13 @@ def enough(steps: int, ahead: int) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecaster:
+class NodeForecaster:
     """Two fitted models."""
 
     near: Any
     far: Any
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Forecaster:
+    def __deepcopy__(self, memo: dict[int, Any]) -> NodeForecaster:
         return self  # it never changes
 
     def at(self, time: I64, used: I64) -> tuple[F64, F64]:
@@ -101,11 +101,11 @@ class Forecaster:
         return float(near[-1]), float(far[-1])
 
 
-def fit(time: I64, used: I64, ahead: int, seed: int = 0) -> Forecaster:
+def fit(time: I64, used: I64, ahead: int, seed: int = 0) -> NodeForecaster:
     """Learn from a past, at most the last year of it."""
     time, used = time[-LONGEST:], used[-LONGEST:]
     lightgbm, rows = load("lightgbm", WHAT), features(time, used)
-    return Forecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps), seed) for steps in (ahead, 2 * ahead)))
+    return NodeForecaster(*(_fit(lightgbm, rows, mean_ahead(used, steps), seed) for steps in (ahead, 2 * ahead)))
 
 
 def _fit(lightgbm: Any, rows: F64, target: F64, seed: int) -> Any:

@@ -1,4 +1,4 @@
-"""What nodes draw, awake and asleep, and what it adds up to."""
+"""The power of nodes, awake and asleep, and the energy it adds up to."""
 
 from __future__ import annotations
 

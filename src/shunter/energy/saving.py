@@ -1,17 +1,17 @@
-"""A node series under the rule: forecast from what was before, then controlled."""
+"""A node series under the rule: forecast from earlier data, then controlled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shunter.energy.control import Course, Settings, peaks, run_peaks, run_series
+from shunter.energy.control import SleepCourse, SleepSettings, peaks, run_peaks, run_series
 from shunter.energy.forecast import PEAK, STEPS_A_DAY, Forecasts, forecasts
 from shunter.energy.series import NodeSeries
 from shunter.errors import EnergyError
 from shunter.world import I64
 
-Control = Callable[[Settings], Course]
+Control = Callable[[SleepSettings], SleepCourse]
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,7 @@ class Saving:
 
     series: NodeSeries  # in steps, up to the end of that part
     begin: int  # the step with which it begins
-    course: Course  # from then on
+    course: SleepCourse  # from then on
     scores: dict[str, float]  # of the forecast
 
     @property
@@ -30,7 +30,7 @@ class Saving:
 
 
 def saving(
-    series: NodeSeries, begin: int | None, end: int | None, forecast: str, settings: Settings, seed: int = 0
+    series: NodeSeries, begin: int | None, end: int | None, forecast: str, settings: SleepSettings, seed: int = 0
 ) -> Saving:
     """Control a series from ``begin`` (ms; its last quarter if not given) up to ``end``; the rest is learned from."""
     steps = series.resampled()
@@ -55,7 +55,7 @@ def controls(kind: str, steps: NodeSeries, begin: int) -> Control:
     used, total = steps.used[begin:], steps.total[begin:]
     made: dict[int, Forecasts] = {}
 
-    def control(settings: Settings) -> Course:
+    def control(settings: SleepSettings) -> SleepCourse:
         if kind == PEAK:
             return run_peaks(used, total, peaks(steps.used, settings.window)[begin:], settings)
         if settings.ahead not in made:

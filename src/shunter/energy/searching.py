@@ -1,7 +1,7 @@
-"""Settings of each way to control sleep searched on early steps and judged on later ones, all of them as hard.
+"""Settings of each way to control sleep, searched equally hard on early steps and judged on later ones.
 
 What counts is the share of node time asleep, less a price for shortage: a node that is needed while it sleeps costs as
-much as so many that sleep as long earn.  Who never wants a job to wait sets a high price.
+much as that many sleeping nodes earn in the same time.  A site on which no job should wait sets a high price.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from shunter.energy.control import Course, Settings
+from shunter.energy.control import SleepCourse, SleepSettings
 from shunter.energy.forecast import PEAK, STEPS_A_DAY
 from shunter.energy.saving import controls
 from shunter.energy.series import NodeSeries
@@ -42,9 +42,9 @@ class Judged:
     """A way with settings, and what it did later."""
 
     kind: str
-    settings: Settings
+    settings: SleepSettings
     tried: int  # settings
-    course: Course  # of the later steps
+    course: SleepCourse  # of the later steps
 
     def net(self, price: float) -> F64:
         """(PARTS,) the share of node time asleep, less the price of shortage, in each part of the later steps."""
@@ -52,13 +52,13 @@ class Judged:
         return np.array([net(self.course, price, slice(*pair)) for pair in itertools.pairwise(edges.tolist())])
 
 
-def net(course: Course, price: float, part: slice = slice(None)) -> float:
+def net(course: SleepCourse, price: float, part: slice = slice(None)) -> float:
     """The share of node time asleep, less the price of shortage."""
     asleep = (course.total - course.awake)[part].sum() - price * course.shortage[part].sum()
     return float(asleep / course.total[part].sum())
 
 
-def candidates(kind: str, published: Settings) -> list[Settings]:
+def candidates(kind: str, published: SleepSettings) -> list[SleepSettings]:
     """As many settings of each kind; of the authors' rule drawn, the published ones among them."""
     if kind == PEAK:
         return [replace(published, window=window, buffer=buffer) for window in WINDOWS for buffer in BUFFERS]
@@ -70,7 +70,7 @@ def candidates(kind: str, published: Settings) -> list[Settings]:
 
 
 def search(
-    series: NodeSeries, begin: int, end: int | None, kinds: Sequence[str], published: Settings
+    series: NodeSeries, begin: int, end: int | None, kinds: Sequence[str], published: SleepSettings
 ) -> dict[float, list[Judged]]:
     """For each price and kind the settings that are best on the early steps, and what they do on the later ones.
 

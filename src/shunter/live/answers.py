@@ -12,17 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from shunter.live.forecast import NEW, Forecast, Outlook
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind
-from shunter.live.why import Holder, Kept, LicenceUse, Why, clock
+from shunter.live.wait_causes import Kind
+from shunter.live.why import BlockingReservation, Holder, LicenceUse, Why, clock
 from shunter.report.terminal.tables import duration, table
 
 WITHIN_H = (1, 4, 24)
 
 
 def moment(ms: int) -> str:
-    """A time on the clock of whoever asks."""
+    """A time on the clock of the reader."""
     return f"{datetime.fromtimestamp(ms / 1000).astimezone():%Y-%m-%d %H:%M:%S %Z}"
 
 
@@ -31,7 +31,7 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def described(job: Job) -> str:
+def described(job: LiveJob) -> str:
     """What a job asks for."""
     kind = f"{job.gpu_type} " if job.gpu_type else ""
     what = _gpus(job, kind)
@@ -62,7 +62,7 @@ def when_view(outlook: Outlook, found: Forecast) -> RenderableType:
     )
 
 
-def _place(outlook: Outlook, job: Job) -> str:
+def _place(outlook: Outlook, job: LiveJob) -> str:
     if "jobs" in outlook.snapshot.hidden:
         return "its place in the queue is unknown"
     place, length = outlook.line.place(job)
@@ -83,7 +83,7 @@ def _times(found: Forecast, manager: str) -> Iterable[tuple[str, int | None]]:
 
 
 def assumed(assumptions: Sequence[str]) -> list[Text]:
-    """What an answer takes for granted, a line each."""
+    """The assumptions of an answer, a line each."""
     return [Text(f" assumed: {text}", style="dim") for text in assumptions]
 
 
@@ -153,12 +153,12 @@ def _stands_in_line(found: Why) -> bool:
     return waits and takes_gpus(found.job)
 
 
-def takes_gpus(job: Job) -> bool:
+def takes_gpus(job: LiveJob) -> bool:
     """Whether it takes GPUs or shares of one; an exclusive job takes those of its nodes."""
     return bool(job.gpus + job.shards or job.exclusive == "node")
 
 
-def _gpus(job: Job, kind: str = "") -> str:
+def _gpus(job: LiveJob, kind: str = "") -> str:
     if not job.gpus + job.shards:
         return "no GPUs"
     return counted(job.gpus, f"{kind}GPU") if job.gpus else counted(job.shards, "shard")
@@ -174,7 +174,7 @@ def _reservation(each: Reservation, found: Why) -> str:
     return f"{counted(len(each.nodes), 'node')} for {each.name}, {begun} {moment(each.end)}"
 
 
-def _around(kept: Kept, now: int) -> Iterable[str]:
+def _around(kept: BlockingReservation, now: int) -> Iterable[str]:
     """Before or after a reservation."""
     name = kept.by.name
     if kept.limit:
@@ -186,7 +186,7 @@ def _around(kept: Kept, now: int) -> Iterable[str]:
         yield f"with its present limit it starts no earlier than {moment(kept.earliest)}, after {name}"
 
 
-def _needs(job: Job) -> str:
+def _needs(job: LiveJob) -> str:
     memory = "all memory of its nodes" if job.all_memory else f"{_memory(job.mem_mib)} of memory"
     beside = [counted(job.cpus, "CPU")] * bool(job.cpus) + [memory] * bool(job.mem_mib)
     kind = f" of type {job.gpu_type}" if job.gpu_type else ""
@@ -248,7 +248,7 @@ def why_record(found: Why) -> dict[str, Any]:
     }
 
 
-def _kept(kept: Kept) -> dict[str, Any]:
+def _kept(kept: BlockingReservation) -> dict[str, Any]:
     return {
         "reservation": kept.by.name,
         "start": _seconds(kept.by.start),

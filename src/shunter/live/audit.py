@@ -1,4 +1,4 @@
-"""Who was moved, when, and why: the journal as a list, and a file of JSON lines that only grows."""
+"""Which jobs were moved, when, and why: the journal as a list, and an append-only file of JSON lines."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class AuditLog:
 
     def _add_events(self) -> None:
         if not self._journal.is_file():
-            return  # who only watches has none
+            return  # a controller that only watches has none
         with closing(Journal.reading(self._journal)) as book:
             for at, kind, text in book.events(after=self._until):
                 self._until = at  # also if the disk is full: the line is kept, and written later

@@ -1,4 +1,4 @@
-"""The live cluster as a backend: a policy sees it as a view, plans on paper, and ``wanted`` says what it wants.
+"""The live cluster as a backend: a policy sees it as a view, plans on paper, and ``wanted`` returns the changes.
 
 Nothing here changes a job: see ``rounds``.
 """
@@ -17,11 +17,11 @@ from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.live import job_arrays
+from shunter.live.ended_jobs import EndedHistory
 from shunter.live.machines import Machines, machines_of
 from shunter.live.manager import Looks
-from shunter.live.past import Past
 from shunter.live.replica import Names, Replica
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Action, Plan, Preempt, Refusal, Start, Timer, Trace, View
 from shunter.world import I64
 
@@ -38,8 +38,8 @@ class Scope:
     without_partitions: frozenset[str] = frozenset()
     without_qos: frozenset[str] = frozenset()
 
-    def covers(self, job: Job) -> bool:
-        """Whether this is one of them: it waits for its turn, wants GPUs, and nobody said to leave it alone."""
+    def covers(self, job: LiveJob) -> bool:
+        """Whether this is one of them: it waits for its turn, wants GPUs, and is not excluded."""
         return (
             job.waits
             and job.gpus + job.shards > 0
@@ -65,7 +65,7 @@ class Round:
     number: int
     snapshot: Snapshot
     view: View
-    jobs: tuple[Job, ...]  # by row of the view
+    jobs: tuple[LiveJob, ...]  # by row of the view
     ranking: list[str] = field(default_factory=list)  # the waiting jobs in the policy's order, those to start now first
     starts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # what should start now, and on which nodes
     shared: set[str] = field(default_factory=set)  # which of them beside another on its GPU
@@ -87,7 +87,7 @@ class LiveView(View):
     leases = False  # the manager has none
     order_wanted = True  # it becomes priorities
 
-    def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: Past) -> None:
+    def __init__(self, replica: Replica, generation: int, moved: I64 | None, past: EndedHistory) -> None:
         shown = replica.view
         super().__init__(shown.world, None, shown.names)
         self.generation, self.moved, self._past = generation, moved, past
@@ -115,7 +115,7 @@ class LiveBackend:
         self.until_idle = until_idle  # whether iteration ends when no job is left
         self.number = 0  # of the last look
         self.names = Names.of(history)
-        self._past = Past(self.names, history)
+        self._past = EndedHistory(self.names, history)
         self._racks = manager.racks()
         self._machines: Machines = machines_of(manager.nodes(), racks=self._racks)
         self._round: Round | None = None
@@ -276,7 +276,7 @@ class LiveBackend:
             world.clock[length] = len(rows)
             world.lists[name, : len(rows)] = rows
 
-    def _ended(self, snapshot: Snapshot) -> list[Job]:
+    def _ended(self, snapshot: Snapshot) -> list[LiveJob]:
         """Jobs of the last view that have run and ended since."""
         if self._replica is None:
             return []

@@ -1,4 +1,4 @@
-"""The controller: asks a policy what it wants of a live cluster, and moves the cluster towards it, safely and little.
+"""The controller: moves a live cluster towards the plan of a policy, safely and with few changes.
 
 Three modes.  *watch* says what it would do, *dry-run* prints the exact commands, *act* runs them.  Whatever it does is
 in the journal first.  It never cancels a job, and if it stops, the manager goes on by its own rules.
@@ -23,7 +23,7 @@ from shunter.live.manager import DeclinedError, ForbiddenError, GoneError, Resou
 from shunter.live.ordering import affordable, merged, moves
 from shunter.live.reconciling import Force, Reconciler
 from shunter.live.replica import number_of
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 KEPT_DAYS = 90.0  # in the journal, of jobs that are gone
 DAY_S = 86_400.0
@@ -36,7 +36,7 @@ ROUND_SHARE = 0.8  # of an interval that may go by in acting
 
 
 class Mode(StrEnum):
-    """What becomes of what a policy wants."""
+    """What is done with the changes that a policy wants."""
 
     WATCH = "watch"
     DRY_RUN = "dry-run"
@@ -44,11 +44,11 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ChangeLimits:
     """How much may be changed."""
 
     changes: int = 100  # in one round
-    depth: int = 1000  # who is further back than this, and should be, is not moved
+    depth: int = 1000  # a job further back than this, that should be there, is not moved
     lift: int = 10_000  # so far above the highest natural priority a job may be put
 
 
@@ -61,8 +61,8 @@ class RoundResult:
     postponed: int = 0  # orders that the bounds put off
     done: int = 0
     failed: list[tuple[Order, str]] = field(default_factory=list)
-    respected: dict[str, str] = field(default_factory=dict)  # jobs that somebody else changed, just noticed
-    silence: str = ""  # why changes were abandoned: the manager did not answer, or could not say who else acts
+    respected: dict[str, str] = field(default_factory=dict)  # jobs that someone else changed, just noticed
+    silence: str = ""  # why changes were abandoned: the manager did not answer, or could not report other controllers
     stale_s: float = 0.0  # how old the look was when nothing was done because it was too old
     paused: str = ""  # why nothing is changed at present
     unread: dict[str, str] = field(default_factory=dict)  # jobs and nodes that can't be read, just noticed, and why
@@ -79,11 +79,11 @@ class Controller:
         *,
         mode: Mode = Mode.WATCH,
         levers: Levers = frozenset({"nice"}),
-        bounds: Bounds | None = None,
+        bounds: ChangeLimits | None = None,
         interval_s: float = 60.0,
     ) -> None:
         self.manager, self.journal, self.mode, self.levers = manager, journal, mode, levers
-        self.bounds, self.interval_s = bounds or Bounds(), interval_s
+        self.bounds, self.interval_s = bounds or ChangeLimits(), interval_s
         self.paused = ""  # why it only watches for now; "": it doesn't
         self.unsure = ""  # why nothing at all is changed in this round; "": it may be
         self._refused: dict[str, tuple[int, float]] = {}  # jobs that were not changed: how often, until when
@@ -162,7 +162,7 @@ class Controller:
         urgent = orders[: self.bounds.changes]
         return urgent, len(orders) - len(urgent)
 
-    def _order(self, job: Job, lever: str, value: str, why: str, force: Force) -> Order:
+    def _order(self, job: LiveJob, lever: str, value: str, why: str, force: Force) -> Order:
         """A change to exactly this record, which goes with a mark that says what the job had before our first one."""
         own = own_value(job, lever, force)
         journal = self.journal.id if self.marks else ""
@@ -174,12 +174,12 @@ class Controller:
         stopped = [job for job in current.jobs if job.id in current.preempts]
         return [Order(job.handle, "requeue", "", str(job.restarts), why, job.target) for job in stopped]
 
-    def _shard(self, job: Job, force: Force) -> Order | None:
+    def _shard(self, job: LiveJob, force: Force) -> Order | None:
         """Half the shards, where it asked for shards."""
         half = self.manager.half_share(job)
         return self._order(job, "shard", half, "the policy lets it share a GPU", force) if half else None
 
-    def _pins(self, current: Round, jobs: Mapping[str, Job], force: Force) -> list[Order]:
+    def _pins(self, current: Round, jobs: Mapping[str, LiveJob], force: Force) -> list[Order]:
         """The nodes that the policy chose for those that should start now."""
         found = []
         parts = Counter(job.handle for job in current.snapshot.jobs)  # of arrays and heterogeneous jobs there are many
@@ -211,8 +211,10 @@ class Controller:
 
     # -- the order of the queue
 
-    def _ranked(self, snapshot: Snapshot, ranking: Sequence[Job], force: Force, most: int) -> tuple[list[Order], int]:
-        """At most so many moves that lead to this order, and how many wait; none costs an excluded job a place."""
+    def _ranked(
+        self, snapshot: Snapshot, ranking: Sequence[LiveJob], force: Force, most: int
+    ) -> tuple[list[Order], int]:
+        """A limited number of moves towards this order, and how many remain; none costs an excluded job a place."""
         lever = "nice" if "nice" in self.levers else "priority"
         ours = {job.handle: job for job in reversed(ranking)}  # of an array the first task
         others = {job.handle: job for job in snapshot.jobs if job.waits and job.handle not in ours}
@@ -223,7 +225,7 @@ class Controller:
         natural = [priority[handle] - lifted[handle] for handle in ours] or [1]
         low = max(min(natural) - len(ours), 1)  # room to tell equals apart
         high = min(max(natural) + self.bounds.lift, self.manager.most_priority)
-        ties = sorted(priority, key=number_of)  # the manager goes by job ids then
+        ties = sorted(priority, key=number_of)  # the manager orders by job ids then
         wanted = moves(order, priority, set(others), low, high, ties)
         now_at = {handle: at for at, handle in enumerate(sorted(ties, key=lambda handle: -priority[handle]))}
         goes_to = {handle: at for at, handle in enumerate(order)}
@@ -238,12 +240,12 @@ class Controller:
             found.append(replace(made, raises=wanted[handle] > priority[handle]))
         return found, max(len(chosen) - len(now), 0)
 
-    def _natural(self, job: Job, lever: str, force: Force) -> int:
+    def _natural(self, job: LiveJob, lever: str, force: Force) -> int:
         """The priority that a job would have if we had not touched it."""
         own = own_value(job, lever, force)
         return job.priority + job.nice - int(own) if lever == "nice" else int(own.partition(":")[0])
 
-    def _value(self, job: Job, lever: str, priority: int) -> str:
+    def _value(self, job: LiveJob, lever: str, priority: int) -> str:
         """What a lever must be set to for a job to have this priority."""
         if lever == "priority":
             return str(priority)
@@ -255,7 +257,7 @@ class Controller:
     def _carry_out(self, orders: Sequence[Order], result: RoundResult) -> None:
         """Do these, each written down first; when the manager does not answer or forbids it, the rest is abandoned."""
         ended, annotations = "", dict[str, str]()  # a job may get several orders, and each adds a mark
-        unpaid = ""  # a job that did not make room: nobody may be put before excluded ones in its stead
+        unpaid = ""  # a job that did not make room: no other may be put before excluded ones in its place
         with self.manager.within(max(self.interval_s * ROUND_SHARE, 1.0)):
             for act in self.journal.intend(result.round.number, orders):
                 self.journal.confirm()
@@ -341,7 +343,7 @@ class Controller:
         return self._reconciler.reconcile(snapshot, set(self._refused), may_change) if acts else {}
 
 
-def own_value(job: Job, lever: str, force: Force) -> str:
+def own_value(job: LiveJob, lever: str, force: Force) -> str:
     """What a job had before our first change: its mark says so, else the journal, else it has it now."""
     if (mark := job.marked.get(lever)) is not None:
         return mark.before

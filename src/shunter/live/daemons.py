@@ -25,7 +25,7 @@ def program(name: str) -> str | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports that nobody listens on."""
+    """A number of ports that are free."""
     found: list[int] = []
     while len(found) < count:
         port = PORTS.start + secrets.randbelow(len(PORTS))

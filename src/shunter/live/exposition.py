@@ -16,7 +16,7 @@ from shunter.errors import LiveError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SOCKET_TIMEOUT_S = 5.0  # for a client that connects and sends nothing, or little at a time
-MOST_CLIENTS = 16  # at once: everybody on the machine can connect, and threads and open files are the controller's
+MOST_CLIENTS = 16  # at once: every account on the machine can connect, and threads and open files are the controller's
 Labels = tuple[str, ...]  # the values, in the order of the family's names
 Page = Callable[[], tuple[int, str]]  # HTTP status and text
 

@@ -1,7 +1,7 @@
-"""When waiting jobs may start: the live cluster is let go on in the simulator, many times, with drawn run times.
+"""When waiting jobs may start: the simulator continues the live cluster many times, with drawn run times.
 
 The order of the queue is the manager's present one: tiers of partitions, then priorities.  They age alike, so that
-the order mostly stays; what fair share and jobs still to come will change in it, nobody knows.
+the order mostly stays; changes by fair share and jobs still to come are unknown.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from shunter import world as w
 from shunter.errors import LiveError
 from shunter.live import job_arrays
 from shunter.live.hints import NO_HINTS
-from shunter.live.line import Line
 from shunter.live.machines import Machines, machines_of
 from shunter.live.replica import Names, Replica, number_of, placements
 from shunter.live.rules import Rules
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job, Snapshot
-from shunter.live.waiting import Kind
+from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.wait_causes import Kind
+from shunter.live.waiting_line import WaitingLine
 from shunter.processes import usable_cores
 from shunter.protocols import Memory
 from shunter.scheduling.queue.ordering import Ordering
@@ -57,7 +57,7 @@ class Ranked(Ordering):
 class Forecast:
     """When a job may start."""
 
-    job: Job
+    job: LiveJob
     now: int  # ms since 1970
     starts: tuple[int, ...]  # ms since 1970, sorted, one for each sample; NEVER: not in a year
     assumptions: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a forecast goes by: the present, the site's rules, and how long jobs run."""
+    """The input of a forecast: the present, the site's rules, and how long jobs run."""
 
     snapshot: Snapshot
     rules: Rules = field(default_factory=Rules)
@@ -89,7 +89,7 @@ class Outlook:
     seed: int = 0
     waits: Waits | None = None  # what past waits say; None: there is no history of them
 
-    def of(self, *asked: Job) -> list[Forecast]:
+    def of(self, *asked: LiveJob) -> list[Forecast]:
         """Forecasts for waiting jobs, also ones that are not in the snapshot."""
         found = self.rolled(*asked)
         able = [each for each in found if not each.because]
@@ -98,7 +98,7 @@ class Outlook:
         better = {each.job.id: each for each in self.waits.corrected(self, able)}
         return [better.get(each.job.id, each) for each in found]
 
-    def rolled(self, *asked: Job) -> list[Forecast]:
+    def rolled(self, *asked: LiveJob) -> list[Forecast]:
         """Forecasts by the simulator alone."""
         users = {job.user for job in asked}
         if any(job.hints != NO_HINTS and job.user not in users for job in self.snapshot.jobs):
@@ -118,14 +118,14 @@ class Outlook:
         return [found[job.id] for job in asked]
 
     def _without_claims(self, users: Collection[str]) -> Outlook:
-        """The same without the comments of other users: nobody's comment may promise GPUs to somebody else."""
+        """The same without the comments of other users: a comment may not promise GPUs to another user."""
         jobs = tuple(
             job if job.user in users or job.hints == NO_HINTS else replace(job, hints=NO_HINTS)
             for job in self.snapshot.jobs
         )
         return replace(self, snapshot=replace(self.snapshot, jobs=jobs))
 
-    def replica(self, *asked: Job) -> Replica:
+    def replica(self, *asked: LiveJob) -> Replica:
         """The simulated cluster as it is now, with these jobs as given and all others in the manager's order."""
         queue, coming, after = self._queue(asked)
         present = replace(self.snapshot, jobs=(*self.snapshot.jobs, *self.unseen))
@@ -140,9 +140,9 @@ class Outlook:
         return replica
 
     @cached_property
-    def line(self) -> Line:
-        """Who waits, and in which order."""
-        return Line(self.snapshot, self.rules)
+    def line(self) -> WaitingLine:
+        """The waiting jobs in their order."""
+        return WaitingLine(self.snapshot, self.rules)
 
     @cached_property
     def machines(self) -> Machines:
@@ -150,14 +150,14 @@ class Outlook:
         return machines_of(self.snapshot.nodes)
 
     @cached_property
-    def unseen(self) -> list[Job]:
+    def unseen(self) -> list[LiveJob]:
         """Jobs in whose place GPUs are in use that no job has which we see: one for each node."""
         held = Counter(
             self.machines.node_of(gpu) for gpus in placements(self.snapshot, self.machines).values() for gpu in gpus
         )
         more = [(node, len(node.used) - held[node.name]) for node in self.snapshot.nodes if node.up]
         now = self.snapshot.now
-        begun = Job("", "", "RUNNING", submit=now, eligible=now, start=now)
+        begun = LiveJob("", "", "RUNNING", submit=now, eligible=now, start=now)
         return [
             replace(begun, id=f"?{node.name}", gpus=gpus, nodes=(node.name,), partition=",".join(node.partitions))
             for node, gpus in more
@@ -169,9 +169,9 @@ class Outlook:
         """How the manager goes through its queue, as near as we can run it often: it plans with limits."""
         return Ranked(bound=0.0, backfill="easy" if self.rules.backfills else "none")
 
-    # -- who waits, and in which order
+    # -- the waiting jobs and their order
 
-    def _queue(self, asked: Sequence[Job]) -> tuple[list[Job], list[Job], dict[str, str]]:
+    def _queue(self, asked: Sequence[LiveJob]) -> tuple[list[LiveJob], list[LiveJob], dict[str, str]]:
         """The jobs that wait, those that join the queue later, and which job comes after which."""
         now = self.snapshot.now
         ids = {job.id for job in asked}
@@ -191,7 +191,9 @@ class Outlook:
         after = {job.id: found for job in able if (found := self._parent(job, live))}
         return [job for job in able if job.id not in later], coming, after
 
-    def _rows(self, queue: Sequence[Job], after: Mapping[str, str]) -> tuple[list[Job], dict[str, int], dict[str, str]]:
+    def _rows(
+        self, queue: Sequence[LiveJob], after: Mapping[str, str]
+    ) -> tuple[list[LiveJob], dict[str, int], dict[str, str]]:
         """The queue as rows: of arrays bundles of tasks, with how many each, and which row follows which."""
         found, repeats, chain = [job for job in queue if not job.is_array], dict[str, int](), dict(after)
         last: dict[str, str] = {}
@@ -209,7 +211,7 @@ class Outlook:
             repeats |= sizes
         return found, repeats, {job: last.get(parent, parent) for job, parent in chain.items()}
 
-    def _parent(self, job: Job, live: set[str]) -> str:
+    def _parent(self, job: LiveJob, live: set[str]) -> str:
         """The last submitted of the jobs that a job comes after; one of many stands for all."""
         named = [
             each
@@ -240,7 +242,7 @@ class Outlook:
             return np.array([*first, *pool.map(future, range(1, self.samples))])
 
     def assumptions(self, replica: Replica) -> tuple[str, ...]:
-        """What the forecast takes for granted."""
+        """The assumptions of the forecast."""
         waiting = [job for job in self.snapshot.jobs if job.state == "PENDING" and job.id not in replica.rows]
         meaning = self.snapshot.words.meaning
         left = [
@@ -255,7 +257,7 @@ class Outlook:
         found = [
             (True, self.run_times.source),
             (True, "the queue stays in its present order, and no later job overtakes it"),
-            (bool(hidden), f"{self._whose} ({hidden}) come free as if begun now"),
+            (bool(hidden), f"{self._whose} ({hidden}) become free like jobs that begin now"),
             (not self.rules.backfills, "no backfilling, as the site has it"),
             (declared > 0, f"jobs of the same user whose comment says how long they run ({declared}) do so"),
             (bool(away), f"nodes down or drained ({len(away)}) stay so"),
@@ -272,7 +274,7 @@ class Outlook:
             return f"GPUs in use by jobs that {self.snapshot.words.name} does not show you"
         return f"GPUs that jobs took or left while {self.snapshot.words.name} was polled"
 
-    def _about(self, job: Job) -> list[str]:
+    def _about(self, job: LiveJob) -> list[str]:
         """What is assumed of the job itself."""
         request = self.line.requests.of(job)
         spread = request.span == 0 and job.gpus > max(node.gpus for node in self.snapshot.nodes)
@@ -295,16 +297,16 @@ def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) ->
     return np.where(started >= 0, started, w.NEVER)
 
 
-def check(job: Job, outlook: Outlook) -> None:
+def check(job: LiveJob, outlook: Outlook) -> None:
     """Refuse jobs for which no forecast can be made."""
     found = outlook.snapshot.words.meaning(job)
     if found.kind in (Kind.HELD, Kind.NEVER):
         raise LiveError(
-            f"no start can be foreseen for job {job.id}: {found.words}"
+            f"no start can be forecast for job {job.id}: {found.words}"
             + (f"; what helps: {found.remedy}" if found.remedy else "")
         )
     if job.gpus + job.shards == 0:
-        raise LiveError(f"job {job.id} asks for no GPUs, and only nodes with GPUs are looked at; see squeue --start")
+        raise LiveError(f"job {job.id} requests no GPUs, and only nodes with GPUs are modelled; see squeue --start")
     if outlook.machines.vc_of(job) is None:
         raise LiveError(f"partition '{job.partition}' of job {job.id} has no node with GPUs")
     request = outlook.line.requests.of(job)

@@ -31,7 +31,7 @@ class Forest:
 
     @classmethod
     def grown(cls, rows: F64, targets: F64, *, trees: int, smallest: int, tried: int, seed: int = 0) -> Self:
-        """Trees with so many examples in a leaf at least; at each node the best of so many random splits is taken."""
+        """Trees with a minimum number of examples per leaf; each node takes the best of a number of random splits."""
         growing = _Growing(_filled(rows), targets, smallest, tried, seed)
         roots, leaves = zip(*(growing.tree() for _ in range(trees)), strict=True)
         nodes, threshold = np.array(growing.nodes, np.int64), np.array(growing.threshold)

@@ -2,7 +2,7 @@
 
 The shadow begins where the cluster stood when the window began, gets the jobs that have come since, with the run times
 that they had, and is scheduled by the base policy.  When the real waits are worse for long enough, the jobs are handed
-back to the manager, and the controller only watches until somebody says otherwise.
+back to the manager, and the controller only watches until it is resumed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shunter.live.manager import ResourceManager, UnreachableError
 from shunter.live.releasing import release
 from shunter.live.replica import Names, Replica
 from shunter.live.requests import Requests
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.params import build, named, param
 from shunter.protocols import Policy
 from shunter.registry import policy, text
@@ -35,7 +35,7 @@ GPUS_CHANGED = 0.05  # of those that are up: then the shadow is of another clust
 LEAST_JOBS = 20  # without which nothing is said
 LEAST_ENDED = 5  # without which limits are taken as run times
 FIRST_GUESS_MS = 3_600_000  # a job's run time of which nothing is known
-COST = 20  # a check that takes so long is not made again for so many times as long
+COST = 20  # the pause after a check is this many times its duration
 INTERVALS = 5  # from one check to the next
 OFF = "off"
 
@@ -60,7 +60,7 @@ class Tolerance:
         "", "the policy of the shadow; none: the nearest to the resource manager's configuration", policy=True
     )
     duty: Duty = Duty.ON
-    every_s: float | None = None  # between two checks; None: so many of the controller's intervals
+    every_s: float | None = None  # between two checks; None: a multiple of the controller's interval
 
     @classmethod
     def of(cls, text: str) -> Tolerance | None:
@@ -76,7 +76,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class WaitComparison:
     """The waits of the same jobs in both worlds, each counted up to now."""
 
     jobs: int
@@ -100,20 +100,20 @@ class Verdict:
         )
 
 
-class Window:
-    """The jobs with GPUs since a moment: who ran then, who waited, and who has come."""
+class GuardWindow:
+    """The jobs with GPUs since a moment: those that ran then, waited then, or arrived since."""
 
     def __init__(self, begin: Snapshot) -> None:
         self.begin = begin = begin.unfolded()  # the shadow needs the tasks of arrays one by one, the first at least
         self.last = begin.now
-        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # who ran, as last seen running
-        self.jobs: dict[str, Job] = {}  # who waited or came, as last seen
+        self.warm = {job.id: job for job in begin.jobs if job.runs and _has_gpus(job)}  # ran then, as last seen
+        self.jobs: dict[str, LiveJob] = {}  # those that waited or arrived, as last seen
         self.arrivals: dict[str, int] = {}  # since when they wait, at the earliest since the window began
         self.starts: dict[str, int] = {}  # the first of each
         self.note(begin)
 
     def note(self, snapshot: Snapshot) -> None:
-        """See who has come, started, ended, or left without having run."""
+        """Note the jobs that arrived, started, ended, or left without having run."""
         present = {job.id: job for job in snapshot.unfolded().jobs if _has_gpus(job)}
         for name, job in present.items():
             if self.jobs.get(name) is job or name in self.warm:
@@ -130,7 +130,7 @@ class Window:
                 del self.jobs[name], self.arrivals[name]  # cancelled while it waited: in neither world
         self.last = snapshot.now
 
-    def _see(self, job: Job, now: int) -> None:
+    def _see(self, job: LiveJob, now: int) -> None:
         wanted = self.jobs[job.id].wanted_nodes if job.id in self.jobs else job.wanted_nodes
         if job.wanted_nodes != wanted:  # it counts what the job asked for itself: we may have pinned it since
             job = replace(job, wanted_nodes=wanted)
@@ -150,7 +150,7 @@ class Window:
             or {node.name for node in self.begin.nodes} != {node.name for node in snapshot.nodes}
         )
 
-    def verdict(self, base: Policy) -> Verdict | None:
+    def verdict(self, base: Policy) -> WaitComparison | None:
         """Compare the waits up to now; None: of too few jobs."""
         shadow = self.shadow(base)
         now, names = self.last, [name for name in self.jobs if name in shadow or name in self.starts]
@@ -165,7 +165,7 @@ class Window:
         arrived = np.array([self.arrivals[name] for name in names])
         waits = [np.array([min(of.get(name, now), now) for name in names]) - arrived for of in (self.starts, shadow)]
         (real, real_p90), (other, other_p90) = ((each.mean() / 1000, np.quantile(each, 0.9) / 1000) for each in waits)
-        return Verdict(len(names), float(real), float(other), float(real_p90), float(other_p90))
+        return WaitComparison(len(names), float(real), float(other), float(real_p90), float(other_p90))
 
     # -- the shadow
 
@@ -207,31 +207,31 @@ class Window:
         return median(shares) if len(shares) >= LEAST_ENDED else 1.0
 
 
-def _modelled(job: Job, requests: Requests) -> bool:
+def _modelled(job: LiveJob, requests: Requests) -> bool:
     """Whether the shadow knows all that a job waits for; else its user could make the real waits look worse."""
     return not (requests.of(job).unmodelled or job.licenses or job.reservation)
 
 
-def _has_gpus(job: Job) -> bool:
+def _has_gpus(job: LiveJob) -> bool:
     return job.gpus + job.shards > 0
 
 
-def _later(ran: Job, now: Job | None, at: int) -> Job:
+def _later(ran: LiveJob, now: LiveJob | None, at: int) -> LiveJob:
     """What has become of a job that ran; one that was queued again, or is no longer listed, has ended."""
     return now if now is not None and (now.runs or (now.over and now.nodes)) else ran.ended_at(at)
 
 
-def _as_it_came(job: Job, at: int) -> Job:
+def _as_it_came(job: LiveJob, at: int) -> LiveJob:
     """A job without what has become of it, that came then: when it could have run, not when it was submitted."""
     return replace(job, state="PENDING", submit=at, eligible=at, start=-1, end=-1, nodes=(), ran=0)
 
 
-def _ran(job: Job) -> int:
+def _ran(job: LiveJob) -> int:
     """How long an ended job ran; 0: it has not ended."""
     return max(job.end - job.start, 1) if job.over and job.nodes else 0
 
 
-def _expected(job: Job, share: float) -> int:
+def _expected(job: LiveJob, share: float) -> int:
     return round(job.limit * share) or FIRST_GUESS_MS  # not what its comment says: users write those
 
 
@@ -250,8 +250,8 @@ class Guard:
     def __init__(self, controller: Controller, tolerance: Tolerance) -> None:
         self.controller, self.tolerance = controller, tolerance
         self.base = shadow_policy(tolerance, controller.manager)
-        self.window: Window | None = None
-        self.verdict: Verdict | None = None
+        self.window: GuardWindow | None = None
+        self.verdict: WaitComparison | None = None
         self.worse = 0  # checks in a row
         self._due = -1.0  # the first check is made at once: it compiles, which is not held against it
 
@@ -262,7 +262,7 @@ class Guard:
             self.window, self.worse = None, 0  # when the jobs are taken again, the comparison begins again too
             return
         if self.window is None or self.window.full(snapshot):
-            self.window = Window(snapshot)
+            self.window = GuardWindow(snapshot)
         self.window.note(snapshot)
         if time.monotonic() >= self._due:
             self._check(self.window)
@@ -271,11 +271,11 @@ class Guard:
         result.paused = self.controller.paused
         result.ratio = self.verdict.ratio(self.tolerance.slack) if self.verdict is not None else None
 
-    def _check(self, window: Window) -> None:
+    def _check(self, window: GuardWindow) -> None:
         begun = time.monotonic()
         try:
             found = window.verdict(self.base)
-        except ShunterError as problem:  # of the shadow: the controller goes on, but not without anybody's knowing
+        except ShunterError as problem:  # of the shadow: the controller continues, and reports it
             found = None
             self.controller.journal.note("guard can't", str(problem))
         now = time.monotonic()

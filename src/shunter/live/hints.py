@@ -1,4 +1,4 @@
-"""What a job says of itself beyond its request: the model that it trains, how far it is, whether it may be stopped."""
+"""What a job declares beyond its request: the model that it trains, how far it is, whether it may be stopped."""
 
 from __future__ import annotations
 

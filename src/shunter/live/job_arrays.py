@@ -83,6 +83,6 @@ def bundles(tasks: int, lanes: int, throttled: bool, most: int = 2**31) -> list[
 
 
 def lanes_after(rows: Sequence[str], running: Sequence[str], throttle: int) -> dict[str, str]:
-    """Which row follows which, where only so many of an array run at a time: each lane goes on by itself."""
+    """Which row follows which, if an array limits its running tasks: each lane continues by itself."""
     chain = [*running, *rows]
     return {row: chain[at - throttle] for at, row in enumerate(chain) if at >= max(throttle, len(running))}

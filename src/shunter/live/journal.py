@@ -24,7 +24,7 @@ from shunter.live.levers import Order
 INTENT, DONE, FAILED, ABANDONED, UNDONE = "intent", "done", "failed", "abandoned", "undone"
 LANDING_S = 5.0  # once the manager answers, a command that was under way is done within so long, or never
 UNMARKED = "unmarked"  # the note of an act that left no mark on its job
-GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: who handed the jobs back, and that they were taken again
+GUARD, STOP, RESUME = "guard", "stop", "resume"  # events: what handed the jobs back, and that they were taken again
 VERSION = 2
 IDENTITY = "create table if not exists identity (only integer primary key check (only = 1), id text not null)"
 SCHEMA = f"""
@@ -98,7 +98,7 @@ class Journal:
 
     @classmethod
     def reading(cls, path: Path) -> Self:
-        """The same for who may only read it, and need not be able to write its folder."""
+        """The same for an account that may only read it, and need not be able to write its folder."""
         return cls(path, readable(path))
 
     @classmethod
@@ -213,7 +213,7 @@ class Journal:
         """Write down what is going to be done."""
         now, found, orders = time.time(), [], list(orders)
         with self._writing() as file:
-            if orders and (why := self.handed_back()):  # in the same transaction: nobody hands them back in between
+            if orders and (why := self.handed_back()):  # in the same transaction: no hand-back in between
                 raise HandedBackError(f"nothing is changed: {why}")
             for order in orders:
                 row = (now, number, order.handle, order.lever, order.value, order.before, order.why, INTENT, "")
@@ -247,7 +247,7 @@ class Journal:
                 )
 
     def settle(self, act: Act, state: str, note: str = "") -> None:
-        """Write down what became of it; what it replaces is no longer in force."""
+        """Record its result; the act that it replaces is no longer in force."""
         order = act.order
         with self._writing() as file:
             if state == DONE:
@@ -295,7 +295,7 @@ class Journal:
                 )
             )
 
-    # -- jobs that somebody else has taken in hand
+    # -- jobs that someone else has changed
 
     def leave_alone(self, handle: str, why: str) -> None:
         """Never touch a job again."""

@@ -12,7 +12,7 @@ from shunter.caches import why_replaceable
 from shunter.errors import LiveError
 
 MODE = 0o640
-LOCK_MODE = 0o600  # whoever may read a file may also lock it
+LOCK_MODE = 0o600  # an account that may read a file may also lock it
 FOLDER_MODE = 0o750
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 REMEDY = "put the journal into a folder that only you can write, such as /var/lib/shunter (--journal)"
@@ -114,7 +114,7 @@ def writable(path: Path) -> sqlite3.Connection:
 
 
 def readable(path: Path) -> sqlite3.Connection:
-    """The file, for who may read it and write nothing, not even beside it.
+    """The file, for an account that may read it and write nothing, not even beside it.
 
     Beside a running controller, or after a crash, SQLite reads the log that lies there.  Where none lies there it
     would make one, which needs a folder that can be written; then the file is all there is, and is read as it is.
@@ -136,7 +136,7 @@ def readable(path: Path) -> sqlite3.Connection:
 def opening_failed(path: Path, error: sqlite3.Error) -> LiveError:
     """What to say about a file that SQLite would not open."""
     if isinstance(error, sqlite3.OperationalError):  # locked, not to be read, no room
-        return JournalError(f"{path}: the journal can't be opened: {error}; check who may read and write it")
+        return JournalError(f"{path}: the journal can't be opened: {error}; check its owner and permissions")
     return damaged(path, error)
 
 

@@ -1,4 +1,4 @@
-"""What can be changed about a job from outside, as data.
+"""The changes that can be made to a job, as data.
 
 nice      the default: the resource manager goes on making priorities, ours is added.  Strands no job.
 priority  sets it outright: the job no longer ages, and its nice is cleared.
@@ -17,7 +17,7 @@ from shunter.errors import LiveError, did_you_mean
 
 if TYPE_CHECKING:
     from shunter.live.manager import ResourceManager
-    from shunter.live.snapshot import Job
+    from shunter.live.snapshot import LiveJob
 
 LEVERS = ("nice", "priority", "pin", "requeue", "shard")
 STRANDING = ("pin", "shard")  # a job could wait for ever with it; these can be changed of waiting jobs only
@@ -54,7 +54,7 @@ def chained(orders: Iterable[Order], annotated: Callable[[Order], str]) -> list[
     return found
 
 
-def was_done(manager: ResourceManager, order: Order, job: Job) -> bool:
+def was_done(manager: ResourceManager, order: Order, job: LiveJob) -> bool:
     """Whether an order shows in the job."""
     if order.gives_back and order.lever == "priority":  # it is computed all the time; its nice comes back last
         return "priority" not in job.marked and str(job.nice) == order.before.partition(":")[2]

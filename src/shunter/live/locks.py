@@ -14,13 +14,13 @@ from shunter.live.journal_file import LOCK_MODE, make_folder, own_file
 
 
 def lock_of(journal: Path, holder: str) -> Path:
-    """The file whose lock means that there is a holder; it stays when nobody holds it."""
+    """The file whose lock means that there is a holder; it stays when it is not locked."""
     journal = journal.resolve()  # a link to it is the same journal
     return journal.with_name(f"{journal.name}.{holder}")
 
 
 def held(journal: Path, holder: str) -> IO[bytes] | None:
-    """Take a lock: it is held until the file is closed; None: somebody else has it."""
+    """Take a lock: it is held until the file is closed; None: another process has it."""
     path = lock_of(journal, holder)
     try:
         own_file(path, LOCK_MODE)
@@ -34,7 +34,7 @@ def held(journal: Path, holder: str) -> IO[bytes] | None:
         return None
     except OSError as error:
         file.close()
-        raise LiveError(f"{journal}: no lock can be had there ({error.strerror}); put it on a local disk") from None
+        raise LiveError(f"{journal}: a lock can't be taken there ({error.strerror}); put it on a local disk") from None
     return file
 
 

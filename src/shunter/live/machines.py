@@ -13,7 +13,7 @@ from shunter.cluster import ANY_TYPE, Cluster, NodeGroup
 from shunter.errors import LiveError
 from shunter.live.nodes import Node, Partition, Rack, partitions_of
 from shunter.live.requests import Request
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.model import GPU
 from shunter.world import I64
 
@@ -31,16 +31,16 @@ class Machines:
     shards_per_gpu: int = 1
     remarks: tuple[str, ...] = ()  # what differs from the real one
 
-    def vc_of(self, job: Job) -> str | None:
+    def vc_of(self, job: LiveJob) -> str | None:
         """The virtual cluster of a job, "" where there are none; None: it can't run on nodes with GPUs."""
         return next((self.vc[name] for name in job.partition.split(",") if name in self.vc), None)
 
-    def type_of(self, job: Job) -> str:
+    def type_of(self, job: LiveJob) -> str:
         """The type of GPU that a job must have, by its own wish or its partitions'; "": any."""
         kinds = {self.only_type.get(name, "") for name in job.partition.split(",")} if self.only_type else {""}
         return job.gpu_type or (kinds.pop() if len(kinds) == 1 else "")
 
-    def admitted(self, job: Job) -> frozenset[str]:
+    def admitted(self, job: LiveJob) -> frozenset[str]:
         """The nodes of a job's virtual cluster and GPU type."""
         return self._admitted(self.vc_of(job) or "", self.type_of(job))
 
@@ -54,12 +54,12 @@ class Machines:
             if vc in ("", pools[pool]) and (kind not in cluster.named_types or kind == cluster.gpu_types[of])
         )
 
-    def at_a_time(self, job: Job, request: Request) -> int:
+    def at_a_time(self, job: LiveJob, request: Request) -> int:
         """How many jobs like this one the empty machines could run at a time, at most."""
         room = sum(node.gpus for node in request.nodes) * GPU // self.thousandths(job, request.gpus)
         return max(min(room, job.throttle or room), 1)
 
-    def thousandths(self, job: Job, gpus: int) -> int:
+    def thousandths(self, job: LiveJob, gpus: int) -> int:
         """The GPUs that a job takes in thousandths; shards are shares of one."""
         if job.gpus or not job.shards:
             return max(gpus, 1) * GPU

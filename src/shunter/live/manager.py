@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shunter.live.journal import Journal
     from shunter.live.levers import Order
     from shunter.live.nodes import Node, Rack
-    from shunter.live.snapshot import Job, Snapshot
+    from shunter.live.snapshot import LiveJob, Snapshot
 
 Command = tuple[str, ...]
 
@@ -106,7 +106,7 @@ class ResourceManager(Looks, Protocol):
         ...
 
     def set_by_hand(self) -> Mapping[str, int]:
-        """Waiting jobs, by number, whose priority somebody has set outright."""
+        """Waiting jobs, by number, whose priority was set outright."""
         ...
 
     def boot_time(self) -> float:
@@ -135,25 +135,25 @@ class ResourceManager(Looks, Protocol):
         """The job's annotation after the order: a mark comes, or goes; what else is in it stays."""
         ...
 
-    def shows(self, lever: str, value: str, job: Job) -> bool:
+    def shows(self, lever: str, value: str, job: LiveJob) -> bool:
         """Whether a job has this value of a lever."""
         ...
 
-    def half_share(self, job: Job) -> str:
+    def half_share(self, job: LiveJob) -> str:
         """The value of lever ``shard`` that halves the part of a GPU that a job asks for; "": it can't be halved."""
         ...
 
     # -- the way back
 
-    def targets(self, jobs: Sequence[Job]) -> list[str]:
+    def targets(self, jobs: Sequence[LiveJob]) -> list[str]:
         """How all of these records, which are alike, are addressed together: by one name, or by several."""
         ...
 
-    def give_back(self, job: Job, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
+    def give_back(self, job: LiveJob, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
         """Give a job its own values back, by lever, and remove their marks and those of the levers ``without``."""
         ...
 
-    def unmark(self, job: Job, levers: Collection[str], target: str = "") -> None:
+    def unmark(self, job: LiveJob, levers: Collection[str], target: str = "") -> None:
         """Remove the marks of levers whose values others have changed since."""
         ...
 

@@ -17,13 +17,13 @@ from shunter.live.controller import RoundResult
 from shunter.live.exposition import Family, Histogram, Page, rendered
 from shunter.live.levers import LEVERS
 from shunter.live.manager import ResourceManager
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 WAIT_BOUNDS = (10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 86400.0, 172800.0, 604800.0)
 ROUND_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 REFUSALS = ("declined", "unreachable", "plan")
 MOST_PARTITIONS = 100
-OTHER = "other"  # all partitions beyond so many
+OTHER = "other"  # all partitions beyond the maximum number
 HEALTHY_INTERVALS = 3  # a good round must not be older than this
 LONGEST_REASON = 300  # characters
 
@@ -141,7 +141,7 @@ class Metrics:
             self.waits.observe(waited, self._partition(job))
         self._started = set(runs)
 
-    def _partition(self, job: Job) -> str:
+    def _partition(self, job: LiveJob) -> str:
         """The first that a job names; a job may wait for several, and combinations are many."""
         name = job.partition.partition(",")[0]
         if name not in self._partitions:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shunter.live.nodes import Node
-from shunter.live.run_times import RunTimes, Seen, ended
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.run_times import RecentJobs, RunTimes, ended
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import GPU, Trace
 from shunter.world import I64
 
@@ -29,7 +29,7 @@ class Moment:
     run_times: RunTimes
 
     @property
-    def waiting(self) -> list[Job]:
+    def waiting(self) -> list[LiveJob]:
         """The jobs that wait, the first to be submitted first."""
         return [job for job in self.snapshot.jobs if job.state == "PENDING"]
 
@@ -47,7 +47,7 @@ class Moments:
         self._requests = _Requests(trace, nodes)
         self._room = _Room(nodes)
         self._running: dict[int, tuple[str, ...]] = {}  # the nodes of each
-        self._seen = Seen()
+        self._seen = RecentJobs()
 
     def at(self, now: int) -> Moment:
         """The moment at an instant, which must not be before the previous one."""
@@ -65,7 +65,7 @@ class Moments:
         snapshot = Snapshot(now, (*running, *waiting), self._room.nodes())
         return Moment(snapshot, self._seen.run_times("the history"))
 
-    def _run(self, row: int, nodes: tuple[str, ...], now: int) -> Job:
+    def _run(self, row: int, nodes: tuple[str, ...], now: int) -> LiveJob:
         start = int(self.starts[row])
         return replace(self._requests.job(row), state="RUNNING", reason="", start=start, ran=now - start, nodes=nodes)
 
@@ -107,10 +107,10 @@ class _Requests:
         """The partition and the GPU type that a job asks for."""
         return self._partitions[self._trace.vc[row]], self._types[self._trace.gpu_type[row]]
 
-    def job(self, row: int) -> Job:
+    def job(self, row: int) -> LiveJob:
         """A job that waits; the first to be submitted has the highest priority."""
         trace, submit, (partition, kind) = self._trace, int(self._trace.submit[row]), self.where(row)
-        return Job(
+        return LiveJob(
             id=str(row),
             handle=str(row),
             state="PENDING",

@@ -19,7 +19,7 @@ STEP = 100  # between jobs moved to an open end, so that there is room for other
 def merged(natural: Sequence[str], ranking: Sequence[str]) -> list[str]:
     """The natural order in which only those in the ranking have changed places among themselves.
 
-    Nobody who is left alone has more of the others before them than they would have had.
+    Excluded jobs never lose their place in the queue.
     """
     ours = set(ranking)
     following = iter(ranking)
@@ -34,9 +34,9 @@ def moves(
     high: int,
     ties: Sequence[str] = (),
 ) -> dict[str, int]:
-    """New priorities for those who must move so that priorities fall along the order, strictly where there is room.
+    """New priorities for the jobs that must move so that priorities fall along the order, strictly if there is room.
 
-    ``fixed`` ones keep theirs, and nobody gets before them who should not; all new ones are between ``low`` and
+    ``fixed`` ones keep theirs, and no job moves before them that should not; all new ones are between ``low`` and
     ``high``, or just below a fixed one.  ``ties``: all jobs as they go at equal priority, where that is known.
     """
     last = {job: at for at, job in enumerate(reversed(ties))}
@@ -66,7 +66,7 @@ def affordable(
     ties: Sequence[str],
     most: int,
 ) -> list[str]:
-    """At most so many moves, after any of which no fixed job stands further back than it would without us.
+    """A limited number of moves, after any of which no fixed job stands further back than it would without us.
 
     A job of ours that goes behind a fixed one pays for another that goes before it. So lowerings come first. A raise
     that is not paid for waits for a later round; if there are such, more jobs are lowered, also ones not ``chosen``.
@@ -147,7 +147,7 @@ def _behind(segment: Sequence[str], exact: Mapping[str, Exact], below: Exact, ab
 def _into_gaps(
     segment: Sequence[str], exact: Mapping[str, Exact], stays: Collection[str], below: int, above: int
 ) -> dict[str, int] | None:
-    """New priorities for all but those who stay, between these; None: there is no room."""
+    """New priorities for all jobs but those that stay, between these; None: there is no room."""
     found: dict[str, int] = {}
     run: list[str] = []
     upper = above
@@ -165,7 +165,7 @@ def _into_gaps(
 
 
 def _spaced(count: int, lower: int, upper: int, last: bool, first: bool) -> list[int]:
-    """So many numbers between two bounds; at an open end near to the neighbours that are there."""
+    """A number of values between two bounds; at an open end near to the existing neighbours."""
     step = min(max((upper - lower) // (count + 1), 1), STEP)
     if first and not last:
         return [lower + step * (count - at) for at in range(count)]
@@ -175,7 +175,7 @@ def _spaced(count: int, lower: int, upper: int, last: bool, first: bool) -> list
 
 
 def _spread(count: int, below: int, above: int) -> list[int]:
-    """So many falling numbers, evenly between two bounds; equal ones at the end where there are too few."""
+    """A number of falling values, evenly between two bounds; equal ones at the end if there are too few."""
     room = above - below - 1
     if count > room:
         return [max(above - 1 - at, below + 1) for at in range(count)]

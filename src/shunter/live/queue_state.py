@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.world import F64
 
 FEATURES = {
@@ -30,8 +30,8 @@ FEATURES = {
     "user_running": "jobs of its user that run",
     "user_used": "GPUs that these use",
     "short": "GPUs that must come free until it and all ahead of it have theirs",
-    "freed": "when so many come free, by usual run times, log s",
-    "freed_by_limits": "when so many come free, by limits, log s",
+    "freed": "when that many become free, by usual run times, log s",
+    "freed_by_limits": "when that many become free, by limits, log s",
     "drained": "when all work before it would be done, spread over all GPUs, log s",
     "user_freed": "when its user's own jobs have freed what it and those of its user ahead of it need, log s",
     "user_next_end": "when the first of its user's jobs ends, by usual run times, log s",
@@ -54,14 +54,14 @@ COLUMNS = ("user", "gpus", "limit", "ran", "submit", "start", "usual", "count") 
 
 
 def log_seconds(ms: float) -> float:
-    """Log of the seconds in so many ms, from 0 on."""
+    """Log of 1 + the seconds."""
     return float(np.log1p(max(ms, 0.0) / 1000))
 
 
 class QueueState:
     """The queue at one instant; ``order`` has the waiting jobs, the next first."""
 
-    def __init__(self, snapshot: Snapshot, run_times: RunTimes, order: Sequence[Job]) -> None:
+    def __init__(self, snapshot: Snapshot, run_times: RunTimes, order: Sequence[LiveJob]) -> None:
         self.now = snapshot.now
         running = [job for job in snapshot.jobs if job.runs]
         known = run_times.beside(running)
@@ -75,7 +75,7 @@ class QueueState:
         self._left = np.maximum(self._running["usual"] - self._running["ran"], 0)
         self._limits_left = np.maximum(self._running["limit"] - self._running["ran"], 0)
 
-    def _columns(self, jobs: Sequence[Job]) -> dict[str, F64]:
+    def _columns(self, jobs: Sequence[LiveJob]) -> dict[str, F64]:
         rows = [
             (self._users[job.user], job.gpus, job.limit, job.ran, job.submit, job.start, self._usual(job), job.count)
             for job in jobs
@@ -83,20 +83,20 @@ class QueueState:
         columns = np.array(rows, np.float64).reshape(len(jobs), len(COLUMNS)).T
         return dict(zip(COLUMNS, columns, strict=True))
 
-    def _usual(self, job: Job) -> float:
+    def _usual(self, job: LiveJob) -> float:
         return float(self._known.draw(job, HALF)[0])
 
-    def row(self, job: Job) -> list[float]:
+    def row(self, job: LiveJob) -> list[float]:
         """The features of a job, in the order of ``NAMES``."""
         ahead = np.arange(len(self._place)) < self._place.get(job.id, len(self._place))
         user = self._users.get(job.user, -1)
         return [*self._request(job), *self._before(job, ahead, user), *self._waits(job, ahead, user), *self._clock()]
 
-    def _request(self, job: Job) -> list[float]:
+    def _request(self, job: LiveJob) -> list[float]:
         own = [log_seconds(self.now - job.submit), float(np.log2(max(job.gpus, 1))), log_seconds(job.limit)]
         return [*own, log_seconds(self._usual(job)), self._free, self._most, self._total - self._free]
 
-    def _before(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
+    def _before(self, job: LiveJob, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """What must be done before the job can start."""
         waiting, running = self._waiting, self._running
         count, gpus = waiting["count"], waiting["gpus"] * waiting["count"]
@@ -115,7 +115,7 @@ class QueueState:
             _log(left.min()) if own.any() else np.nan,
         ]  # fmt: skip
 
-    def _waits(self, job: Job, ahead: NDArray[np.bool_], user: int) -> list[float]:
+    def _waits(self, job: LiveJob, ahead: NDArray[np.bool_], user: int) -> list[float]:
         """How long jobs waited that run now, and have waited that wait."""
         running = self._running
         waits, since = running["start"] - running["submit"], self.now - running["start"]
@@ -144,7 +144,7 @@ def _log(ms: np.floating[Any]) -> float:
 
 
 def freed(left: F64, gpus: F64, wanted: float) -> float:
-    """When running jobs have freed so many GPUs, log s; NaN: they have not that many."""
+    """When running jobs will have freed a number of GPUs, log s; NaN: they don't hold that many."""
     if wanted <= 0:
         return 0.0
     order = np.argsort(left)

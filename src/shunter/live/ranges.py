@@ -1,4 +1,4 @@
-"""What the values of a kept snapshot may be: anybody may have written the file, and a few digits may stand for much."""
+"""Allowed values of a recorded snapshot: anyone may have written the file, and a few digits may stand for much."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shunter.live import job_arrays
 
 if TYPE_CHECKING:
     from shunter.live.nodes import Node
-    from shunter.live.snapshot import Job
+    from shunter.live.snapshot import LiveJob
 
 GPUS_OF_NODE = 4096
 GPUS = 10_000_000  # of all nodes, and of a job
@@ -28,7 +28,7 @@ WITH_NUMBERS = (
 )  # texts of a job in which numbers are read
 
 
-def check(jobs: Sequence[Job], nodes: Sequence[Node]) -> None:
+def check(jobs: Sequence[LiveJob], nodes: Sequence[Node]) -> None:
     """Refuse (ValueError) the first value that can't be, with the field named."""
     wrong = next(chain(_of_nodes(nodes), _of_jobs(jobs)), None)
     if wrong is not None:
@@ -45,7 +45,7 @@ def _of_nodes(nodes: Sequence[Node]) -> Iterator[str]:
         yield f"nodes: they must have at most {GPUS:,} GPUs in all"
 
 
-def _of_jobs(jobs: Sequence[Job]) -> Iterator[str]:
+def _of_jobs(jobs: Sequence[LiveJob]) -> Iterator[str]:
     yield from _repeated("jobs", "id", (job.id for job in jobs))
     for at, job in enumerate(jobs):
         where = f"jobs.{at}"

@@ -1,4 +1,4 @@
-"""What the journal believes of jobs against what the manager shows: what is ours, changed by others, or gone.
+"""The journal's state of jobs compared with the manager's: what is ours, changed by others, or gone.
 
 A change that shows in a job together with its mark is ours, whatever the journal knows: its command may have reached
 the manager after its controller was killed or gave up, or the manager may have gone back to an older state.
@@ -15,7 +15,7 @@ from shunter.live.levers import STRANDING, VALUES, Order, was_done
 from shunter.live.manager import DeclinedError, ResourceManager, UnreachableError
 from shunter.live.marks import Mark
 from shunter.live.releasing import records
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 BOOT_S = 1.0  # the manager says in which second it was started, not when in that second
 Force = Mapping[tuple[str, str], Act]
@@ -59,7 +59,7 @@ class Reconciler:
     # -- what is ours
 
     def _recover(self, snapshot: Snapshot) -> None:
-        """Acts of which nobody knows whether they were done: see, and never do them again."""
+        """Acts with an unknown result: check what they did, and never repeat them."""
         present = {job.handle: job for job in snapshot.jobs}
         open_acts = self.journal.acts(INTENT)
         self._missed = {act.id: self._missed[act.id] for act in open_acts if act.id in self._missed}
@@ -79,7 +79,7 @@ class Reconciler:
         since = self._missed.setdefault(act.id, time.monotonic())
         return time.monotonic() - since > LANDING_S
 
-    def _adopted(self, present: Mapping[str, Job], now: int) -> Force:
+    def _adopted(self, present: Mapping[str, LiveJob], now: int) -> Force:
         """What is in force, with what marks show and the journal does not know."""
         force, found = self.journal.in_force(), []
         for job in present.values():
@@ -98,7 +98,7 @@ class Reconciler:
         self.journal.adopt(found)
         return self.journal.in_force()
 
-    def _remembered(self, present: Mapping[str, Job], force: Force) -> list[Order]:
+    def _remembered(self, present: Mapping[str, LiveJob], force: Force) -> list[Order]:
         """What shows in jobs without a mark and was given up before it was done; and what tasks have of their array."""
         found = {}
         for act in self.journal.acts(ABANDONED, DONE):
@@ -113,20 +113,20 @@ class Reconciler:
                     found[handle, order.lever] = replace(order, handle=handle)
         return list(found.values())
 
-    def _tasks(self, present: Mapping[str, Job], act: Act) -> list[str]:
+    def _tasks(self, present: Mapping[str, LiveJob], act: Act) -> list[str]:
         """Tasks that have left an array which was changed without a mark: they took the change with them."""
         if act.note != UNMARKED or "_" in act.order.handle:
             return []
         return [handle for handle in present if handle.startswith(f"{act.order.handle}_")]
 
-    def _ours(self, job: Job) -> dict[str, Mark]:
+    def _ours(self, job: LiveJob) -> dict[str, Mark]:
         """The marks of our own journal; of any on a job that was queued again: its controller may be long gone."""
         marks = job.marked
         return {lever: mark for lever, mark in marks.items() if job.restarts or mark.journal == self.journal.id}
 
     # -- what others did
 
-    def _changed(self, job: Job, force: Force, now: int) -> dict[str, str]:
+    def _changed(self, job: LiveJob, force: Force, now: int) -> dict[str, str]:
         """What others have changed of what a job had of us; its marks go."""
         lost = [
             claim for claim in self._claims(job, force, now) if not self.manager.shows(claim.lever, claim.value, job)
@@ -143,7 +143,7 @@ class Reconciler:
                 noticed[job.handle] = changed_by_others(claim, job)
         return noticed
 
-    def _claims(self, job: Job, force: Force, now: int) -> list[Claim]:
+    def _claims(self, job: LiveJob, force: Force, now: int) -> list[ClaimedValue]:
         """What its marks and the journal say, without what was done after the look."""
         found, marks = [], self._ours(job)
         for lever in VALUES:
@@ -155,10 +155,10 @@ class Reconciler:
                 lever, act.order.value, job
             )  # another process may have written an older mark
             if said is not None and not known:
-                found.append(Claim(lever, said.value, said.before, act, mark is not None))
+                found.append(ClaimedValue(lever, said.value, said.before, act, mark is not None))
         return found
 
-    def _correct(self, job: Job, marked: Collection[str], lost: Collection[Claim]) -> bool:
+    def _correct(self, job: LiveJob, marked: Collection[str], lost: Collection[ClaimedValue]) -> bool:
         """Remove marks that are no longer true, and give back the nice that a lost priority cleared; False: not yet.
 
         The nice is an intent first: its command may land after this controller was killed and the next has set another.
@@ -186,8 +186,8 @@ class Reconciler:
         for act in acts:
             self.journal.settle(act, state, note)
 
-    def _pardon(self, claim: Claim, job: Job, force: Force) -> str:
-        """Why a value is no longer there although nobody set another one; "": somebody did."""
+    def _pardon(self, claim: ClaimedValue, job: LiveJob, force: Force) -> str:
+        """Why a value is no longer there although no one set another; "": someone did."""
         if claim.lever == "priority" and job.handle not in self._outright:
             return "it is computed again: the job was held, or released halfway"
         if claim.lever == "nice" and (job.handle, "priority") in force:
@@ -202,12 +202,12 @@ class Reconciler:
         return ""
 
     def _handed_back_since(self, act: Act | None) -> bool:
-        """Whether the jobs were handed back after an act: who did it may have been killed before noting it."""
+        """Whether the jobs were handed back after an act: the process may have been killed before noting it."""
         last = self.journal.last_event(GUARD, STOP)
         return act is not None and last is not None and act.at < last[0]
 
-    def _set_outright(self, present: Mapping[str, Job]) -> dict[str, int]:
-        """Waiting jobs whose priority somebody has set; none if the manager does not answer: then nothing is done."""
+    def _set_outright(self, present: Mapping[str, LiveJob]) -> dict[str, int]:
+        """Waiting jobs whose priority someone has set; none if the manager does not answer: then nothing is done."""
         try:
             found = self.manager.set_by_hand()
         except UnreachableError:
@@ -215,32 +215,32 @@ class Reconciler:
         handles = {job.number: handle for handle, job in present.items()}
         return {handles.get(number, number): priority for number, priority in found.items()}
 
-    def _set_by_hand(self, present: Mapping[str, Job], touched: set[str]) -> dict[str, str]:
+    def _set_by_hand(self, present: Mapping[str, LiveJob], touched: set[str]) -> dict[str, str]:
         """Jobs that we did not touch and an administrator did."""
         known = touched | set(self.journal.left_alone())
         known |= {handle for handle, job in present.items() if job.marked}  # it was a controller
         tried = {(act.order.handle, act.order.value) for act in self.journal.acts() if act.order.lever == "priority"}
         return {
-            handle: f"somebody set its priority to {priority}"
+            handle: f"someone set its priority to {priority}"
             for handle, priority in self._outright.items()
             if handle not in known and (handle, str(priority)) not in tried  # one of ours may have come late
         }
 
-    def _made_nice(self, present: Mapping[str, Job], touched: set[str], refused: Collection[str]) -> dict[str, str]:
+    def _made_nice(self, present: Mapping[str, LiveJob], touched: set[str], refused: Collection[str]) -> dict[str, str]:
         """Waiting jobs that no controller has touched and whose nice is another than when last seen."""
         waiting = {handle: job for handle, job in present.items() if job.state == "PENDING" and handle not in touched}
         unmarked = {handle: job.nice for handle, job in waiting.items() if not job.marked}
         before, self._nice = self._nice, unmarked
         tried = {act.order.handle for act in self.journal.acts(INTENT)} | set(refused)
         return {
-            handle: f"somebody set its nice to {nice}; it was {before[handle]}"
+            handle: f"someone set its nice to {nice}; it was {before[handle]}"
             for handle, nice in self._nice.items()
             if before.get(handle, nice) != nice and handle not in tried
         }
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedValue:
     """A value that a job should have of us."""
 
     lever: str
@@ -250,7 +250,7 @@ class Claim:
     marked: bool
 
 
-def _given_back(job: Job, lost: Collection[Claim]) -> Order | None:
+def _given_back(job: LiveJob, lost: Collection[ClaimedValue]) -> Order | None:
     """What ends a priority of ours that is lost: the job's own nice, which it had cleared, comes back."""
     claim = next((claim for claim in lost if claim.lever == "priority"), None)
     if claim is None or not (claim.marked or (job.nice == 0 and claim.own.partition(":")[2] != "0")):
@@ -258,16 +258,16 @@ def _given_back(job: Job, lost: Collection[Claim]) -> Order | None:
     return Order(job.handle, "priority", claim.own, claim.own, "it is lost: its own nice comes back", job.target)
 
 
-def changed_by_others(claim: Claim, job: Job) -> str:
-    """What somebody else did to what we set, in words."""
+def changed_by_others(claim: ClaimedValue, job: LiveJob) -> str:
+    """How someone else changed a value of ours, in words."""
     if claim.lever == "pin":
-        return f"somebody chose its nodes: {job.wanted_nodes or 'any'}"
+        return f"someone chose its nodes: {job.wanted_nodes or 'any'}"
     if claim.lever == "nice" and job.nice == 0:  # the manager clears it when a priority is set, and keeps it clear
-        return f"somebody set its priority to {job.priority}"
+        return f"someone set its priority to {job.priority}"
     found = {"nice": str(job.nice), "priority": str(job.priority)}.get(claim.lever, job.per_node)
-    return f"somebody set its {claim.lever} to {found}; it was {claim.value} by us"
+    return f"someone set its {claim.lever} to {found}; it was {claim.value} by us"
 
 
 def _unread(handle: str, snapshot: Snapshot) -> bool:
-    """Whether the manager's words about a job could not be read: nobody knows."""
+    """Whether the manager's record of a job could not be parsed: its state is unknown."""
     return handle.partition("_")[0] in snapshot.unread

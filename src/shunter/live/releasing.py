@@ -1,6 +1,6 @@
-"""The way back: undoing what was done to jobs, so that the manager goes on by its own rules.
+"""The way back: undoes changes of jobs, so that the manager continues with its own rules.
 
-The marks on the jobs say what each had before; the journal says it of jobs whose mark somebody has removed.
+The marks on the jobs say what each had before; the journal has it for jobs whose mark was removed.
 Kept apart from the controller because the watchdog uses it too, and must need as little as it can.
 """
 
@@ -12,7 +12,7 @@ from shunter.live.journal import ABANDONED, DONE, INTENT, UNDONE, UNMARKED, Act,
 from shunter.live.journal_file import JournalError
 from shunter.live.levers import LEVERS, was_done
 from shunter.live.manager import DeclinedError, GoneError, ResourceManager
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 FIXED = {"pin": "the nodes that it must have", "shard": "the shards that it asks for"}
 
@@ -40,14 +40,14 @@ def release(
     return found.undone, found.problems
 
 
-def records(snapshot: Snapshot) -> list[Job]:
+def records(snapshot: Snapshot) -> list[LiveJob]:
     """One job for each record: all tasks of a waiting array are one, and all parts of a heterogeneous job."""
     return list({job.target: job for job in reversed(snapshot.jobs)}.values())
 
 
-def together(jobs: Iterable[Job]) -> list[list[Job]]:
+def together(jobs: Iterable[LiveJob]) -> list[list[LiveJob]]:
     """Tasks of an array that are the same for us, so that one command can undo them all; of others each one."""
-    found: dict[tuple[object, ...], list[Job]] = {}
+    found: dict[tuple[object, ...], list[LiveJob]] = {}
     for job in jobs:
         key: tuple[object, ...] = (job.target,)
         if job.annotation and "_" in job.id:
@@ -83,7 +83,7 @@ class _Undoing:
         except JournalError as error:
             self.problems.append(f"what was undone ({self.undone}) is not noted: {error}; run this again")
 
-    def undo(self, jobs: Sequence[Job]) -> None:
+    def undo(self, jobs: Sequence[LiveJob]) -> None:
         """Give jobs that are alike for us what they had, in one request."""
         job, names = jobs[0], self.manager.targets(jobs)
         name = names[0] if len(names) == 1 else f"{job.whole} ({len(jobs)} records of its tasks)"
@@ -113,7 +113,7 @@ class _Undoing:
             for lever in left:
                 self.acts.pop((record.handle, lever), None)  # it must be tried again
 
-    def _ours(self, job: Job) -> tuple[dict[str, str], set[str]]:
+    def _ours(self, job: LiveJob) -> tuple[dict[str, str], set[str]]:
         """The job's own values of what it has of us, by lever; and the levers that others have changed since."""
         marks = {lever: mark for lever, mark in job.marked.items() if lever in self.levers}
         marks = {lever: mark for lever, mark in marks.items() if self.own in ("", mark.journal)}
@@ -121,10 +121,10 @@ class _Undoing:
         kept |= {"priority"} & marks.keys() if job.held else set()  # the nice is still to be given back
         ours = {lever: marks[lever].before for lever in kept}
         for lever in set(self.levers) - kept - {"requeue"} if job.handle not in self.alone else ():
-            ours |= self._unmarked(job, lever)  # somebody may have removed a mark, or written an older one
+            ours |= self._unmarked(job, lever)  # someone may have removed a mark, or written an older one
         return ours, marks.keys() - ours.keys()
 
-    def _unmarked(self, job: Job, lever: str) -> dict[str, str]:
+    def _unmarked(self, job: LiveJob, lever: str) -> dict[str, str]:
         """The same of a lever without a mark, as the journal knows it; the task of an array may have it of that."""
         own, array = (self.known.get((handle, lever), []) for handle in (job.handle, job.whole))
         acts = [*(act for act in array if act.note == UNMARKED), *own]

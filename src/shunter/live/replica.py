@@ -1,4 +1,4 @@
-"""A simulated cluster that stands where the real one stands now: the same jobs wait, the same jobs run.
+"""A simulated cluster in the present state of the real one: the same jobs wait, the same jobs run.
 
 It serves twice: as the world that a policy sees and plans in, which is never let go on, and as the beginning of what
 may come, which is.
@@ -16,23 +16,23 @@ from shunter import world as w
 from shunter.live.machines import Machines
 from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import GPU, Trace
 from shunter.sim.engine import Simulator
 from shunter.sim.scenario import Fault, Scenario, Warm
 from shunter.world import I64, World
 
-UNKNOWN_MS = 30 * 86_400_000  # how long a job is taken to run of which nobody says anything
+UNKNOWN_MS = 30 * 86_400_000  # assumed run time of a job without any information
 SKEW_MS = 30_000  # clocks may differ by so much
 COLUMNS = ("user", "vc", "gpu_type", "model", "account", "job_name")
 NAMED = {"user": "user", "account": "account", "job_name": "name"}  # our column: the manager's field
 
 
 class Names:
-    """The codes of names: a name has one as long as anybody has the name, so that what is learned of it can be kept."""
+    """The codes of names: a name keeps its code as long as it is in use, so that what is learned of it can be kept."""
 
     def __init__(self, given: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": nobody's
+        self._texts = {column: list((given or {}).get(column, ())) for column in COLUMNS}  # by code; "": no user's
         self._codes = {column: {name: code for code, name in enumerate(of)} for column, of in self._texts.items()}
         self._given = {column: len(of) for column, of in self._texts.items()}
         self._free: dict[str, list[int]] = {column: [] for column in COLUMNS}
@@ -86,10 +86,10 @@ class Replica:
         snapshot: Snapshot,
         machines: Machines,
         names: Names,
-        waiting: Iterable[Job],
+        waiting: Iterable[LiveJob],
         *,
-        ended: Sequence[Job] = (),
-        coming: Iterable[Job] = (),
+        ended: Sequence[LiveJob] = (),
+        coming: Iterable[LiveJob] = (),
         after: Mapping[str, str] | None = None,
         repeats: Mapping[str, int] | None = None,
         durations: Mapping[str, int] | None = None,
@@ -111,7 +111,7 @@ class Replica:
         jobs = sorted([*usable, *running, *ended], key=lambda job: (job.submit, number_of(job.id)))
         later = sorted((job for job in coming if job.submit > snapshot.now), key=lambda job: job.submit)
         self._later = {job.id for job in later}
-        self.jobs: tuple[Job, ...] = (*jobs, *later)  # by row
+        self.jobs: tuple[LiveJob, ...] = (*jobs, *later)  # by row
         self.rows = {job.id: row for row, job in enumerate(self.jobs)}
         self.repeats = np.array([self._repeats.get(job.id, 1) for job in self.jobs], np.int64)
         trace = self._trace(names, held, durations or {})
@@ -158,7 +158,7 @@ class Replica:
                 self.bound[row] = sets.setdefault(names, len(sets))
         return tuple(tuple(place[name] for name in names if name in place) for names in sets)
 
-    def _thousandths(self, job: Job) -> int:
+    def _thousandths(self, job: LiveJob) -> int:
         return self.machines.thousandths(job, self.requests.of(job).gpus)
 
     def _trace(self, names: Names, held: Mapping[str, tuple[int, ...]], durations: Mapping[str, int]) -> Trace:
@@ -184,7 +184,7 @@ class Replica:
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())
 
-    def _vc(self, job: Job, held: Collection[str]) -> str:
+    def _vc(self, job: LiveJob, held: Collection[str]) -> str:
         """The virtual cluster of a job: of one that runs, where it runs, whatever its partition is called by now."""
         if job.id not in held:
             return self.machines.vc_of(job) or ""
@@ -221,7 +221,7 @@ class Replica:
             if not node.up:
                 nodes[w.NODE_STATE, number], nodes[w.FREE, number] = w.DOWN, 0
 
-    def _demand(self, table: I64, row: int, job: Job) -> None:
+    def _demand(self, table: I64, row: int, job: LiveJob) -> None:
         """What a waiting job wants of each node; fractions of a core or MiB for each GPU are rounded down."""
         request, gpus = self.requests.of(job), max(int(table[w.GPUS, row]), 1)
         table[w.SPAN, row] = max(request.span, w.ANY_NODES) if request.span != UNKNOWN else 0
@@ -234,7 +234,7 @@ def placements(snapshot: Snapshot, machines: Machines) -> dict[str, tuple[int, .
     """The GPUs of every running job, by our numbers.
 
     The manager says how many a job has, on which nodes, and which of a node's are in use; where several jobs share a
-    node, who has which makes no difference to anybody.  A job on which the two answers differ (it has just
+    node, it makes no difference which job has which.  A job on which the two answers differ (it has just
     ended) is left out.
     """
     place, first, sharing = machines.place, machines.first_gpu, machines.shards_per_gpu
@@ -271,7 +271,7 @@ def _used_first(node: Node) -> list[int]:
 
 
 def divided(count: int, room: Sequence[int]) -> list[int]:
-    """So many GPUs on nodes with this much room, as evenly as goes; [] if they don't go in."""
+    """A number of GPUs on nodes with this much room, as evenly as possible; [] if they don't fit."""
     if count > sum(room):
         return []
     given = [min(each, count // len(room)) for each in room]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from shunter import world as w
 from shunter.cluster import ANY_TYPE
 from shunter.live.nodes import Node
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.wait_causes import Kind, Meaning
 
 if TYPE_CHECKING:
-    from shunter.live.snapshot import Job
+    from shunter.live.snapshot import LiveJob
 
 UNKNOWN = -2  # a span that is not modelled
 KEY = (
@@ -57,19 +57,19 @@ class Dialect(Protocol):
 
     name: str  # the resource manager's, as people call it
 
-    def request(self, job: Job, nodes: Sequence[Node]) -> Request:
+    def request(self, job: LiveJob, nodes: Sequence[Node]) -> Request:
         """What a job asks for, of these nodes."""
         ...
 
-    def meaning(self, job: Job) -> Meaning:
+    def meaning(self, job: LiveJob) -> Meaning:
         """What the reason of a waiting job means."""
         ...
 
-    def parents(self, job: Job) -> list[str]:
+    def parents(self, job: LiveJob) -> list[str]:
         """The jobs that must end before this one."""
         ...
 
-    def licences(self, job: Job) -> Mapping[str, int]:
+    def licences(self, job: LiveJob) -> Mapping[str, int]:
         """The licences that a job asks for, by name."""
         ...
 
@@ -81,20 +81,20 @@ class Requests:
         self._nodes, self._dialect = tuple(nodes), dialect
         self._known: dict[tuple[object, ...], Request] = {}
 
-    def of(self, job: Job) -> Request:
+    def of(self, job: LiveJob) -> Request:
         """What a job asks for."""
         key = tuple(getattr(job, name) for name in KEY)
         if key not in self._known:
             self._known[key] = self._dialect.request(job, self._nodes)
         return self._known[key]
 
-    def compete(self, job: Job, other: Job) -> bool:
+    def compete(self, job: LiveJob, other: LiveJob) -> bool:
         """Whether two jobs may run on the same node."""
         return not self.of(job).names.isdisjoint(self.of(other).names)
 
 
-def request_on(job: Job, open_to_it: Sequence[Node], span: int) -> Request:
-    """The request of a job that may have these nodes and runs on so many: only nodes with room for its part count."""
+def request_on(job: LiveJob, open_to_it: Sequence[Node], span: int) -> Request:
+    """The request of a job that may use these nodes and runs on ``count``: only nodes with room for its part count."""
     whole = job.exclusive == "node"
     nodes = [node for node in open_to_it if _holds(node, job, span)] or open_to_it
     gpus = job.gpus
@@ -107,14 +107,14 @@ def request_on(job: Job, open_to_it: Sequence[Node], span: int) -> Request:
     return found._replace(away=found.fits_on(nodes) and not found.fits_on(up))
 
 
-def admits(node: Node, job: Job) -> bool:
+def admits(node: Node, job: LiveJob) -> bool:
     """Whether a node is in a partition of the job, and has GPUs of its type."""
     if set(job.partition.split(",")).isdisjoint(node.partitions):
         return False
     return not job.gpu_type or node.gpu_type in ("", ANY_TYPE, job.gpu_type)
 
 
-def _holds(node: Node, job: Job, span: int) -> bool:
+def _holds(node: Node, job: LiveJob, span: int) -> bool:
     """Whether an empty node has room for the job's part on one node."""
     nodes = max(span, 1)
     if span in (w.ANY_NODES, UNKNOWN):
@@ -131,20 +131,20 @@ class PlainDialect:
 
     name = "the resource manager"
 
-    def request(self, job: Job, nodes: Sequence[Node]) -> Request:
+    def request(self, job: LiveJob, nodes: Sequence[Node]) -> Request:
         """As many GPUs on each of its nodes."""
         return request_on(job, [node for node in nodes if admits(node, job)], job.min_nodes if job.min_nodes > 1 else 0)
 
-    def meaning(self, job: Job) -> Meaning:
+    def meaning(self, job: LiveJob) -> Meaning:
         """Its turn, a hold, or whatever the reason says."""
         if job.waits:
             return Meaning(Kind.TURN, Kind.TURN.value)
         return Meaning(Kind.HELD, Kind.HELD.value) if job.held else Meaning(Kind.CLUSTER, job.reason)
 
-    def parents(self, job: Job) -> list[str]:
+    def parents(self, job: LiveJob) -> list[str]:
         """The jobs that it names."""
         return list(filter(None, job.dependency.split(",")))
 
-    def licences(self, job: Job) -> Mapping[str, int]:
+    def licences(self, job: LiveJob) -> Mapping[str, int]:
         """One of each that it names."""
         return dict.fromkeys(filter(None, job.licenses.split(",")), 1)

@@ -1,4 +1,4 @@
-"""Other controllers of the same cluster, wherever they run: the marks on waiting jobs say whose changes these have."""
+"""Other controllers of the same cluster, wherever they run: the marks on waiting jobs show who changed them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Rivals:
         """Whether it is for us to give way.
 
         Two that started at the same moment have both changed jobs before either saw a mark of the other: the one whose
-        journal has the lowest id waits until the others have given way.  In every other case who sees marks of others
+        journal has the lowest id waits until the others have given way.  In every other case one that sees marks
         came later, or has nothing to lose.
         """
         return bool(self.jobs) and not (self.ours and own < min(self.jobs))

@@ -41,7 +41,7 @@ class Rounds:
         self._memory = self.policy.start(self.backend.cluster)
 
     def run(self, count: int = 0) -> None:
-        """Round after round until stopped, or so many; a round is never left halfway."""
+        """Run rounds until stopped, or up to a number; a round is never left halfway."""
         done = 0
         while not self.stop.is_set() and not (count and done >= count):
             done += self.round()

@@ -1,4 +1,4 @@
-"""What a site's scheduler goes by, as far as a forecast needs it."""
+"""The rules of a site's scheduler, as far as a forecast needs them."""
 
 from __future__ import annotations
 

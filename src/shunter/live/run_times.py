@@ -1,4 +1,4 @@
-"""How long jobs may yet run: draws from what like jobs took, given that they have run so long already."""
+"""How long jobs may yet run: draws from the run times of similar jobs, given how long they have run already."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.world import F64, I64
@@ -29,13 +29,13 @@ SECONDS = (
     36700, 39600, 41000, 43200, 61400, 108000, 1210000,
 )  # fmt: skip
 GRID = (np.arange(40) + 0.5) / 40
-LAST = 300  # so many ended jobs of a group count, the last to end: habits change
-BROADER = 20.0  # so many jobs of the broader group count beside them
+LAST = 300  # ended jobs of a group that count, the most recent: habits change
+BROADER = 20.0  # weight of the broader group, in jobs
 NONE_LEFT = 1e-9
 Group: TypeAlias = tuple[str, ...]
 
 
-class Ended(NamedTuple):
+class EndedJob(NamedTuple):
     """A job that has ended."""
 
     user: str
@@ -78,23 +78,23 @@ class RunTimes:
     curves: dict[tuple[Group, int], Curve] = field(default_factory=dict, repr=False, compare=False)  # by group, limit
 
     @classmethod
-    def of(cls, ended: Iterable[Ended], source: str) -> RunTimes:
+    def of(cls, ended: Iterable[EndedJob], source: str) -> RunTimes:
         """Run times of a history, the last to end last."""
-        seen = Seen()
+        seen = RecentJobs()
         for job in ended:
             seen.add(job)
         return seen.run_times(source)
 
-    def beside(self, jobs: Iterable[Job]) -> Self:
+    def beside(self, jobs: Iterable[LiveJob]) -> Self:
         """The same, given that such jobs run by now and have not ended: without them, long jobs would seem rare."""
-        running = [Ended(job.user, job.name, job.ran, job.limit) for job in jobs if job.runs and self.groups]
-        seen = Seen(len(running))
+        running = [EndedJob(job.user, job.name, job.ran, job.limit) for job in jobs if job.runs and self.groups]
+        seen = RecentJobs(len(running))
         for job in running:
             seen.add(job)
         return replace(self, running=seen.samples(), curves={})
 
-    def draws(self, jobs: Sequence[Job], samples: int, seed: int) -> I64:
-        """Total run times (ms, one row for each job) in so many samples.
+    def draws(self, jobs: Sequence[LiveJob], samples: int, seed: int) -> I64:
+        """Total run times (ms, one row for each job) in a number of samples.
 
         Jobs of one user and name draw the same levels: they are long or short together.  Drawn each by itself,
         forecasts would be far too sure of themselves.
@@ -107,7 +107,7 @@ class RunTimes:
         times = [known.draw(job, levels[job.user, job.name]) for job in jobs]
         return np.maximum(np.ceil(np.array(times).reshape(len(jobs), samples)), 1).astype(np.int64)
 
-    def draw(self, job: Job, levels: F64) -> F64:
+    def draw(self, job: LiveJob, levels: F64) -> F64:
         """Total run times (ms) of a job at these levels, 0 to 1, given how long it has run."""
         if job.state == "COMPLETING":
             return np.full(len(levels), job.ran + 1.0)
@@ -116,7 +116,7 @@ class RunTimes:
         curve = self.curve(_groups(job.user, job.name, job.limit), job.limit)
         gone = curve.by(job.ran) if job.ran else 0.0
         if 1 - gone < NONE_LEFT:
-            end = job.limit if job.limit > job.ran else 2 * job.ran  # who has outlived all others may do so for long
+            end = job.limit if job.limit > job.ran else 2 * job.ran  # a job that outlived all others may run for long
             return job.ran + levels * (end - job.ran)
         found = np.maximum(curve.at(gone + levels * (1 - gone)), max(job.ran, 1.0))
         return np.minimum(found, job.limit) if job.limit > job.ran else found
@@ -149,17 +149,17 @@ def _groups(user: str, name: str, limit: float) -> tuple[Group, ...]:
     return (("kind", user, name, f"{limit:.0f}"), *named, ("user", user), ("all",))
 
 
-class Seen:
+class RecentJobs:
     """Ended jobs of a history that goes on: the last ones of each group."""
 
     def __init__(self, last: int = LAST) -> None:
         self.count = 0
         self._last = last
-        self._members: dict[Group, deque[Ended]] = {}
+        self._members: dict[Group, deque[EndedJob]] = {}
         self._samples: dict[Group, Sample] = {}
         self._changed: set[Group] = set()
 
-    def add(self, job: Ended) -> None:
+    def add(self, job: EndedJob) -> None:
         """A job has ended, after all others."""
         self.count += 1
         for group in _groups(job.user, job.name, job.limit):
@@ -180,7 +180,7 @@ class Seen:
         return RunTimes(words, self.samples())
 
 
-def _sample(jobs: Collection[Ended]) -> Sample:
+def _sample(jobs: Collection[EndedJob]) -> Sample:
     ratios = [min(job.ran / job.limit, 1.0) for job in jobs if job.limit > 0]
     return Sample(np.array([job.ran for job in jobs], np.float64), np.array(ratios, np.float64))
 
@@ -198,7 +198,7 @@ def survival(ended: F64, running: F64, broader: Curve) -> Curve:
     left = np.cumsum(weights[::-1])[::-1]
     stays = np.cumprod(np.where(over, np.maximum(1 - weights / left, 0.0), 1.0))
     share = 1 - stays[over]
-    return Curve(times[over], share / share[-1])  # those who outlive all others end with the last
+    return Curve(times[over], share / share[-1])  # jobs that outlive all others end with the last
 
 
 # ------------------------------------------------------------------------------------------- histories
@@ -210,10 +210,10 @@ def of_trace(trace: Trace) -> RunTimes:
     return RunTimes.of((ended(trace, row) for row in order.tolist()), trace.name)
 
 
-def ended(trace: Trace, row: int) -> Ended:
+def ended(trace: Trace, row: int) -> EndedJob:
     """A job of a history."""
     user, name = trace.user[row], trace.job_name[row]
-    return Ended(
+    return EndedJob(
         trace.users[user] if user >= 0 else "",
         trace.job_names[name] if name >= 0 else "",
         float(trace.duration[row]),

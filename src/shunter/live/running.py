@@ -13,7 +13,7 @@ from typing import Any
 from shunter.errors import LiveError
 from shunter.live import warming
 from shunter.live.backend import Levers, LiveBackend, Rhythm, Scope
-from shunter.live.controller import Bounds, Controller, Mode, Watching, to_read
+from shunter.live.controller import ChangeLimits, Controller, Mode, Watching, to_read
 from shunter.live.guard import Guard, Tolerance, shadow_policy
 from shunter.live.journal import RESUME, Journal
 from shunter.live.journal_copy import not_ours, read_copy
@@ -26,16 +26,16 @@ from shunter.registry import text
 
 
 @dataclass(frozen=True)
-class Settings:
+class ControllerSettings:
     """How a controller runs."""
 
     mode: Mode = Mode.WATCH
     rhythm: Rhythm = field(default_factory=Rhythm)
     scope: Scope = field(default_factory=Scope)
     levers: Levers = frozenset({"nice"})
-    bounds: Bounds = field(default_factory=Bounds)
-    rounds: int = 0  # stop after so many; 0: never
-    guard: Tolerance | None = None  # None: nobody compares
+    bounds: ChangeLimits = field(default_factory=ChangeLimits)
+    rounds: int = 0  # stop after this many; 0: never
+    guard: Tolerance | None = None  # None: no guard
     resume: bool = False  # after a guard has handed the jobs back
 
 
@@ -43,14 +43,14 @@ def run(
     policy: Policy,
     manager: ResourceManager,
     journal: Path,
-    settings: Settings,
+    settings: ControllerSettings,
     *,
     stop: threading.Event | None = None,
     history: Trace | None = None,
     on_round: Observe = lambda _: None,
     on_silence: Callable[[LiveError], None] = lambda _: None,
 ) -> None:
-    """Run a policy on a live cluster until stopped, or for so many rounds.
+    """Run a policy on a live cluster until stopped, or for a number of rounds.
 
     ``on_round`` gets the result of each round, ``on_silence`` the reason of each that could not be finished.
     """
@@ -68,7 +68,7 @@ def run(
             on_silence,
             stop or threading.Event(),
         )
-        controller.note("begin", _described(policy, settings, book.id))  # the watchdog goes by this and the end
+        controller.note("begin", _described(policy, settings, book.id))  # the watchdog uses this and the end
         try:
             rounds.run(settings.rounds)
         finally:
@@ -77,7 +77,7 @@ def run(
         controller.note("end", "stopped")
 
 
-def _controller(manager: ResourceManager, book: Journal, path: Path, settings: Settings) -> Controller:
+def _controller(manager: ResourceManager, book: Journal, path: Path, settings: ControllerSettings) -> Controller:
     """One that acts, or one that only watches what is in the journal at this path."""
     about: dict[str, Any] = {"mode": settings.mode, "levers": settings.levers, "bounds": settings.bounds}
     about["interval_s"] = settings.rhythm.interval_s
@@ -92,7 +92,7 @@ def _safeguards(controller: Controller, tolerance: Tolerance | None) -> Iterator
         yield Guard(controller, tolerance).seen
 
 
-def _described(policy: Policy, settings: Settings, journal: str) -> str:
+def _described(policy: Policy, settings: ControllerSettings, journal: str) -> str:
     """What runs, and which jobs it leaves alone, for the audit."""
     scope = settings.scope
     kinds = {"users": scope.without_users, "partitions": scope.without_partitions, "QOS": scope.without_qos}

@@ -36,7 +36,7 @@ TURN = re.compile(r"(None|Priority|Resources|ReqNodeNotAvail.*|Nodes.required.*)
 
 
 @dataclass(frozen=True)
-class Job:
+class LiveJob:
     """A job as the resource manager describes it, in our units."""
 
     id: str  # as people write it: 12, also for all that waits of an array, 12_3 for a task with a record of its own
@@ -75,9 +75,7 @@ class Job:
     features: str = ""  # the constraint (-C), as the manager writes it
     licenses: str = ""  # as the manager writes them: matlab:2,comsol:1
     excluded: str = ""  # nodes that it must not have, while it waits
-    exclusive: str = (
-        ""  # whom it shares its nodes with: "" everybody, "node" nobody, else only jobs of the same user...
-    )
+    exclusive: str = ""  # which jobs may share its nodes: "" all, "node" none, else only jobs of the same user...
     min_nodes: int = 1
     max_nodes: int = -1  # 0: as many as it takes; -1: not known: the output in text does not say
     contiguous: bool = False
@@ -137,29 +135,29 @@ class Job:
         """How many jobs it stands for: of an array all tasks that wait."""
         return job_arrays.count(job_arrays.numbers(self.tasks)) if self.is_array else 1
 
-    def task(self, number: int) -> Job:
+    def task(self, number: int) -> LiveJob:
         """One task of an array as a job."""
         return replace(self, id=f"{self.id}_{number}")
 
-    def first_tasks(self, most: int) -> tuple[Job, ...]:
+    def first_tasks(self, most: int) -> tuple[LiveJob, ...]:
         """The first tasks of an array as jobs; a job that is none by itself."""
         if not self.is_array:
             return (self,)
         return tuple(self.task(number) for number in job_arrays.part(job_arrays.numbers(self.tasks), 0, most))
 
-    def with_priority(self, priority: int) -> Job:
+    def with_priority(self, priority: int) -> LiveJob:
         """The same, with another priority; these change all the time, and ``replace`` takes ten times as long."""
-        twin = object.__new__(Job)
+        twin = object.__new__(LiveJob)
         twin.__dict__.update(self.__dict__, priority=priority)
         return twin
 
-    def ended_at(self, time: int) -> Job:
+    def ended_at(self, time: int) -> LiveJob:
         """The same, ended then: it is no longer listed."""
         return replace(self, state="COMPLETED", end=max(time, self.start))
 
     @property
     def done_ms(self) -> int:
-        """How much of its work is done, as far as anybody knows."""
+        """How much of its work is done, as far as it is known."""
         return self.hints.done_ms or self.ran
 
 
@@ -168,7 +166,7 @@ class Snapshot:
     """Jobs and nodes at one instant."""
 
     now: int  # ms since 1970
-    jobs: tuple[Job, ...]
+    jobs: tuple[LiveJob, ...]
     nodes: tuple[Node, ...]
     unread: tuple[str, ...] = ()  # handles of jobs that are there and could not be read
     reservations: tuple[Reservation, ...] = ()
@@ -203,7 +201,7 @@ class Snapshot:
 
     @classmethod
     def load(cls, path: Path, dialect: Dialect | None = None) -> Snapshot:
-        """One that was kept; anybody may have written the file, so every field is checked."""
+        """A recorded one; anyone may have written the file, so every field is checked."""
         from pydantic import ValidationError
 
         try:
@@ -211,7 +209,7 @@ class Snapshot:
             around = {"hidden": _loaded(tuple[str, ...], read.get("hidden", ())), "dialect": dialect}
             for name, kind in AROUND.items():
                 around |= {name: _loaded(kind, read[name])} if name in read else {}
-            jobs = _loaded(tuple[Job, ...], [_renamed(job) for job in read["jobs"]])
+            jobs = _loaded(tuple[LiveJob, ...], [_renamed(job) for job in read["jobs"]])
             nodes = _loaded(tuple[Node, ...], read["nodes"])
             unread = _loaded(tuple[str, ...], read.get("unread", ()))
             ranges.check(jobs, nodes)

@@ -32,7 +32,7 @@ def stopped(book: Journal) -> Iterator[Stopped]:
     """
     problem = ""
     try:
-        book.note(STOP, f"handed back by 'shunter slurm release' ({_who()}); 'shunter slurm resume' goes on")
+        book.note(STOP, f"handed back by 'shunter slurm release' ({_operator()}); 'shunter slurm resume' goes on")
     except JournalError as error:  # it may be locked by a controller that hangs, or its disk be full
         problem = str(error)
     with ExitStack() as stack:
@@ -53,10 +53,10 @@ def stopped(book: Journal) -> Iterator[Stopped]:
 
 
 def under_way(book: Journal) -> bool:
-    """Whether the controller that runs is about to change a job: intents of those before it are nobody's."""
+    """Whether the running controller is about to change a job; intents of earlier controllers don't count."""
     since = lock_of(book.path, "controller").stat().st_mtime
     return any(act.at >= since and not act.note for act in book.acts(INTENT))
 
 
-def _who() -> str:
+def _operator() -> str:
     return f"{getpass.getuser()} on {socket.gethostname()}"

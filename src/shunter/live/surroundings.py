@@ -72,7 +72,7 @@ class Defaults:
     all_memory: bool = False  # of the node
 
     def cpus(self, asked: int, gpus: int) -> int:
-        """The CPUs of a job; the manager gives one if nobody asks."""
+        """The CPUs of a job; the manager gives one by default."""
         return max(asked, 1, self.cpus_per_gpu * gpus)
 
     def mem_mib(self, gpus: int, cpus: int, nodes: int) -> int:

@@ -1,4 +1,4 @@
-"""What past waits say about a forecast: how far forecasts at past moments were off, for jobs in a like position.
+"""Corrects a forecast by past waits: how far forecasts at past moments were off, for jobs in a similar position.
 
 A history is stopped at past moments.  Jobs that waited are forecast from what was known then, and their recorded
 starts show how far each forecast was off.  A forest finds the past forecasts that are most like a present one.  Their
@@ -24,8 +24,8 @@ from shunter.live.moments import Moments, started
 from shunter.live.nodes import Node
 from shunter.live.queue_state import NAMES, QueueState
 from shunter.live.rules import Rules
-from shunter.live.snapshot import Job
-from shunter.live.waiting import Kind
+from shunter.live.snapshot import LiveJob
+from shunter.live.wait_causes import Kind
 from shunter.model import Trace
 from shunter.predictors import storing
 from shunter.world import F64, I64
@@ -43,7 +43,7 @@ FEWEST = 100  # questions without which nothing is learned
 # Chosen on AAIC's jobs to October, see docs/reference/slurm-asking.md:
 TREES, SMALLEST, TRIED = 40, 10, 12  # of the forest
 PLAIN = 0.25  # the weight of past waits themselves beside that of the errors of past roll-forwards
-ALONE = 10.0  # the roll-forward alone counts as much as so many past jobs
+ALONE = 10.0  # weight of the roll-forward alone, in past jobs
 SCALE_S = 60.0  # errors are measured in logs of seconds and this: what is off by less hardly matters
 
 Progress = Callable[[int, int], None]
@@ -198,7 +198,7 @@ def _code() -> str:
 
 
 def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
-    """Moments between two instants: so many submissions, and as many regular times at which jobs wait."""
+    """Moments between two instants: a number of submissions, and as many regular times at which jobs wait."""
     starts, grid = np.sort(started(trace)), np.arange(first, last, GRID_MS)
     busy = np.searchsorted(trace.submit, grid, side="right") > np.searchsorted(starts, grid, side="right")
     rows = np.flatnonzero((trace.submit >= first) & (trace.submit < last) & (trace.recorded_wait >= 0))
@@ -207,7 +207,7 @@ def moments(trace: Trace, first: int, last: int, count: int) -> list[Ask]:
 
 
 def spread(values: I64, count: int) -> I64:
-    """At most so many of the values, evenly spread."""
+    """At most this many of the values, evenly spread."""
     places = np.linspace(0, len(values) - 1, min(count, len(values)))
     return values[places.astype(np.int64)]
 
@@ -228,7 +228,7 @@ def questions(
 
 def past(
     trace: Trace, nodes: Sequence[Node], when: Sequence[Ask], rules: Rules, samples: int = SAMPLES
-) -> Iterator[tuple[Outlook, list[Job]]]:
+) -> Iterator[tuple[Outlook, list[LiveJob]]]:
     """What was known at past moments, and the jobs to forecast then."""
     walk = Moments(trace, nodes)
     for ask in when:
@@ -237,7 +237,7 @@ def past(
         yield outlook, _chosen(outlook, moment.waiting, ask)
 
 
-def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
+def _chosen(outlook: Outlook, waiting: Sequence[LiveJob], ask: Ask) -> list[LiveJob]:
     """The jobs to forecast at a moment."""
     if ask.row >= 0:
         some = [job for job in waiting if int(job.id) == ask.row]
@@ -246,7 +246,7 @@ def _chosen(outlook: Outlook, waiting: Sequence[Job], ask: Ask) -> list[Job]:
     return [job for job in some if _possible(outlook, job)]
 
 
-def _possible(outlook: Outlook, job: Job) -> bool:
+def _possible(outlook: Outlook, job: LiveJob) -> bool:
     try:
         check(job, outlook)
     except LiveError:

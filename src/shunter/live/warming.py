@@ -1,4 +1,4 @@
-"""Compile all that a live round needs before the manager is asked anything: on a small made-up cluster.
+"""Compile all that a live round needs before the first poll of the manager: on a small synthetic cluster.
 
 A round that compiles for a minute between its look and its changes would act on what is no longer so.
 """
@@ -11,9 +11,9 @@ from dataclasses import replace
 from shunter.drive import decide
 from shunter.live.backend import LiveBackend, Rhythm
 from shunter.live.forecast import Outlook
-from shunter.live.guard import Window
+from shunter.live.guard import GuardWindow
 from shunter.live.nodes import Node, Rack
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.protocols import Policy
 
 HOUR_MS = 3_600_000
@@ -23,7 +23,7 @@ def small_cluster() -> tuple[Snapshot, Snapshot]:
     """Two moments of a small cluster: a job runs and two wait; then it has ended, another runs, and a fourth waits."""
     now = round(time.time() * 1000)
     nodes = tuple(Node(name, "idle", ("main",), gpus=4, cpus=16, mem_mib=64_000) for name in ("a", "b"))
-    wide = Job("1", "1", "PENDING", partition="main", user="u", submit=now, eligible=now, limit=HOUR_MS, gpus=8)
+    wide = LiveJob("1", "1", "PENDING", partition="main", user="u", submit=now, eligible=now, limit=HOUR_MS, gpus=8)
     first, second = (replace(wide, id=name, handle=name, gpus=4, cpus=4) for name in ("2", "3"))
     first, runs = (replace(job, state="RUNNING", start=now, ran=1, nodes=("a",)) for job in (first, second))
     used = replace(nodes[0], used=(0, 1, 2, 3))
@@ -70,7 +70,7 @@ def rounds(policy: Policy) -> None:
 def shadow(base: Policy) -> None:
     """Compile what a guard needs for a comparison."""
     before, after = small_cluster()
-    window = Window(before)
+    window = GuardWindow(before)
     window.note(after)
     window.shadow(base)
 

@@ -73,7 +73,7 @@ class Watchdog:
             return True
 
     def _without_journal(self, problem: LiveError) -> bool:
-        """Lift what the marks on jobs and the journal's copy say, since nobody else does; whether to try again."""
+        """Lift what the marks on jobs and the journal's copy say, since no one else does; whether to try again."""
         self._lost_at = self._lost_at or time.monotonic()
         try:
             with closing(Journal.in_memory(self._book.id)) as book:
@@ -98,7 +98,7 @@ class Watchdog:
         return not over or self._strands() or self._landing()  # what the manager would not lift is tried again
 
     def _landing(self) -> bool:
-        """Whether a command that nobody saw done may still reach the manager, which then shows its mark."""
+        """Whether a command without a known result may still reach the manager, which then shows its mark."""
         return time.monotonic() < self._until
 
     def _strands(self) -> bool:
@@ -198,7 +198,7 @@ def stay(journal: Path, manager: ResourceManager, say: Say, stop: threading.Even
 def _only_watchdog(journal: Path) -> IO[bytes]:
     lock = held(journal, "watchdog")
     if lock is None:
-        raise LiveError(f"{journal}: a watchdog watches it already; there must be one")
+        raise LiveError(f"{journal}: a watchdog watches it already; there can be only one")
     return lock
 
 
@@ -232,7 +232,7 @@ def _write(text: str) -> None:
 def _detached(journal: Path, manager: Callable[[], ResourceManager]) -> int:
     lock = held(journal, "watchdog")
     if lock is None or os.fork():
-        return 0  # somebody watches: another, or the child, which has the lock from here
+        return 0  # there is a watchdog: another one, or the child, which has the lock from here
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):

@@ -1,4 +1,4 @@
-"""Why a job waits: the manager's reason in plain words, what it needs, what is free, who has it, what would help."""
+"""Why a job waits: the manager's reason in plain words, what it needs, what is free, what would help."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from shunter import world as w
 from shunter.live.forecast import Outlook
 from shunter.live.nodes import Node
 from shunter.live.requests import Request
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.wait_causes import Kind, Meaning
 
-SHORTEST_MS = 10 * 60_000  # a limit below which nobody would go
+SHORTEST_MS = 10 * 60_000  # the shortest limit that is proposed
 MINUTE_MS = 60_000
 YEAR_MS = 366 * 24 * 60 * MINUTE_MS
 HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing keeps one from being known
@@ -21,7 +21,7 @@ HOPELESS = (Kind.HELD, Kind.NEVER)  # no start is forecast for these, so nothing
 
 @dataclass(frozen=True)
 class Room:
-    """What there is for a job, on the nodes where it may run."""
+    """The resources for a job, on the nodes where it may run."""
 
     nodes: int
     away: int  # nodes that are down or drained
@@ -55,7 +55,7 @@ class LicenceUse:
 
 
 @dataclass(frozen=True)
-class Kept:
+class BlockingReservation:
     """A reservation that keeps nodes from a job."""
 
     by: Reservation  # the first, if there are several
@@ -78,10 +78,10 @@ class Kept:
 class Why:
     """All that is to be said about a waiting job."""
 
-    job: Job
+    job: LiveJob
     now: int  # ms since 1970
     meaning: Meaning
-    place: int | None  # in the line of those who compete with it, from 1; None: not known
+    place: int | None  # among the jobs that compete with it, from 1; None: not known
     queue: int | None
     ahead_gpus: int | None  # asked for by the jobs before it
     because: tuple[str, ...]  # why some of this is not known
@@ -92,11 +92,11 @@ class Why:
     alone_by: int | None  # if it were first in line, when it starts at the latest, by the limits of what runs (ms)
     parents: tuple[str, ...]  # jobs that it waits for
     helps: tuple[str, ...]  # what would let it start now, each tried
-    kept: Kept | None = None  # the reservation that keeps it back
+    kept: BlockingReservation | None = None  # the reservation that keeps it back
     in_turn: bool = False  # it waits for its turn, or for other tasks of its array
 
 
-def why(outlook: Outlook, job: Job) -> Why:
+def why(outlook: Outlook, job: LiveJob) -> Why:
     """Look at one waiting job."""
     line, now = outlook.line, outlook.snapshot.now
     request = line.requests.of(job)
@@ -134,7 +134,7 @@ def why(outlook: Outlook, job: Job) -> Why:
     )
 
 
-def room(request: Request, job: Job) -> Room:
+def room(request: Request, job: LiveJob) -> Room:
     """What is there and what is free."""
     nodes = request.nodes
     up = [node for node in nodes if node.up]
@@ -152,7 +152,7 @@ def room(request: Request, job: Job) -> Room:
     )
 
 
-def _fitting(node: Node, free: int, job: Job) -> int:
+def _fitting(node: Node, free: int, job: LiveJob) -> int:
     """How many GPUs of a node a job can use with the CPUs and memory that are free beside them."""
     gpus, left = max(job.gpus, 1), free
     memory = node.mem_mib if job.all_memory else job.mem_mib
@@ -162,7 +162,7 @@ def _fitting(node: Node, free: int, job: Job) -> int:
     return max(left, 0)
 
 
-def _licences(outlook: Outlook, job: Job) -> Iterator[LicenceUse]:
+def _licences(outlook: Outlook, job: LiveJob) -> Iterator[LicenceUse]:
     known = {licence.name: licence for licence in outlook.snapshot.licences}
     asked = outlook.snapshot.words.licences
     for name, wanted in asked(job).items():
@@ -172,8 +172,8 @@ def _licences(outlook: Outlook, job: Job) -> Iterator[LicenceUse]:
         yield LicenceUse(name, wanted, free, total, tuple(sorted(users)))
 
 
-def _holders(running: Sequence[Job]) -> list[Holder]:
-    jobs: dict[str, list[Job]] = {}
+def _holders(running: Sequence[LiveJob]) -> list[Holder]:
+    jobs: dict[str, list[LiveJob]] = {}
     for job in running:
         jobs.setdefault(job.user, []).append(job)
     found = [
@@ -189,9 +189,9 @@ def _holders(running: Sequence[Job]) -> list[Holder]:
 
 
 def _alone_by(
-    request: Request, running: Sequence[Job], job: Job, now: int, reserved: Sequence[Reservation]
+    request: Request, running: Sequence[LiveJob], job: LiveJob, now: int, reserved: Sequence[Reservation]
 ) -> int | None:
-    """When there is room for the job, if everything runs to its limit and nobody else takes it; None: not known.
+    """When there is room for the job, if everything runs to its limit and no other job takes it; None: not known.
 
     Nodes that a reservation keeps from it before it could end are left out.
     """
@@ -224,8 +224,8 @@ def _alone_by(
 
 
 def _kept_back(
-    request: Request, running: Sequence[Job], job: Job, now: int, reserved: Sequence[Reservation], cause: str
-) -> Kept | None:
+    request: Request, running: Sequence[LiveJob], job: LiveJob, now: int, reserved: Sequence[Reservation], cause: str
+) -> BlockingReservation | None:
     """The reservation because of which a job finds no nodes, or fewer; None: none does."""
     there = [node for node in request.nodes if node.up or node.reserved]
     kept = {name for each in reserved for name in each.nodes}
@@ -235,10 +235,10 @@ def _kept_back(
     first = min(reserved, key=lambda each: each.start)
     by = _alone_by(request, running, job, now, ())
     fits = (first.start - by) // MINUTE_MS * MINUTE_MS - MINUTE_MS if by is not None else 0  # a minute to change it
-    return Kept(first, max(fits, 0), by is not None and by > now, alone)
+    return BlockingReservation(first, max(fits, 0), by is not None and by > now, alone)
 
 
-def _earliest(request: Request, reserved: Sequence[Reservation], job: Job, now: int) -> int | None:
+def _earliest(request: Request, reserved: Sequence[Reservation], job: LiveJob, now: int) -> int | None:
     """The first end of a reservation from which on enough nodes are free of them for as long as the limit is."""
     nodes = [node for node in request.nodes if node.up or node.reserved]
     times = [(start, end, set(each.nodes)) for each in reserved for start, end in each.times(now, now + YEAR_MS)]
@@ -253,7 +253,7 @@ def _earliest(request: Request, reserved: Sequence[Reservation], job: Job, now: 
 # ------------------------------------------------------------------------------------------- what would help
 
 
-def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
+def _helps(outlook: Outlook, job: LiveJob) -> Iterator[str]:
     """Changes of the request with which it starts now; each is tried in the simulator beside all others."""
     if starts_now(outlook, job):
         name = outlook.snapshot.words.name
@@ -270,7 +270,7 @@ def _helps(outlook: Outlook, job: Job) -> Iterator[str]:
         yield f"with --time {clock(limit)} it could start now, ahead of others (backfilling)"
 
 
-def _other_types(outlook: Outlook, job: Job) -> list[str]:
+def _other_types(outlook: Outlook, job: LiveJob) -> list[str]:
     """GPU types of which a node has as many as the job now wants of one; of those it asked for a type."""
     nodes = outlook.line.requests.of(replace(job, gpu_type="")).nodes
     most = {
@@ -294,13 +294,13 @@ def _shorter(limit: int) -> Iterator[int]:
         yield limit
 
 
-def smaller(job: Job, gpus: int) -> Job:
+def smaller(job: LiveJob, gpus: int) -> LiveJob:
     """The same job with other GPUs on as many nodes as it takes, and CPUs and memory in proportion."""
     cpus, mem_mib = (-(-each * gpus // job.gpus) for each in (job.cpus, job.mem_mib))
     return replace(job, gpus=gpus, cpus=cpus, mem_mib=mem_mib, per_node="", per_job="", per_task="", min_nodes=1)
 
 
-def starts_now(outlook: Outlook, job: Job) -> bool:
+def starts_now(outlook: Outlook, job: LiveJob) -> bool:
     """Whether a job would be started at this instant, with all others in the queue as they are."""
     replica = outlook.replica(job)
     replica.simulator.reconsider()

@@ -44,7 +44,7 @@ class Dimension:
             raise NetworkError(f"there is no algorithm '{self.algorithm}'; {did_you_mean(self.algorithm, ALGORITHMS)}")
         if self.algorithm == "halving-doubling" and self.units & (self.units - 1):
             raise NetworkError(
-                f"halving-doubling wants a power of two of units, got {self.units}; use ring for this dimension"
+                f"halving-doubling needs a power of two of units, got {self.units}; use ring for this dimension"
             )
 
     def message_ns(self, size: int, distance: int = 1) -> int:
@@ -96,7 +96,7 @@ def phases(dimensions: Sequence[Dimension], size: int, scheme: str = "hierarchic
 
 
 class Stream(NamedTuple):
-    """Something to be sent: when it is issued, who goes first (the higher rank), and its parts."""
+    """A message to send: when it is issued, its rank (the higher goes first), and its parts."""
 
     issued: int
     rank: int

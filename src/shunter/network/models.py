@@ -40,7 +40,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Model:
+class CatalogueModel:
     """A model as the catalogue has it."""
 
     name: str
@@ -67,7 +67,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Profile:
+class LayerProfile:
     """A model's layers under a calibration, and where their times come from."""
 
     model: str
@@ -82,7 +82,7 @@ def compute_ns(layers: tuple[Layer, ...]) -> int:
 
 
 @cache
-def catalogue(path: Path | None = None) -> Mapping[str, Model]:
+def catalogue(path: Path | None = None) -> Mapping[str, CatalogueModel]:
     """Our models by name, and those of a user's file, which win over ours."""
     from shunter.network.reading import parse
 
@@ -113,7 +113,7 @@ def remarks(path: Path | None) -> tuple[str, ...]:
     )
 
 
-def find(name: str, models: Mapping[str, Model] | None = None) -> Model:
+def find(name: str, models: Mapping[str, CatalogueModel] | None = None) -> CatalogueModel:
     """The model of this name; capitals, hyphens and the like don't matter."""
     models = catalogue() if models is None else models
     known = _by_plain_name(models)
@@ -123,18 +123,18 @@ def find(name: str, models: Mapping[str, Model] | None = None) -> Model:
     return known[plain(name)]
 
 
-def is_known(name: str, models: Mapping[str, Model] | None = None) -> bool:
+def is_known(name: str, models: Mapping[str, CatalogueModel] | None = None) -> bool:
     """Whether there is a model of this name."""
     return plain(name) in _by_plain_name(catalogue() if models is None else models)
 
 
-def _by_plain_name(models: Mapping[str, Model]) -> dict[str, Model]:
+def _by_plain_name(models: Mapping[str, CatalogueModel]) -> dict[str, CatalogueModel]:
     """The models by what their names and aliases are without capitals, hyphens and the like; names win."""
     known = {plain(alias): model for model in models.values() for alias in model.aliases}
     return known | {plain(key): model for key, model in models.items()}
 
 
-def profile(model: Model, calibration: str, data: Path | None = None) -> Profile:
+def profile(model: CatalogueModel, calibration: str, data: Path | None = None) -> LayerProfile:
     """The model's layers under a calibration; measured times are in the data folder, if there is one."""
     if calibration not in CALIBRATIONS:
         raise NetworkError(f"there is no calibration '{calibration}'; {did_you_mean(calibration, CALIBRATIONS)}")
@@ -142,7 +142,7 @@ def profile(model: Model, calibration: str, data: Path | None = None) -> Profile
     measured = _measured(published, data) if published and data else None
     if calibration == "profiled":
         source = "measured per-layer times" if measured else model.source
-        return Profile(model.name, calibration, measured or model.layers, source)
+        return LayerProfile(model.name, calibration, measured or model.layers, source)
     if published is None:
         raise NetworkError(
             f"model '{model.name}' has no published compute, so it can't be calibrated as the paper's; "
@@ -153,7 +153,7 @@ def profile(model: Model, calibration: str, data: Path | None = None) -> Profile
     else:
         layers = _distributed(model.layers, published)
         source = "published total x the paper's scale, distributed over layers by multiply-adds (no layer files)"
-    return Profile(model.name, calibration, layers, source)
+    return LayerProfile(model.name, calibration, layers, source)
 
 
 def scaled(layers: Iterable[Layer], scale: float) -> tuple[Layer, ...]:
@@ -210,7 +210,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _check_names(models: list[Model], source: str) -> None:
+def _check_names(models: list[CatalogueModel], source: str) -> None:
     names = Counter(plain(name) for model in models for name in (model.name, *model.aliases))
     twice = next((name for name, count in names.items() if count > 1), None)
     if twice is not None:

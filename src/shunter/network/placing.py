@@ -22,7 +22,7 @@ from shunter.cluster import Cluster, Tier
 from shunter.errors import NetworkError
 from shunter.network.collectives import Dimension
 from shunter.network.iteration import Iteration, iteration
-from shunter.network.models import Model, Profile, compute_ns, find, is_known, profile
+from shunter.network.models import CatalogueModel, LayerProfile, compute_ns, find, is_known, profile
 from shunter.world import I64
 
 Shape = tuple[int, ...]
@@ -36,13 +36,13 @@ class Fabric(Protocol):
 
 
 @dataclass(frozen=True)
-class Tiers:
+class TierNetwork:
     """A network of tiers as a cluster describes them, used hierarchically."""
 
     tiers: tuple[Tier, ...]
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Tiers:
+    def of(cls, cluster: Cluster) -> TierNetwork:
         """Those of a cluster."""
         if not cluster.tiers:
             raise NetworkError(f"cluster '{cluster.name}' has no tiers; describe its network with [[tier]] in its file")
@@ -177,7 +177,7 @@ class Costs:
         self,
         fabric: Fabric,
         calibration: str = "profiled",
-        models: Mapping[str, Model] | None = None,
+        models: Mapping[str, CatalogueModel] | None = None,
         data: Path | None = None,
         uneven: str = "ring",
         stand_in: str = "",
@@ -188,10 +188,10 @@ class Costs:
         self._stand_in = stand_in  # for models that the catalogue does not have; "": they are refused
         self._models = models
         self._data = data
-        self._profiles: dict[str, Profile] = {}
+        self._profiles: dict[str, LayerProfile] = {}
         self._known: dict[tuple[str, Shape, float], Iteration] = {}
 
-    def profile(self, model: str) -> Profile:
+    def profile(self, model: str) -> LayerProfile:
         """A model's layers as they are used here."""
         if model not in self._profiles:
             known = self._stand_in if self._stand_in and not self.knows(model) else model

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from shunter.errors import NetworkError
 from shunter.network.architectures import LayerShape, shapes
 from shunter.network.iteration import Layer
-from shunter.network.models import MOST_BYTES, MOST_NS, Model, Published, plain
+from shunter.network.models import MOST_BYTES, MOST_NS, CatalogueModel, Published, plain
 from shunter.toml_forms import Amount, Form, Name, Positive, filled, mistake
 
 MOST_LAYERS = 100_000  # of all models in a file
@@ -154,7 +154,7 @@ class ModelForm(Form):
                 f"(the shape of a {self.architecture} has {known})"
             ) from None
 
-    def model(self) -> Model:
+    def model(self) -> CatalogueModel:
         """The same as the catalogue has it."""
         published = Published(**self.published.model_dump()) if self.published else None
         if self.architecture is None:
@@ -163,7 +163,7 @@ class ModelForm(Form):
             made = shapes(self.architecture, self.shape)
             layers = [self._layer(shape) for shape in made]
             source = f"multiply-adds of {self.batch:,} samples at {self.tflops:g} TFLOP/s"
-        return Model(self.name, tuple(self.aliases), self.batch or 0, tuple(layers), source, published)
+        return CatalogueModel(self.name, tuple(self.aliases), self.batch or 0, tuple(layers), source, published)
 
     def _layer(self, shape: LayerShape) -> Layer:
         """Forward and both gradients are as many multiply-adds; mixing has two inputs, and no weights."""
@@ -178,9 +178,9 @@ class ModelsForm(Form):
     model: list[ModelForm] = Field(min_length=1, max_length=MOST_MODELS)
 
 
-def parse(text: str, source: str) -> list[Model]:
+def parse(text: str, source: str) -> list[CatalogueModel]:
     """The models in this TOML text; ``source`` is its file, for messages."""
-    models: list[Model] = []
+    models: list[CatalogueModel] = []
     for form in filled(ModelsForm, text, source, NetworkError).model:
         models.append(_checked(form.model(), source))
         if sum(len(model.layers) for model in models) > MOST_LAYERS:
@@ -188,7 +188,7 @@ def parse(text: str, source: str) -> list[Model]:
     return models
 
 
-def _checked(model: Model, source: str) -> Model:
+def _checked(model: CatalogueModel, source: str) -> CatalogueModel:
     where = f"{source}: model '{model.name}'"
     if model.compute_ns <= 0:
         raise NetworkError(f"{where} computes nothing; give at least one layer a time above 0")

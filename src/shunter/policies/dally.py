@@ -94,7 +94,7 @@ class Dally(Backfilled):
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """Nw_sens: work done over time run, relative to the ideal; the least first, and who never ran before all."""
+        """Nw_sens: work done over time run, relative to the ideal; the least first, jobs that never ran before all."""
         ideal = job.work * job.gpus if p[0] == 1 else job.work
         return ideal / job.executed if job.executed > 0 else 0.0
 

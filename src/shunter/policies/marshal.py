@@ -50,25 +50,25 @@ class Marshal(Leasing):
 
     order: str = param(
         "declared",
-        "who comes first: the least GPU time left where iterations were declared, else the least GPU time so far "
-        "(declared), or always the latter (attained)",
+        "which job comes first: the one with the least GPU time left if iterations were declared, else the least GPU "
+        "time so far (declared), or always the latter (attained)",
         choices=("declared", "attained"),
     )
     patience: float = param(
         10.0,
-        "for how many leases a better place should be kept: it is waited for while it saves more",
+        "number of leases for which a better place should be kept: a job waits for it while that saves more",
         low=0,
         high=1000,
     )
     longest: float = param(240.0, "hours that a job waits for a better tier at most", low=0, high=10_000)
     probe: float = param(300.0, "seconds of the first lease on a tier wider than needed, to see how fast it is", low=0)
-    renewal: str = param("better", "what becomes of a job whose lease ends, see above", choices=RENEWALS)
+    renewal: str = param("better", "what happens to a job whose lease ends, see above", choices=RENEWALS)
     fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("even", "which GPUs of a rack or of the cluster", choices=SPREADS)
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """GPU time left, or so far; before all, the longest first, who will still run when the others could be done."""
+        """GPU time left, or so far; first, by length, the jobs that will still run when all others could be done."""
         if p[0] == 0 or job.declared == 0:
             return job.attained
         work = job.declared - job.work if job.work < job.declared else job.work  # overdue: as long again
@@ -167,7 +167,7 @@ def pace(executed: float, work: float) -> float:
 def work_ahead(world: World) -> float:
     """For how many seconds the cluster has work if no GPU idles; 0, not known, unless all jobs say how long they are.
 
-    Whoever takes longer than that decides when the last job ends.
+    A job that takes longer than that decides when the last job ends.
     """
     total = 0.0
     for row, length in ((w.L_PENDING, w.N_PENDING), (w.L_RUNNING, w.N_RUNNING)):

@@ -29,9 +29,9 @@ def _weight(factor: str, default: float) -> float:
 class Multifactor(Ordering):
     """Slurm's priority: age, fair share over decayed usage, size, GPUs, partition and QOS, each with its weight."""
 
-    bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)  # Slurm's own backfilling goes by limits
+    bound: float = param(0.0, BOUND_DOC, low=0, high=0.99)  # Slurm's own backfilling uses limits
     age: float = _weight("age, which grows to 1 at max_age", 1000.0)
-    fairshare: float = _weight("fair share: 2^-(usage / share), 1 for who used nothing", 1000.0)
+    fairshare: float = _weight("fair share: 2^-(usage / share), 1 for users with no usage", 1000.0)
     size: float = _weight("size (see size_by)", 1000.0)
     gpu: float = _weight("GPUs over the cluster's, which favor_small leaves alone", 0.0)
     partition: float = _weight("the virtual cluster's factor (vc_priority in the cluster file)", 0.0)

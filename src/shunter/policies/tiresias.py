@@ -28,7 +28,7 @@ SERVICE, TIME, GITTINS = range(3)
 ORDERS = ("service", "time", "gittins")
 BEHIND = 1e12  # seconds; more than any key within a queue
 MOST_LIMITS = 16
-FIRST_LIMIT = 4  # in the key's parameters: after what is compared, the horizon, how many limits, who is first inside
+FIRST_LIMIT = 4  # in the key's parameters: after what is compared, the horizon, the number of limits, the order inside
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Tiresias(Backfilled):
     inside: str = param(
         "submission",
         "inside a queue jobs stand by submission, or those that run before those that wait, so that no job is stopped "
-        "for a job of the same queue: by start, then who ran last, then who never ran (running), as in its authors' "
-        "simulator",
+        "for a job of the same queue: by start, then the jobs that ran last, then those that never ran (running), as "
+        "in its authors' simulator",
         choices=("submission", "running"),
     )
     horizon: float = param(3250.0, "order=gittins: GPU seconds within which a job should end", low=1, high=1e9)
-    look_again: float = param(60.0, "seconds between two looks at the running jobs", low=1, high=86_400, scale="log")
+    look_again: float = param(60.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
     promote: float = param(0.0, "a job counts as new once it waited this many times as long as it ran; 0: never", low=0)
     starve: float = param(0.0, "a job counts as new once it waited this many seconds since it ran; 0: never", low=0)
     pack_limit: float = param(0.4, "skew (largest layer / all layers) above which a job is consolidated", low=0, high=1)
@@ -64,7 +64,7 @@ class Tiresias(Backfilled):
     )
     loose: str = param(
         "tiers",
-        "the others get the lowest tier that has room (tiers), any free GPUs in their order (list), or by chance "
+        "the others get the lowest tier that has room (tiers), any free GPUs in their order (list), or at random "
         "(scatter)",
         choices=("tiers", "list", "scatter"),
     )
@@ -123,7 +123,7 @@ class Tiresias(Backfilled):
         return queue * BEHIND + inside
 
     def key_params(self) -> F64:
-        """What is compared, the horizon, how many queues there are, who is first in them, and their limits."""
+        """What is compared, the horizon, the number of queues, the order inside them, and their limits."""
         limits = self._limits()
         padded = [*limits, *[0.0] * (MOST_LIMITS - len(limits))]
         return np.array([ORDERS.index(self.order), self.horizon, len(limits), self.inside == "running", *padded])

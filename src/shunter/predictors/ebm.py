@@ -11,7 +11,7 @@ import numpy as np
 
 from shunter import extras
 from shunter.params import param
-from shunter.predictors.fitting import Model, Table, Trained, blocks, named, varying
+from shunter.predictors.fitting import Model, Trained, TrainingTable, blocks, named, varying
 from shunter.predictors.trees import of_ebm
 
 # Settings of ExplainableBoostingRegressor; those of the paper's artifact are the library's but for what it names, and
@@ -40,11 +40,11 @@ class Ebm(Model):
     settings: str = param("fast", "fast, or as Lucid's authors set it: far slower", choices=("fast", "published"))
     bags: int = param(4, "blocks of time, each left out by one machine, whose mean is taken", low=2, high=32)
 
-    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+    def trainer(self, early: TrainingTable) -> Callable[[TrainingTable], Trained]:
         """There is nothing to choose."""
         return self._train
 
-    def _train(self, table: Table) -> Trained:
+    def _train(self, table: TrainingTable) -> Trained:
         glassbox = extras.load("interpret.glassbox", "model 'ebm'")
         columns = varying(table.rows) or [0]
         # Rows left out at random would be siblings of rows that are not: boosting would hardly ever stop.

@@ -16,7 +16,7 @@ from shunter.predictors import features as f
 from shunter.predictors.calibrating import NAMES as QUANTILE_NAMES
 from shunter.predictors.calibrating import P10, P90, QUANTILES
 from shunter.predictors.fitted import Fitted, estimates, quantiles
-from shunter.predictors.fitting import Known, Model, known
+from shunter.predictors.fitting import EndedJobs, Model, known
 from shunter.predictors.lessons import fit_once
 from shunter.predictors.updating import DAY_MS, Schedule, next_fit
 from shunter.world import F64, I64
@@ -29,7 +29,7 @@ MEDIAN_OF = 100  # jobs that a running median is of
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ModelEstimates:
     """What one model or rule said about the jobs after the split, in their order."""
 
     name: str
@@ -40,7 +40,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class EvaluationTask:
     """A trace, when each of its jobs is estimated, and the instant from which on that counts."""
 
     trace: Trace
@@ -73,7 +73,7 @@ def split_at(trace: Trace, share: float) -> int:
     return int(trace.submit[min(int(share * len(trace)), len(trace) - 1)])
 
 
-def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: str = "submission") -> Task:
+def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: str = "submission") -> EvaluationTask:
     """Get ready; both sides of the split must have jobs, and for estimates at the start waits must be recorded."""
     if when not in WHEN:
         raise ModelError(f"a job is estimated at its {' or '.join(WHEN)}, got '{when}'")
@@ -87,13 +87,15 @@ def task(trace: Trace, at: int, half_life_days: float = f.HALF_LIFE_DAYS, when: 
             f"trace '{trace.name}' must have jobs before and after the split; choose an instant inside it "
             "('shunter trace describe' shows when it begins and ends)"
         )
-    return Task(trace, at, moment, f.stream(trace, half_life_days=half_life_days, at=moment))
+    return EvaluationTask(trace, at, moment, f.stream(trace, half_life_days=half_life_days, at=moment))
 
 
 # ------------------------------------------------------------------------------------------- models
 
 
-def live(model: Model, given: Task, schedule: Schedule, on_progress: OnProgress = lambda done, total: None) -> Outcome:
+def live(
+    model: Model, given: EvaluationTask, schedule: Schedule, on_progress: OnProgress = lambda done, total: None
+) -> ModelEstimates:
     """Estimates of a model that is fitted again when that is due, each time to all that has ended by then."""
     trace, rows, asked = given.trace, given.rows, given.asked
     ends, actual = f.recorded_ends(trace)[asked], np.log(given.actual)
@@ -109,10 +111,10 @@ def live(model: Model, given: Task, schedule: Schedule, on_progress: OnProgress 
         end = int(np.searchsorted(given.moment[asked], at)) if np.isfinite(at) else len(asked)
         found[:, begin:end], levels = _day_by_day(fitted, given, asked[begin:end], seconds[begin:end])
         begin = end
-    return Outcome(model.name, seconds, found, fits, speed(fitted, rows[asked]))
+    return ModelEstimates(model.name, seconds, found, fits, speed(fitted, rows[asked]))
 
 
-def _day_by_day(fitted: Fitted, given: Task, asked: I64, seconds: F64) -> tuple[F64, F64]:
+def _day_by_day(fitted: Fitted, given: EvaluationTask, asked: I64, seconds: F64) -> tuple[F64, F64]:
     """The quantiles of these jobs, calibrated daily by what has ended since the fit; and the levels in the end."""
     trace, moment, found = given.trace, given.moment[asked], np.empty((len(QUANTILES), len(asked)))
     ended, begin = f.ended(trace), 0
@@ -143,27 +145,27 @@ def speed(fitted: Fitted, rows: F64) -> float:
 # ------------------------------------------------------------------------------------------- rules to compare with
 
 
-def rules(given: Task) -> list[Outcome]:
+def rules(given: EvaluationTask) -> list[ModelEstimates]:
     """What is known without a model: requested times, means, medians by size, and means of the last two alike."""
     trace, asked, rows = given.trace, given.asked, given.rows[given.asked]
     found = []
     if (trace.limit > 0).any():
         limit = trace.limit[asked] / 1000.0
-        found.append(Outcome("limit", np.where(limit > 0, limit, np.nan)))
-    found.append(Outcome("mean", _mean_so_far(given)))
+        found.append(ModelEstimates("limit", np.where(limit > 0, limit, np.nan)))
+    found.append(ModelEstimates("mean", _mean_so_far(given)))
     median = running_median(given, trace.gpus[:, None])
-    found.append(Outcome("gpus_median", np.where(np.isnan(median), found[-1].seconds, median)))
+    found.append(ModelEstimates("gpus_median", np.where(np.isnan(median), found[-1].seconds, median)))
     if (trace.user >= 0).any():
         users = trace.user[:, None]
         of_user = np.where(users[asked, 0] >= 0, last_two(given, users), np.nan)
         of_user = np.where(np.isnan(of_user), np.exp(rows[:, f.F_RECENT]), of_user)
         alike = last_two(given, np.column_stack((trace.user, trace.gpus, trace.limit)))
-        found.append(Outcome("user2", of_user))
-        found.append(Outcome("request2", np.where((users[asked, 0] < 0) | np.isnan(alike), of_user, alike)))
+        found.append(ModelEstimates("user2", of_user))
+        found.append(ModelEstimates("request2", np.where((users[asked, 0] < 0) | np.isnan(alike), of_user, alike)))
     return found
 
 
-def _mean_so_far(given: Task) -> F64:
+def _mean_so_far(given: EvaluationTask) -> F64:
     """The mean run time of all that had ended when each is estimated."""
     ended = f.ended(given.trace)
     sums = np.concatenate(([0.0], np.cumsum(seconds_of(given.trace)[ended.order])))
@@ -171,15 +173,15 @@ def _mean_so_far(given: Task) -> F64:
     return np.where(count > 0, sums[count] / np.maximum(count, 1), f.FIRST_GUESS_S)
 
 
-def last_two(given: Task, columns: I64) -> F64:
+def last_two(given: EvaluationTask, columns: I64) -> F64:
     """The mean of the last two, or the one, that had ended with equal columns (jobs, columns); NaN: none had."""
     found = last_ended(given, columns, 2)
     count = (~np.isnan(found)).sum(axis=1)
     return np.where(count > 0, np.nansum(found, axis=1) / np.maximum(count, 1), np.nan)
 
 
-def running_median(given: Task, columns: I64, most: int = MEDIAN_OF) -> F64:
-    """The median of so many, or fewer, that had ended last with equal columns (jobs, columns); NaN: none had."""
+def running_median(given: EvaluationTask, columns: I64, most: int = MEDIAN_OF) -> F64:
+    """The median of the last few that had ended with equal columns (jobs, columns); NaN: none had."""
     found = np.sort(last_ended(given, columns, most), axis=1)  # NaN comes last
     count = (~np.isnan(found)).sum(axis=1)
     rows = np.arange(len(found))
@@ -187,7 +189,7 @@ def running_median(given: Task, columns: I64, most: int = MEDIAN_OF) -> F64:
     return middle
 
 
-def last_ended(given: Task, columns: I64, most: int) -> F64:
+def last_ended(given: EvaluationTask, columns: I64, most: int) -> F64:
     """Seconds of those that had ended last with equal columns, newest first (asked, most); NaN: there are fewer."""
     jobs, asked, ended = len(given.trace), given.asked, f.ended(given.trace)
     group = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
@@ -205,7 +207,7 @@ def last_ended(given: Task, columns: I64, most: int) -> F64:
 # ------------------------------------------------------------------------------------------- scores
 
 
-def scores(outcome: Outcome, actual: F64) -> dict[str, Any]:
+def scores(outcome: ModelEstimates, actual: F64) -> dict[str, Any]:
     """How good an outcome is, for scripts; on the jobs about which it says anything."""
     known = ~np.isnan(outcome.seconds)
     found, truth = outcome.seconds[known], actual[known]
@@ -250,7 +252,7 @@ def ranks(values: F64) -> F64:
     return found
 
 
-def queue_rank(given: Task, seconds: F64) -> float | None:
+def queue_rank(given: EvaluationTask, seconds: F64) -> float | None:
     """Spearman's among jobs that wait at the same time, the mean over some starts; None where no job waits.
 
     An order compares jobs that wait together, and no others.  Each is estimated at its submission.
@@ -274,7 +276,7 @@ def evaluate(
     schedule: Schedule,
     when: str = "submission",
     on_progress: Callable[[str], OnProgress] | None = None,
-) -> tuple[Task, list[Outcome]]:
+) -> tuple[EvaluationTask, list[ModelEstimates]]:
     """What rules and models say; ``on_progress`` gets a model's name and returns the callback for its progress."""
     first = task(trace, at, when=when)
     found = rules(first)
@@ -285,7 +287,7 @@ def evaluate(
     return first, found
 
 
-def everything(trace: Trace, model: Model, until: int | None = None) -> Known:
+def everything(trace: Trace, model: Model, until: int | None = None) -> EndedJobs:
     """All jobs that had ended at an instant, or in the end, as a model learns from them."""
     at = int(f.recorded_ends(trace).max(initial=0)) if until is None else until
     return known(trace, f.stream(trace, half_life_days=model.half_life), at)

@@ -28,7 +28,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Part:
+class TermEffect:
     """What a term or feature adds to one estimate."""
 
     name: str
@@ -43,7 +43,7 @@ class Reasons:
     job: str
     recent_s: float  # what the nearest took most recently: where the model begins
     base: float  # what it adds to any job, log
-    parts: tuple[Part, ...]  # the largest first
+    parts: tuple[TermEffect, ...]  # the largest first
     history_s: float  # the rolling mean, NaN: nothing had ended
     estimate_s: float
     quantiles_s: tuple[float, ...]  # as in ``calibrating``
@@ -123,7 +123,7 @@ def reasons(fitted: Fitted, trace: Trace, job_id: str) -> Reasons:
     )
 
 
-def taken_apart(fitted: Fitted, row: F64) -> tuple[float, list[Part]]:
+def taken_apart(fitted: Fitted, row: F64) -> tuple[float, list[TermEffect]]:
     """What a model adds to any job, and what each term, or feature where it has no terms, adds to this one (logs)."""
     trees = fitted.trees
     if fitted.terms:
@@ -135,7 +135,7 @@ def taken_apart(fitted: Fitted, row: F64) -> tuple[float, list[Part]]:
         by_feature(trees, row, added)
         names, base = f.NAMES, float(trees.base[0] + trees.value[trees.roots].sum())
     parts = [
-        Part(name, tuple(float(row[f.NAMES.index(one)]) for one in name.split(" & ")), float(value))
+        TermEffect(name, tuple(float(row[f.NAMES.index(one)]) for one in name.split(" & ")), float(value))
         for name, value in zip(names, added, strict=True)
         if value != 0.0
     ]

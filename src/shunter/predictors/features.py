@@ -103,7 +103,7 @@ HALF_LIFE, DATED = range(2)
 NEW, OVER, GONE = -w.NEVER, w.NEVER, w.NEVER - 1  # in `submitted`
 
 
-class Seen(Arrays):
+class GroupHistory(Arrays):
     """What has been seen of every group of jobs so far."""
 
     group_of: I2  # (GROUPINGS, jobs) a row of `groups`, -1: the job is in none
@@ -112,7 +112,7 @@ class Seen(Arrays):
     settings: F1
 
 
-class Ended(Arrays):
+class EndTimes(Arrays):
     """When jobs end."""
 
     at: I1  # (jobs,) ms
@@ -120,7 +120,7 @@ class Ended(Arrays):
     order: I1  # (jobs,) by their end
 
 
-class Asked(Arrays):
+class EstimateTimes(Arrays):
     """When jobs are asked about."""
 
     at: I1  # (jobs,) ms
@@ -128,7 +128,7 @@ class Asked(Arrays):
 
 
 @kernel
-def note_submit(seen: Seen, job: int, now: int) -> None:
+def note_submit(seen: GroupHistory, job: int, now: int) -> None:
     """A job was submitted; to be said after its row has been filled, and harmless if said twice."""
     if seen.submitted[job] != NEW:
         return
@@ -142,7 +142,7 @@ def note_submit(seen: Seen, job: int, now: int) -> None:
 
 
 @kernel
-def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
+def note_end(seen: GroupHistory, job: int, took_ms: float, now: int) -> None:
     """A job has ended after this much run time."""
     seconds = max(took_ms / 1000.0, 1.0)
     submitted = seen.submitted[job]
@@ -168,7 +168,7 @@ def note_end(seen: Seen, job: int, took_ms: float, now: int) -> None:
 
 
 @kernel
-def note_gone(seen: Seen, job: int) -> None:
+def note_gone(seen: GroupHistory, job: int) -> None:
     """A job is no longer open; nothing is learned from what it took."""
     submitted = seen.submitted[job]
     seen.submitted[job] = GONE
@@ -182,7 +182,7 @@ def note_gone(seen: Seen, job: int) -> None:
 
 
 @kernel
-def rolling(seen: Seen, job: int) -> float:
+def rolling(seen: GroupHistory, job: int) -> float:
     """Log of the decayed mean of seconds in the nearest group of ended jobs; NaN: nothing has ended."""
     for grouping in CHAIN:
         group = seen.group_of[grouping, job]
@@ -192,7 +192,7 @@ def rolling(seen: Seen, job: int) -> float:
 
 
 @kernel
-def recent(seen: Seen, job: int) -> float:
+def recent(seen: GroupHistory, job: int) -> float:
     """Log seconds of the last that ended of the nearest group; else the mean of those with as many GPUs, or of all."""
     for grouping in NEAREST:
         group = seen.group_of[grouping, job]
@@ -229,7 +229,7 @@ def day_of_month(days: int) -> int:
 
 
 @kernel
-def fill_request(jobs: I64, seen: Seen, job: int, row: F64) -> None:
+def fill_request(jobs: I64, seen: GroupHistory, job: int, row: F64) -> None:
     """The part of a row that the job itself says."""
     row[F_GPUS] = math.log2(jobs[w.GPUS, job])
     row[F_SHARE] = jobs[w.SHARE, job] / 1000.0
@@ -246,7 +246,7 @@ def fill_request(jobs: I64, seen: Seen, job: int, row: F64) -> None:
 
 
 @kernel
-def fill_row(jobs: I64, seen: Seen, job: int, now: int, row: F64) -> None:
+def fill_row(jobs: I64, seen: GroupHistory, job: int, now: int, row: F64) -> None:
     """Describe a job from what has ended by now."""
     groups, near = seen.groups, recent(seen, job)
     row[F_RECENT] = near
@@ -275,7 +275,7 @@ def fill_row(jobs: I64, seen: Seen, job: int, now: int, row: F64) -> None:
 
 
 @kernel
-def fill_active(seen: Seen, job: int, now: int, row: F64) -> None:
+def fill_active(seen: GroupHistory, job: int, now: int, row: F64) -> None:
     """The part of a row about what waits and runs, and when the last ended."""
     for at in range(len(ACTIVE)):
         group = seen.group_of[ACTIVE[at], job]
@@ -291,7 +291,7 @@ def fill_active(seen: Seen, job: int, now: int, row: F64) -> None:
 
 
 @kernel
-def walk(jobs: I64, seen: Seen, ended: Ended, until: int, asked: Asked, rows: F64) -> None:
+def walk(jobs: I64, seen: GroupHistory, ended: EndTimes, until: int, asked: EstimateTimes, rows: F64) -> None:
     """Submissions, ends and what is asked up to an instant in the order of time; fills a row for each job asked about.
 
     At one instant ends come first, and a job is asked about before it is submitted.
@@ -332,7 +332,7 @@ def request_table(trace: Trace) -> I64:
 
 
 def recorded_ends(trace: Trace) -> I64:
-    """When jobs ended; where no wait was recorded, as if there had been none.
+    """When jobs ended; a wait that was not recorded counts as 0.
 
     Always after the submission: a job that took no time must not be known before it came.
     """
@@ -340,23 +340,23 @@ def recorded_ends(trace: Trace) -> I64:
     return ends
 
 
-def ended(trace: Trace, ends: I64 | None = None) -> Ended:
+def ended(trace: Trace, ends: I64 | None = None) -> EndTimes:
     """The ends of jobs, as recorded or as given, in their order."""
     at = recorded_ends(trace) if ends is None else np.maximum(ends, trace.submit + 1)
-    return Ended(at, trace.duration, np.argsort(at, kind="stable"))
+    return EndTimes(at, trace.duration, np.argsort(at, kind="stable"))
 
 
-def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE_DAYS) -> Seen:
+def nothing_seen(jobs: Described, dated: bool, half_life_days: float = HALF_LIFE_DAYS) -> GroupHistory:
     """The state before the first job has come."""
     group_of, count = group_ids(jobs)
     groups = np.zeros((count, GROUP_COLUMNS))
     groups[:, SUBMITTED_AT] = -w.NEVER
     settings = np.array([half_life_days * 86_400_000, float(dated)])
-    return Seen(group_of, groups, np.full(group_of.shape[1], NEW), settings)
+    return GroupHistory(group_of, groups, np.full(group_of.shape[1], NEW), settings)
 
 
 def starts(trace: Trace) -> I64:
-    """When jobs started; where no wait was recorded, as if there had been none."""
+    """When jobs started; a wait that was not recorded counts as 0."""
     found: I64 = trace.submit + np.maximum(trace.recorded_wait, 0)
     return found
 
@@ -365,5 +365,7 @@ def stream(trace: Trace, ends: I64 | None = None, half_life_days: float = HALF_L
     """The rows (jobs, features) of a trace, each as of its job's submission or ``at``, from what had ended by then."""
     at = trace.submit if at is None else at
     seen, rows = nothing_seen(described(trace), trace.dated, half_life_days), np.empty((len(trace), WIDTH))
-    walk(request_table(trace), seen, ended(trace, ends), w.NEVER, Asked(at, np.argsort(at, kind="stable")), rows)
+    walk(
+        request_table(trace), seen, ended(trace, ends), w.NEVER, EstimateTimes(at, np.argsort(at, kind="stable")), rows
+    )
     return rows

@@ -25,7 +25,7 @@ FEWEST = 100  # ended jobs that a model is fitted to
 CALIBRATED = 0.2  # the last part of the ended jobs, on which residuals are measured
 
 
-class Table(NamedTuple):
+class TrainingTable(NamedTuple):
     """What trees are trained with."""
 
     rows: F64  # (examples, features), in the order of time
@@ -34,7 +34,7 @@ class Table(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class EndedJobs:
     """Jobs that had ended at an instant, in the order of their ends: their rows as of submission, what they took."""
 
     rows: F64  # (jobs, features)
@@ -51,24 +51,24 @@ class Known:
         return np.log(self.seconds)
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TrainingTable:
         """What trees say of these jobs: how many times longer than ``recent`` each takes, log."""
-        return Table(self.rows, self.logs - self.rows[:, f.F_RECENT], f.NAMES)
+        return TrainingTable(self.rows, self.logs - self.rows[:, f.F_RECENT], f.NAMES)
 
-    def split(self, share: float) -> tuple[Known, Known]:
+    def split(self, share: float) -> tuple[EndedJobs, EndedJobs]:
         """Those that ended first, and the last ones, so large a share of all."""
         cut = len(self) - math.ceil(share * len(self))
         return self._part(slice(0, cut)), self._part(slice(cut, None))
 
-    def _part(self, part: slice) -> Known:
-        return Known(self.rows[part], self.seconds[part], self.submit[part], self.at)
+    def _part(self, part: slice) -> EndedJobs:
+        return EndedJobs(self.rows[part], self.seconds[part], self.submit[part], self.at)
 
 
-def known(trace: Trace, rows: F64, at: int, ends: I64 | None = None) -> Known:
+def known(trace: Trace, rows: F64, at: int, ends: I64 | None = None) -> EndedJobs:
     """The jobs of a trace that had ended at an instant; ``rows`` are those of the whole trace."""
     ended = f.ended(trace, ends)
     order = ended.order[: np.searchsorted(ended.at[ended.order], at, side="right")]
-    return Known(rows[order], np.maximum(trace.duration[order] / 1000.0, 1.0), trace.submit[order], at)
+    return EndedJobs(rows[order], np.maximum(trace.duration[order] / 1000.0, 1.0), trace.submit[order], at)
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class Model(ABC):
         return 0.0
 
     @abstractmethod
-    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+    def trainer(self, early: TrainingTable) -> Callable[[TrainingTable], Trained]:
         """What trains it; anything that must be chosen is chosen on the earlier examples alone."""
 
-    def fit(self, jobs: Known, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Fitted:
+    def fit(self, jobs: EndedJobs, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Fitted:
         """Fit to ended jobs; residuals are those of a model that knew all but the last fifth, on that fifth."""
         check_enough(len(jobs), self.name)
         early, late = jobs.split(CALIBRATED)
@@ -110,7 +110,7 @@ class Model(ABC):
         log_estimates = np.log(estimates(rehearsal, late.rows))
         return self._record(train(jobs.table), jobs, np.stack((log_estimates, late.logs - log_estimates)))
 
-    def _record(self, trained: Trained, jobs: Known, errors: F64) -> Fitted:
+    def _record(self, trained: Trained, jobs: EndedJobs, errors: F64) -> Fitted:
         levels = np.array(QUANTILES)
         edges, spread = quantiles_of(errors[:, -RECENT:], levels)
         return Fitted(
@@ -162,6 +162,6 @@ def named(names: Sequence[str], values: Any) -> tuple[tuple[str, float], ...]:
 
 
 def blocks(jobs: int, count: int) -> list[slice]:
-    """So many stretches of time, with as many jobs in each."""
+    """Stretches of time with equal numbers of jobs."""
     edges = [jobs * at // count for at in range(count + 1)]
     return [slice(first, last) for first, last in itertools.pairwise(edges)]

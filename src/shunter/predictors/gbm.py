@@ -12,7 +12,7 @@ import numpy as np
 
 from shunter import extras
 from shunter.params import param
-from shunter.predictors.fitting import Model, Table, Trained, blocks, named
+from shunter.predictors.fitting import Model, Trained, TrainingTable, blocks, named
 from shunter.predictors.trees import mean_of, of_lightgbm
 
 
@@ -32,7 +32,7 @@ class Gbm(Model):
     bags: int = param(4, "blocks of time, and boosters", low=2, high=32)
     objective: str = param("auto", "what is minimised, in logs; auto: the better one", choices=("auto", "l1", "l2"))
 
-    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+    def trainer(self, early: TrainingTable) -> Callable[[TrainingTable], Trained]:
         """Choose what is minimised by the error on the blocks that each booster has not seen."""
         lightgbm = extras.load("lightgbm", f"model '{self.name}'")
         objective = self.objective
@@ -40,7 +40,7 @@ class Gbm(Model):
             errors = {tried: self._boosters(lightgbm, tried, early, some=2)[1] for tried in ("l1", "l2")}
             objective = min(errors, key=errors.__getitem__)
 
-        def train(table: Table) -> Trained:
+        def train(table: TrainingTable) -> Trained:
             boosters, _ = self._boosters(lightgbm, objective, table)
             gains = sum(booster.feature_importance("gain") for booster in boosters)
             importance = named(table.names, gains / max(gains.sum(), 1e-9))
@@ -48,14 +48,14 @@ class Gbm(Model):
 
         return train
 
-    def _boosters(self, lightgbm: Any, objective: str, table: Table, some: int = 0) -> tuple[list[Any], float]:
+    def _boosters(self, lightgbm: Any, objective: str, table: TrainingTable, some: int = 0) -> tuple[list[Any], float]:
         """A booster for each block of time that is left out, or the last ones, and the mean |error| on those blocks."""
         with ThreadPoolExecutor(2) as pool:  # they need no lock; threads inside one would wait for each other
             parts = blocks(len(table.target), self.bags)[-some:]
             done = list(pool.map(partial(self._boosted, lightgbm, objective, table), parts))
         return [booster for booster, _ in done], float(np.concatenate([errors for _, errors in done]).mean())
 
-    def _boosted(self, lightgbm: Any, objective: str, table: Table, left_out: slice) -> tuple[Any, Any]:
+    def _boosted(self, lightgbm: Any, objective: str, table: TrainingTable, left_out: slice) -> tuple[Any, Any]:
         used = np.ones(len(table.target), bool)
         used[left_out] = False
         watched = table.rows[left_out], table.target[left_out]

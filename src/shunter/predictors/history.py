@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from shunter.predictors.fitting import Model, Table, Trained
+from shunter.predictors.fitting import Model, Trained, TrainingTable
 from shunter.predictors.trees import no_trees
 
 
@@ -21,6 +21,6 @@ class History(Model):
         """All of an estimate is the rolling mean."""
         return 1.0
 
-    def trainer(self, early: Table) -> Callable[[Table], Trained]:
+    def trainer(self, early: TrainingTable) -> Callable[[TrainingTable], Trained]:
         """There is nothing to train."""
         return lambda table: Trained(no_trees())

@@ -12,7 +12,7 @@ from shunter.compiled import kernel
 from shunter.model import Trace
 from shunter.predictors import features as f
 from shunter.predictors.calibrating import QUANTILES, THIRDS, at_quantile
-from shunter.predictors.features import Seen
+from shunter.predictors.features import GroupHistory
 from shunter.predictors.fitted import Fitted, expect
 from shunter.predictors.groups import described, joined
 from shunter.predictors.trees import Trees, no_trees
@@ -22,7 +22,7 @@ from shunter.world import F64, I64
 class Learned(Arrays):
     """A duration model at work on one set of jobs."""
 
-    seen: Seen
+    seen: GroupHistory
     trees: Trees
     rows: F2  # (jobs, features) of each job, filled when it is estimated
     numbers: F1  # as in ``fitted``
@@ -86,16 +86,16 @@ def calibration(fitted: Fitted | None) -> tuple[F64, F64]:
 @cache
 def unlearned() -> Learned:
     """What is in the place of a model where none is needed."""
-    seen = Seen(np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0))
+    seen = GroupHistory(np.zeros((0, 0), np.int64), np.zeros((0, 0)), np.zeros(0, np.int64), np.zeros(0))
     return Learned(seen, no_trees(), np.zeros((0, 0)), np.zeros(0), *calibration(None), np.zeros(0), np.array([-1]))
 
 
-def _warm(window: Trace, history: Trace, half_life: float) -> Seen:
+def _warm(window: Trace, history: Trace, half_life: float) -> GroupHistory:
     """What had been seen of the history when the window begins."""
     both = f.nothing_seen(joined(history, window), window.dated, half_life)
     n, begins = len(history), int(window.submit[0]) if len(window) else w.NEVER
     past = both.replace(group_of=both.group_of[:, :n], submitted=both.submitted[:n])
-    nobody = f.Asked(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    nobody = f.EstimateTimes(np.zeros(0, np.int64), np.zeros(0, np.int64))
     f.walk(f.request_table(history), past, f.ended(history), begins, nobody, np.zeros((0, f.WIDTH)))
-    both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window: nobody will say when it ends
+    both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window, so its end will not be reported
     return both.replace(group_of=both.group_of[:, n:], submitted=both.submitted[n:])

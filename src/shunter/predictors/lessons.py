@@ -16,11 +16,11 @@ from shunter import world as w
 from shunter.model import GPU, Trace, View
 from shunter.predictors.features import OVER, stream
 from shunter.predictors.fitted import Fitted, estimates
-from shunter.predictors.fitting import FEWEST, Known, Model, known
+from shunter.predictors.fitting import FEWEST, EndedJobs, Model, known
 from shunter.predictors.learned import Learned, calibration, prepare
 from shunter.predictors.models import MODELS, model
 from shunter.predictors.storing import cached
-from shunter.predictors.throughput import BIN_MS, Arrivals, Forecaster, binned, fit
+from shunter.predictors.throughput import BIN_MS, SubmissionCounts, ThroughputForecaster, binned, fit
 from shunter.predictors.throughput import FEWEST as FEWEST_BINS
 from shunter.predictors.throughput import prepare as prepare_arrivals
 from shunter.predictors.updating import DAY_MS, Schedule, has_drifted
@@ -49,7 +49,7 @@ def requests_of(view: View) -> Trace:
 
 
 def without_truth(trace: Trace) -> Trace:
-    """The same requests, and nothing of what became of them."""
+    """The same requests, without their outcomes."""
     blank: dict[str, Any] = {name: np.full(len(trace), Trace.columns()[name].default, np.int64) for name in TRUTH}
     return dataclasses.replace(trace, **blank)
 
@@ -60,9 +60,9 @@ class Lessons:
 
     model: Model
     fitted: Fitted | None  # None: too little had ended; estimates are rolling means
-    jobs: Trace  # that are to be estimated, without what becomes of them
+    jobs: Trace  # that are to be estimated, without their outcomes
     history: Trace | None  # jobs before them, of the same trace
-    arrivals: Arrivals | None = None  # what is expected to be submitted
+    arrivals: SubmissionCounts | None = None  # what is expected to be submitted
 
     def prepared(self) -> Learned:
         """The model as the simulation needs it."""
@@ -84,7 +84,7 @@ class Lessons:
         return now + round(DAY_MS * min(days, 1.0)) if days > 0 and self.model.libraries else w.NEVER
 
     @cached_property
-    def past(self) -> Known | None:
+    def past(self) -> EndedJobs | None:
         """The jobs of the history that had ended before the first of the others came."""
         return None if self.history is None else past_of(self.history, int(self.jobs.submit[0]), self.model.half_life)
 
@@ -98,7 +98,7 @@ class Lessons:
         over = np.flatnonzero((jobs[w.STATE] >= w.DONE) & (jobs[w.ENDED_AT] < at) & known_of)
         over = over[np.argsort(jobs[w.ENDED_AT, over], kind="stable")]
         took = np.where(jobs[w.STATE, over] == w.DONE, progress[w.WORK, over], jobs[w.EXECUTED, over])
-        new = Known(learned.rows[over], np.maximum(took / 1000.0, 1.0), jobs[w.SUBMIT, over], at)
+        new = EndedJobs(learned.rows[over], np.maximum(took / 1000.0, 1.0), jobs[w.SUBMIT, over], at)
         if self.fitted is not None and at < self.fitted.fitted_at + days * DAY_MS:
             since = jobs[w.ENDED_AT, over] >= self.fitted.fitted_at
             expected, actual = estimates(self.fitted, new.rows[since]), new.seconds[since]
@@ -112,15 +112,15 @@ class Lessons:
         return dataclasses.replace(self, fitted=fitted if self.fitted is None else fitted.read_at(self.fitted.levels))
 
 
-def joined(before: Known, after: Known) -> Known:
+def joined(before: EndedJobs, after: EndedJobs) -> EndedJobs:
     """Both, as of the later instant."""
     rows, seconds, submit = (
         np.concatenate((getattr(before, name), getattr(after, name))) for name in ("rows", "seconds", "submit")
     )
-    return Known(rows, seconds, submit, after.at)
+    return EndedJobs(rows, seconds, submit, after.at)
 
 
-def fit_once(model: Model, jobs: Known) -> Fitted:
+def fit_once(model: Model, jobs: EndedJobs) -> Fitted:
     """The model fitted to these jobs, or what that gave before."""
     digest = hashlib.blake2b(digest_size=16)
     for array in (jobs.rows, jobs.seconds, jobs.submit):
@@ -130,19 +130,19 @@ def fit_once(model: Model, jobs: Known) -> Fitted:
     return cached(("duration", model, jobs.at, digest.hexdigest()), lambda: model.fit(jobs))
 
 
-def past_of(history: Trace, at: int, half_life: float) -> Known:
+def past_of(history: Trace, at: int, half_life: float) -> EndedJobs:
     """The jobs of a trace that had ended at an instant."""
     return known(history, stream(history, half_life_days=half_life), at)
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class FittedPast:
     """What was learned from the jobs before an instant; it serves any window that begins then."""
 
     model: Model
     at: int
     fitted: Fitted | None  # None: too little had ended
-    forecaster: Forecaster | None  # of submissions
+    forecaster: ThroughputForecaster | None  # of submissions
 
     def lessons(self, window: Trace, history: Trace | None, which: Mask | None = None) -> Lessons:
         """What a policy knows before the first job of a window; ``history`` and ``which`` as in ``learned_before``."""
@@ -154,7 +154,7 @@ class Past:
 
 def learned_before(
     name: str, at: int, history: Trace | None, forecasts: bool = False, which: Mask | None = None
-) -> Past:
+) -> FittedPast:
     """Fit models to what was before an instant; not at all, where that is too little.
 
     ``which``: the jobs of the history that run times are learned from; None: all.
@@ -166,7 +166,7 @@ def learned_before(
         forecaster = forecaster_of(kind, history, at) if forecasts else None
         past = past_of(history if which is None else history.select(which), at, kind.half_life)
         fitted = fit_once(kind, past) if len(past) >= FEWEST else None
-    return Past(kind, at, fitted, forecaster)
+    return FittedPast(kind, at, fitted, forecaster)
 
 
 def lessons_for(name: str, window: Trace, history: Trace | None, at: int | None = None) -> Lessons:
@@ -175,7 +175,7 @@ def lessons_for(name: str, window: Trace, history: Trace | None, at: int | None 
     return learned_before(name, begin, history).lessons(window, history)
 
 
-def forecaster_of(kind: Model, history: Trace, at: int) -> Forecaster | None:
+def forecaster_of(kind: Model, history: Trace, at: int) -> ThroughputForecaster | None:
     """A model of what is submitted, fitted to the history; None where that is short or nothing trains trees."""
     begin, end = (int(time) // BIN_MS * BIN_MS for time in (history.submit[0], at))
     if end - begin < FEWEST_BINS * BIN_MS or not kind.libraries:

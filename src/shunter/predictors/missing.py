@@ -8,7 +8,7 @@ LOST = {
     "user": "no user column: what a user's earlier jobs took is not known, only what jobs with as many GPUs did",
     "job_name": "no job_name column: jobs of similar names are not recognised",
     "limit": "no limit column: the run time that users requested is not known",
-    "recorded_wait": "no recorded_wait column: jobs are taken to have ended as if they had not waited, so that a model "
+    "recorded_wait": "no recorded_wait column: jobs are treated as ended without a wait, so that a model "
     "learns of them earlier than it could have",
 }
 

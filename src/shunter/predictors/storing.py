@@ -24,13 +24,13 @@ from shunter import caches
 from shunter.arrays import DTYPES
 from shunter.errors import ModelError
 from shunter.predictors.fitted import Fitted
-from shunter.predictors.throughput import Forecaster
+from shunter.predictors.throughput import ThroughputForecaster
 from shunter.predictors.trees import Trees
 from shunter.safe_files import check_size, most_parsed, opened, whole
 from shunter.world import F64, I64
 
 FORMAT = 2
-KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": Forecaster}
+KINDS: dict[str, type[Any]] = {"duration": Fitted, "throughput": ThroughputForecaster}
 MONTH_S = 30 * 86_400
 _AGAIN = "make it again with 'shunter predict fit'"
 # what reading a zip of arrays, or the JSON in it, raises where it is none
@@ -38,10 +38,10 @@ _UNREADABLE = (
     OSError, ValueError, KeyError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
 )  # fmt: skip
 
-T = TypeVar("T", Fitted, Forecaster)
+T = TypeVar("T", Fitted, ThroughputForecaster)
 
 
-def save(fitted: Fitted | Forecaster, path: Path) -> None:
+def save(fitted: Fitted | ThroughputForecaster, path: Path) -> None:
     """Write a model to one file, whole or not at all."""
     kind = next(name for name, cls in KINDS.items() if isinstance(fitted, cls))
     header: dict[str, Any] = {"kind": kind, "format": FORMAT}
@@ -60,7 +60,7 @@ def save(fitted: Fitted | Forecaster, path: Path) -> None:
         np.savez(file, **arrays)
 
 
-def load(path: Path) -> Fitted | Forecaster:
+def load(path: Path) -> Fitted | ThroughputForecaster:
     """Read a model; what can't be used is refused with what to do about it."""
     try:
         arrays = _arrays(path)
@@ -103,7 +103,7 @@ def _arrays(path: Path) -> dict[str, Any]:
     return arrays
 
 
-def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Forecaster:
+def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | ThroughputForecaster:
     """The model with every field of its declared type; else ``ValueError`` with the field's name."""
     cls = KINDS[header["kind"]]
     hints = get_type_hints(cls)
@@ -116,7 +116,7 @@ def _restored(header: dict[str, Any], arrays: dict[str, Any]) -> Fitted | Foreca
             values[name] = _array(name, "F" if hints[name] == F64 else "I", arrays)
         else:
             values[name] = _value(name, hints[name], header)
-    made: Fitted | Forecaster = cls(**values)
+    made: Fitted | ThroughputForecaster = cls(**values)
     return made
 
 
@@ -144,7 +144,7 @@ def _value(name: str, hint: Any, header: dict[str, Any]) -> Any:
         raise ValueError(f"{place}: {first['msg'].replace('Input should be', 'must be')}") from None
 
 
-def _check_features(fitted: Fitted | Forecaster) -> None:
+def _check_features(fitted: Fitted | ThroughputForecaster) -> None:
     known: tuple[str, ...] = type(fitted).features  # the default
     if fitted.features != known:
         differ = sorted(set(fitted.features) ^ set(known)) or ["their order"]
@@ -191,7 +191,7 @@ def cached(parts: Sequence[object], make: Callable[[], T]) -> T:
     return found  # type: ignore[return-value]  # its parts say what it is
 
 
-def _keep(fitted: Fitted | Forecaster, path: Path) -> None:
+def _keep(fitted: Fitted | ThroughputForecaster, path: Path) -> None:
     """Put a model into the cache, where one can write, and drop those of more than a month ago."""
     try:
         for old in path.parent.glob("*.model"):

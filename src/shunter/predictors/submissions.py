@@ -24,14 +24,14 @@ RULES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class SubmissionForecast:
     """What one model or rule expected of each bin after the split."""
 
     name: str
     counts: F64  # (2, bins) jobs and GPUs
 
 
-def evaluate(trace: Trace, at: int, models: Sequence[Model]) -> tuple[F64, list[Forecast]]:
+def evaluate(trace: Trace, at: int, models: Sequence[Model]) -> tuple[F64, list[SubmissionForecast]]:
     """What was submitted in each bin after an instant, jobs and GPUs (2, bins), and what was expected."""
     begin, end = (int(trace.submit[job]) // BIN_MS * BIN_MS for job in (0, -1))
     split = -(-(at - begin) // BIN_MS)
@@ -41,11 +41,11 @@ def evaluate(trace: Trace, at: int, models: Sequence[Model]) -> tuple[F64, list[
             f"trace '{trace.name}' must have jobs before the split and a day of them after it; choose an instant "
             "inside it ('shunter trace describe' shows when it begins and ends)"
         )
-    found = [Forecast(name, rule(name, counts)[:, split:]) for name in RULES]
+    found = [SubmissionForecast(name, rule(name, counts)[:, split:]) for name in RULES]
     for model in models:
         parts = ("throughput", model, begin, trace.digest, begin + split * BIN_MS)
         fitted = cached(parts, lambda model=model: fit(model, counts[:, :split], begin))  # type: ignore[misc]
-        found.append(Forecast(model.name, forecasts(fitted, counts, begin)[:, split:]))
+        found.append(SubmissionForecast(model.name, forecasts(fitted, counts, begin)[:, split:]))
     return counts[:, split:], found
 
 

@@ -15,7 +15,7 @@ from shunter.compiled import kernel
 from shunter.errors import ModelError
 from shunter.model import EARLIEST_DATE_MS, GPU, Trace
 from shunter.predictors.features import day_of_month
-from shunter.predictors.fitting import Model, Table, versions_of
+from shunter.predictors.fitting import Model, TrainingTable, versions_of
 from shunter.predictors.trees import Trees, check, evaluate, evaluate_all
 from shunter.world import F64
 
@@ -41,7 +41,7 @@ WIDTH = len(NAMES)
 
 
 @dataclass(frozen=True, eq=False)
-class Forecaster:
+class ThroughputForecaster:
     """A fitted throughput model."""
 
     name: str
@@ -61,7 +61,7 @@ class Forecaster:
             raise ValueError("bins and fitted_at must be numbers of bins and of milliseconds")
 
 
-class Arrivals(Arrays):
+class SubmissionCounts(Arrays):
     """A throughput model at work: what has been submitted so far, and what comes next."""
 
     counts: F2  # (2, bins) jobs and GPUs submitted
@@ -134,7 +134,7 @@ def fill_bins(counts: F64, begin: float, window: F64, rows: F64) -> None:
 
 
 @kernel
-def note_arrival(arrivals: Arrivals, gpus: float, now: int) -> None:
+def note_arrival(arrivals: SubmissionCounts, gpus: float, now: int) -> None:
     """A job was submitted that asks for this many GPUs."""
     at = int(now - arrivals.begin[0]) // BIN_MS
     if 0 <= at < arrivals.counts.shape[1]:
@@ -143,7 +143,7 @@ def note_arrival(arrivals: Arrivals, gpus: float, now: int) -> None:
 
 
 @kernel
-def look_ahead(arrivals: Arrivals, now: int) -> None:
+def look_ahead(arrivals: SubmissionCounts, now: int) -> None:
     """Forecast the bin of this instant and the next ones, from the bins that are over; fills ``ahead``."""
     over = int(now - arrivals.begin[0]) // BIN_MS
     for step in range(AHEAD):
@@ -179,7 +179,7 @@ def rows_of(counts: F64, begin: int) -> F64:
     return rows
 
 
-def fit(model: Model, counts: F64, begin: int) -> Forecaster:
+def fit(model: Model, counts: F64, begin: int) -> ThroughputForecaster:
     """Fit to bins that are over, with any model that trains trees."""
     bins = counts.shape[1]
     if bins < FEWEST:
@@ -188,12 +188,12 @@ def fit(model: Model, counts: F64, begin: int) -> Forecaster:
             "longer history"
         )
     rows = rows_of(counts, begin)
-    tables = [Table(rows[DAY:], np.log1p(series[DAY:]), NAMES) for series in counts]
+    tables = [TrainingTable(rows[DAY:], np.log1p(series[DAY:]), NAMES) for series in counts]
     jobs, gpus = (model.trainer(table)(table).trees for table in tables)
-    return Forecaster(model.name, asdict(model), jobs, gpus, bins, begin + bins * BIN_MS, versions_of(model))
+    return ThroughputForecaster(model.name, asdict(model), jobs, gpus, bins, begin + bins * BIN_MS, versions_of(model))
 
 
-def forecasts(fitted: Forecaster, counts: F64, begin: int) -> F64:
+def forecasts(fitted: ThroughputForecaster, counts: F64, begin: int) -> F64:
     """What was forecast for every bin (2, bins), an hour before it."""
     rows = rows_of(counts, begin)
     values = np.empty((2, len(rows)))
@@ -202,7 +202,7 @@ def forecasts(fitted: Forecaster, counts: F64, begin: int) -> F64:
     return np.maximum(np.expm1(values), 0.0)
 
 
-def forecast(fitted: Forecaster, counts_so_far: F64, begin: int) -> F64:
+def forecast(fitted: ThroughputForecaster, counts_so_far: F64, begin: int) -> F64:
     """Jobs and GPUs (2, AHEAD) to come in the next bins, after those that are over."""
     over = counts_so_far.shape[1]
     arrivals = at_work(fitted, counts_so_far, begin, over)
@@ -210,15 +210,15 @@ def forecast(fitted: Forecaster, counts_so_far: F64, begin: int) -> F64:
     return arrivals.ahead
 
 
-def at_work(fitted: Forecaster, counts: F64, begin: int, bins: int) -> Arrivals:
+def at_work(fitted: ThroughputForecaster, counts: F64, begin: int, bins: int) -> SubmissionCounts:
     """A model with what has been submitted so far, and room for this many bins in all."""
     room = np.zeros((2, bins))
     room[:, : counts.shape[1]] = counts
     scratch = np.zeros(WIDTH), np.zeros(ROLLED), np.zeros((2, AHEAD))
-    return Arrivals(room, np.array([float(begin)]), fitted.jobs, fitted.gpus, *scratch)
+    return SubmissionCounts(room, np.array([float(begin)]), fitted.jobs, fitted.gpus, *scratch)
 
 
-def prepare(fitted: Forecaster, window: Trace, history: Trace | None = None) -> Arrivals:
+def prepare(fitted: ThroughputForecaster, window: Trace, history: Trace | None = None) -> SubmissionCounts:
     """A model for the submissions of a window that has seen those of the history before it."""
     first = history if history is not None and len(history) else window
     begin = int(first.submit[0]) // BIN_MS * BIN_MS

@@ -38,7 +38,7 @@ class Trees(Arrays):
 
 @kernel
 def below(trees: Trees, node: int, row: F64) -> int:
-    """The child of a node that a row falls into; computed, not branched to, because nobody can foretell which."""
+    """The child of a node that a row falls into; computed, not branched to, because it can't be predicted."""
     value = row[trees.nodes[node, FEATURE]]
     upper, missing = value > trees.threshold[node], value != value  # noqa: PLR0124 NaN alone
     return int(trees.nodes[node, LOWER + upper + 2 * missing])
@@ -125,7 +125,7 @@ def _check_ways(inner: Mask, children: I2) -> None:
         ended = nodes[open_ways[nodes] == 0]
         left -= len(ended)
     if left:
-        raise ValueError(f"a way through its trees goes round in a circle, or through more than {DEEPEST:,} nodes")
+        raise ValueError(f"a path through its trees is a cycle, or has more than {DEEPEST:,} nodes")
 
 
 def _within(places: I1, count: int) -> bool:

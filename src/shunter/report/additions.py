@@ -77,7 +77,7 @@ def _number(value: Any) -> float:
 def _words(value: Any) -> str:
     try:
         return repr(value)[:80]
-    except Exception:  # of a whole number with thousands of digits, or of somebody's class
+    except Exception:  # of a whole number with thousands of digits, or of a third party's class
         return f"a value of type {type(value).__name__}"
 
 

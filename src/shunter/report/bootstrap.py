@@ -41,7 +41,7 @@ class Draws(NamedTuple):
 
 
 def draws_of(jobs: Sequence[int], redrawn: bool, seed: int = 0) -> Draws:
-    """The draws for repeats with so many jobs each; ``redrawn``: each has jobs of its own, else all have the same ones.
+    """The draws for repeats with these numbers of jobs; ``redrawn``: each has its own jobs, else all have the same.
 
     Repeats with jobs of their own are parts themselves, if there are enough of them.  Stretches of repeats with
     the same jobs are drawn together: they say nothing new about what other jobs would do.

@@ -1,4 +1,4 @@
-"""What a trace asks of a cluster: GPU time over what there is, by day, and GPUs at once."""
+"""The demand of a trace: requested over available GPU time, by day, and GPUs in use at once."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _history_error(trace: Trace, known_at: I64 | None) -> dict[str, float] | Non
     at, known = (trace.submit, known_at) if known_at is not None else (2 * np.arange(len(trace)),) * 2
     when = np.concatenate((known[jobs] + (known_at is None), at[jobs]))
     ends = np.arange(len(who)) < len(jobs)
-    order = np.lexsort((~ends, when, who))  # by user, then time, and what ended is known to who submits at that instant
+    order = np.lexsort((~ends, when, who))  # by user, then time; an end is known to jobs submitted at that instant
     ends = ends[order]
     job = jobs[order % len(jobs)] if len(jobs) else jobs
     ended = np.append(job[ends], -1)

@@ -17,7 +17,7 @@ from shunter.world import F64
 
 COLOURS = ("#0072b2", "#d55e00", "#00815e", "#a8327d", "#8a6a00", "#5b4bb5", "#4f5d68", "#2f9fc4")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 400, 70, 20, 20, 50
-TICKS = 5  # at most so many steps
+TICKS = 5  # maximum number of steps
 HOUR, DAY = 3600, 86_400
 LOG_TIMES = (1, 10, 60, 600, HOUR, 10 * HOUR, DAY, 10 * DAY, 100 * DAY, 1000 * DAY)  # ticks of a logarithmic axis
 

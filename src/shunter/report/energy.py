@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shunter import world as w
-from shunter.energy.control import Course
+from shunter.energy.control import SleepCourse
 from shunter.energy.power import PowerModel
 from shunter.energy.series import DAY_MS, STEP_MS, stays, summed, used_nodes
 from shunter.report.metrics import HOUR_MS, spread
@@ -19,7 +19,7 @@ from shunter.world import F64, I64
 POWER = PowerModel()
 
 
-class Nodes(NamedTuple):
+class NodeCounts(NamedTuple):
     """Nodes over time, as steps: when a value begins to hold, and the values; the last only says when it ends."""
 
     time: I64  # (points,) ms
@@ -67,12 +67,12 @@ def _utilization(used: I64, awake: I64, held: I64) -> float:
     return float(share @ held / held.sum())
 
 
-def over_time(events: I64, nodes: int, begin: int, end: int) -> Nodes:
+def over_time(events: I64, nodes: int, begin: int, end: int) -> NodeCounts:
     """Nodes in use and awake between two times, by the event log."""
     used, asleep = used_nodes(events), _changes(sleeps(events))
     inner = np.concatenate([used[0], asleep[0]])
     time = np.unique(np.concatenate([[begin, end], inner[(inner > begin) & (inner < end)]]))
-    return Nodes(time, value_at(*used, time), nodes - value_at(*asleep, time), nodes)
+    return NodeCounts(time, value_at(*used, time), nodes - value_at(*asleep, time), nodes)
 
 
 def value_at(time: I64, value: I64, wanted: I64) -> I64:
@@ -140,7 +140,7 @@ def _wake_ups(events: I64) -> tuple[I64, I64]:
 # ------------------------------------------------------------------------------------------- a controlled series
 
 
-def of_course(course: Course, power: PowerModel = POWER, gpu_hours: float = 0.0) -> dict[str, Any]:
+def of_course(course: SleepCourse, power: PowerModel = POWER, gpu_hours: float = 0.0) -> dict[str, Any]:
     """The numbers of a controlled series; no job waits in it: a shortage is what would have been waited for."""
     steps, woken = len(course.used), course.change[course.change > 0]
     hours, days = STEP_MS / HOUR_MS, steps * STEP_MS / DAY_MS

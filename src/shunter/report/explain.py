@@ -165,7 +165,7 @@ def shortened(found: list[Piece], most: int) -> list[Piece]:
 
 
 @dataclass(frozen=True)
-class Line:
+class TimelineEntry:
     """One line of the timeline; ``end`` is None for what happens in a moment."""
 
     begin: int  # ms
@@ -174,36 +174,36 @@ class Line:
     code: str = ""
 
 
-def timeline(run: Run, job: int, most: int = 10**9) -> list[Line]:
+def timeline(run: Run, job: int, most: int = 10**9) -> list[TimelineEntry]:
     """A job's whole course in words, in the order of time; its waiting in at most this many pieces."""
     waited = shortened(joined(pieces(run, job)), most)
-    lines = [*_happened(run, job), *(Line(p.begin, p.end, words(run, job, p), p.code) for p in waited)]
+    lines = [*_happened(run, job), *(TimelineEntry(p.begin, p.end, words(run, job, p), p.code) for p in waited)]
     return sorted(lines, key=lambda line: (line.begin, line.end is not None))
 
 
-def _happened(run: Run, job: int) -> Iterator[Line]:
+def _happened(run: Run, job: int) -> Iterator[TimelineEntry]:
     """What happened to a job, from the event log."""
     about = run.jobs.row(job, named=True)
     events = run.events[run.events[:, 2] == job].tolist()
     submitted, eligible = round(about["submit"] * 1000), events[0][0]
     extra = (("of type", about["gpu_type"]), ("in", about["vc"]), ("by", about["user"]))
     asked = " ".join([_gpus(about["gpus"]), *(f"{word} {name}" for word, name in extra if name)])
-    yield Line(submitted, None, f"submitted: {asked}")
+    yield TimelineEntry(submitted, None, f"submitted: {asked}")
     if eligible > submitted:
-        yield Line(submitted, eligible, f"held until job '{about['after']}' had ended", "dependency")
+        yield TimelineEntry(submitted, eligible, f"held until job '{about['after']}' had ended", "dependency")
     starts: dict[int, list[str]] = {}
     for time, kind, _, a, b in events:
         if kind == w.START:
             starts.setdefault(time, []).append(f"node {a} ({_gpus(b / 1000)})")
         elif kind == w.PREEMPT:
-            yield Line(time, None, STOPPED[a])
+            yield TimelineEntry(time, None, STOPPED[a])
         elif kind == w.FAIL:
-            yield Line(time, None, "failed for good" if a == 1 else "failed, and is tried again")
+            yield TimelineEntry(time, None, "failed for good" if a == 1 else "failed, and is tried again")
         elif kind == w.FINISH:
-            yield Line(time, None, "finished")
+            yield TimelineEntry(time, None, "finished")
     for time, nodes in starts.items():
         shown = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more nodes" if len(nodes) > 4 else "")
-        yield Line(time, None, f"started on {shown}")
+        yield TimelineEntry(time, None, f"started on {shown}")
 
 
 def words(run: Run, job: int, piece: Piece) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shunter.model import EARLIEST_DATE_MS
-from shunter.predictors.evaluating import Outcome, Task, held
+from shunter.predictors.evaluating import EvaluationTask, ModelEstimates, held
 from shunter.report.bootstrap import estimate, means_of_repeats
 from shunter.world import F64, I64
 
@@ -17,7 +17,7 @@ AGAINST = ("user2", "request2", "gpus_median", "history", "mean")
 DAY_MS = 86_400_000
 
 
-def by_month(given: Task, outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def by_month(given: EvaluationTask, outcomes: Sequence[ModelEstimates]) -> list[dict[str, Any]]:
     """For every month and for all of them: errors, what models gain on rules, and what their quantiles held."""
     moment = given.moment[given.asked]
     label = months(moment)

@@ -114,7 +114,7 @@ class Insights:
 
     @property
     def pairs(self) -> pl.DataFrame | None:
-        """Who shared GPUs with whom; None if the policy doesn't report it."""
+        """Which jobs shared GPUs with which; None if the policy doesn't report it."""
         return None if self.sharing is None else self.sharing.pairs()
 
 

@@ -1,4 +1,4 @@
-"""The course of a run, read back from its event log alone: who ran, who waited, which GPUs were busy."""
+"""The course of a run, read back from its event log alone: which jobs ran, which waited, which GPUs were busy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Replay:
         return int(self.busy[:-1] @ np.diff(self.time)) if len(self.time) else 0
 
     def mean_fragmentation(self) -> float:
-        """Fragmentation averaged over the time in which somebody waits; 0 if none ever does."""
+        """Fragmentation averaged over the time in which at least one job waits; 0 if none ever does."""
         held = np.diff(self.time) * (self.queue[:-1] > 0)
         total = int(held.sum())
         return float(self.fragmentation[:-1] @ held) / total if total else 0.0

@@ -50,7 +50,7 @@ class Waiting:
 def rows_of(run: Run) -> tuple[I64, tuple[str, ...]]:
     """What was said, as numbers (time, scope, subject, code, a, b, c), and the names of the codes."""
     if run.decisions is None:
-        raise RunError("the run did not keep why jobs waited; make it again with --decisions")
+        raise RunError("the run did not record why jobs waited; make it again with --decisions")
     table = run.decisions
     codes = tuple(dict.fromkeys((*r.CODES, *table["code"].unique(maintain_order=True).to_list())))
     numbers = [table[name].to_numpy() for name in ("time", "subject", "a", "b", "c")]
@@ -208,7 +208,7 @@ def end_wait(sweep: _Sweep, job: int, now: int) -> None:
 
 @kernel
 def hear(sweep: _Sweep, row: int) -> None:
-    """Take in what was said: first count everybody whom it touches under what has held, then let it hold."""
+    """Apply a change of reasons: first count the jobs that it concerns under their old reason, then set the new one."""
     said = sweep.rows[row]
     now, scope, subject, code = said[0], said[1], said[2], said[3]
     if scope == r.OF_JOB:

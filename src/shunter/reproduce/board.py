@@ -9,15 +9,15 @@ from typing import Any
 from shunter.errors import RunError, did_you_mean
 from shunter.report.bootstrap import Estimate
 from shunter.report.metrics import spread
-from shunter.reproduce.claims import Claim, Finding
-from shunter.reproduce.trials import Case, Scheduler, Trials, resolved
+from shunter.reproduce.claims import Claim, ClaimResult
+from shunter.reproduce.trials import Scheduler, TrialCase, Trials, resolved
 from shunter.reproduce.writing import record
 from shunter.setup import Setup
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Jobs on machines, and who schedules them."""
+    """Jobs on machines, and their scheduler."""
 
     title: str
     schedulers: tuple[Scheduler, ...]
@@ -25,14 +25,14 @@ class DataSet:
     until: str
     remarks: tuple[str, ...]  # what one must know of it
 
-    def cases(self, name: str) -> Iterator[Case]:
+    def cases(self, name: str) -> Iterator[TrialCase]:
         """All that is run on it."""
         return (case_of(name, scheduler) for scheduler in self.schedulers)
 
 
-def case_of(data: str, scheduler: Scheduler) -> Case:
+def case_of(data: str, scheduler: Scheduler) -> TrialCase:
     """One cell: a scheduler that needs a variant of the data set runs on that."""
-    return Case(data + scheduler.variant, data, scheduler.policy)
+    return TrialCase(data + scheduler.variant, data, scheduler.policy)
 
 
 def check_data(names: Sequence[str], known: Collection[str], what: str = "data set") -> tuple[str, ...]:
@@ -97,10 +97,10 @@ class Board:
         """The virtual clusters that have jobs."""
         return [vc for vc in self.facts[data].nodes if self.has(data, self.base, f"{vc} jct_mean_s")]
 
-    def findings(self, claims: Iterable[Claim]) -> list[Finding]:
-        """What becomes of claims about what was run; nothing, where the jobs are others."""
+    def findings(self, claims: Iterable[Claim]) -> list[ClaimResult]:
+        """The judged claims about what was run; none if the jobs are others."""
         return [
-            Finding(claim, self.factor(claim.data, claim.better, claim.key, claim.base))
+            ClaimResult(claim, self.factor(claim.data, claim.better, claim.key, claim.base))
             for claim in claims
             if not self.stands_in and all(self.has(claim.data, s, claim.key) for s in (claim.base, claim.better))
         ]

@@ -1,4 +1,4 @@
-"""What a paper says about two schedulers, how many times as large a measure of one is, and what becomes of it.
+"""Claims of a paper about two schedulers, how many times as large a measure of one is, and our results.
 
 A printed size counts as reproduced by the rule of an equivalence test: all of our 95 % interval must lie within the
 printed range, widened by a tolerance.  An interval that merely overlaps the range shows nothing: the more our repeats
@@ -58,8 +58,8 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What became of a claim."""
+class ClaimResult:
+    """A claim and our result."""
 
     claim: Claim
     ours: Estimate

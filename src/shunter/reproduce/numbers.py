@@ -1,4 +1,4 @@
-"""Further numbers of a run: of virtual clusters, of large and small jobs, of what was predicted and of who shared."""
+"""Further numbers of a run: virtual clusters, large and small jobs, predictions, and jobs that shared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.model import GPU
-from shunter.predictors.evaluating import Outcome, scores
+from shunter.predictors.evaluating import ModelEstimates, scores
 from shunter.report import metrics
 from shunter.report.waiting import waiting as waiting_by_reason
 from shunter.simulation import Result
@@ -51,12 +51,12 @@ def predictions(result: Result) -> dict[str, float]:
         return {}
     judged = (result.table[w.STATE] == w.DONE) & (expected > 0)
     actual = np.maximum(result.trace.duration[judged] / 1000, 1.0)
-    found = scores(Outcome("", np.maximum(expected[judged] / 1000, 1.0)), actual)
+    found = scores(ModelEstimates("", np.maximum(expected[judged] / 1000, 1.0)), actual)
     return {f"predicted {name}": float(found[name]) for name in PREDICTED if found.get(name) is not None}
 
 
 def sharing(result: Result) -> dict[str, float]:
-    """How many jobs were profiled, ended there and were packed, and how much longer those took; if anybody shares."""
+    """How many jobs were profiled, ended there and were packed, and how much longer those took; if any job shares."""
     shared = result.insights.summary(result.trace, result.table, "").get("sharing")
     if shared is None:
         return {}
@@ -68,7 +68,7 @@ def sharing(result: Result) -> dict[str, float]:
 def waiting(result: Result) -> dict[str, float]:
     """Of all waiting, the part in which too few GPUs were free, and in which enough were but not close together.
 
-    Only where it was seen why jobs waited.
+    Only if the reasons for waiting were recorded.
     """
     if result.reasons is None:
         return {}

@@ -12,7 +12,7 @@ from shunter.report.html.page import Cell, Section, choice, code, facts, figure,
 from shunter.report.html.words import counted
 from shunter.report.terminal.tables import ORACLE, duration, number, share
 from shunter.reproduce.board import Board, case_of, marked
-from shunter.reproduce.claims import RULE, Finding
+from shunter.reproduce.claims import RULE, ClaimResult
 from shunter.reproduce.study import Study
 from shunter.reproduce.trials import Scheduler, Trials
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
@@ -81,7 +81,7 @@ def scheduler_table(
     printed: Printed = nothing_printed,
     more: Sequence[Sequence[str | Cell]] = (),
 ) -> str:
-    """Who has such numbers, with intervals; beside each what is printed, where anything is; nothing without any."""
+    """The schedulers that have such numbers, with intervals and the printed ones if any; nothing if there are none."""
     schedulers = board.sets[data].schedulers
     shown = [s for s in schedulers if any(board.has(data, s, name) for _, name, _ in measures)]
     if not shown:
@@ -248,7 +248,7 @@ def facts_of(board: Board, data: str) -> str:
 
 
 def refitting_section(study: Study) -> list[str]:
-    """What it brings to fit the model again."""
+    """The effect of fitting the model again."""
     rows = []
     for row in study.changes():
         cells = [
@@ -268,7 +268,7 @@ def refitting_section(study: Study) -> list[str]:
     return [paragraph(sentences), table("One run, models fitted once and again", ["data set", *heads, "JCT"], rows)]
 
 
-def claims_section(found: Sequence[Finding], titles: Mapping[str, str]) -> list[str]:
+def claims_section(found: Sequence[ClaimResult], titles: Mapping[str, str]) -> list[str]:
     """What is printed, beside ours."""
     if not found:
         return [paragraph("What is printed is about jobs or schedulers that were not run.")]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from shunter.processes import Progress
 from shunter.reproduce.board import Board, DataSet, Facts, case_of
-from shunter.reproduce.claims import Claim, Finding
+from shunter.reproduce.claims import Claim, ClaimResult
 from shunter.reproduce.numbers import PREDICTED
-from shunter.reproduce.trials import POINTS, Case, Learn, More, Scheduler, Trials, fit, run_cases, teach
+from shunter.reproduce.trials import POINTS, Learn, More, Scheduler, TrialCase, Trials, fit, run_cases, teach
 from shunter.run_folder import versions
 from shunter.setup import Setup
 
@@ -26,7 +26,7 @@ Scenes: TypeAlias = tuple[dict[str, Setup], bool]  # what is simulated, by workl
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PublishedExperiment:
     """What is published, and how we run it."""
 
     name: str
@@ -49,14 +49,14 @@ class Part:
     data: tuple[str, ...]
     repeats: int = REPEATS
     seed: int = 0
-    refitted: bool = True  # whether it is seen what fitting refitted brings
+    refitted: bool = True  # whether to measure the effect of fitting the model again
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
     """What was run, and what came of it."""
 
-    experiment: Experiment
+    experiment: PublishedExperiment
     part: Part
     board: Board
     refitted: Trials | None  # one run of each data set, with a model that is fitted again
@@ -66,12 +66,12 @@ class Study:
         """One row per run."""
         return self.board.trials.table
 
-    def findings(self) -> list[Finding]:
-        """What becomes of what is printed."""
+    def findings(self) -> list[ClaimResult]:
+        """The judged claims of the paper."""
         return self.board.findings(self.experiment.claims)
 
     def changes(self) -> list[dict[str, Any]]:
-        """What fitting refitted brings, in one run: numbers with it and without."""
+        """The effect of fitting the model again, in one run: numbers with it and without."""
         if self.refitted is None:
             return []
         rows = []
@@ -95,24 +95,24 @@ class Study:
             "data": self.board.about(),
             "results": self.board.rows(self.experiment.measures),
             "claims": [found.record for found in self.findings()],
-            "fitted_anew": self.changes(),
+            "refitted": self.changes(),
             "versions": versions(),
         }
 
 
-def prepared(experiment: Experiment, part: Part, learn: Learn = fit) -> Scenes:
+def prepared(experiment: PublishedExperiment, part: Part, learn: Learn = fit) -> Scenes:
     """What is simulated, with all models fitted."""
     found, made_up = experiment.setups(part.data, part.seed)
     teach(found, _cases(experiment, part), learn)
     return found, made_up
 
 
-def _cases(experiment: Experiment, part: Part) -> list[Case]:
+def _cases(experiment: PublishedExperiment, part: Part) -> list[TrialCase]:
     return [case for name in part.data for case in experiment.data[name].cases(name)]
 
 
 def run(
-    experiment: Experiment,
+    experiment: PublishedExperiment,
     part: Part,
     setups: Scenes,
     workers: int | None = None,
@@ -124,7 +124,7 @@ def run(
     again = [case_of(name, experiment.refitted) for name in part.data] if part.refitted else []
     steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]
 
-    def run_all(some: Sequence[Case], repeats: int, before: int) -> Trials:
+    def run_all(some: Sequence[TrialCase], repeats: int, before: int) -> Trials:
         def on_progress(done: int, total: int) -> None:
             progress(before + done, sum(steps))
 

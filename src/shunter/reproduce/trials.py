@@ -48,8 +48,8 @@ class Scheduler:
 
 
 @dataclass(frozen=True)
-class Case:
-    """What is run: jobs, machines, how the network is modelled, and who decides."""
+class TrialCase:
+    """What is run: jobs, machines, network model, and policy."""
 
     workload: str
     cluster: str
@@ -59,32 +59,32 @@ class Case:
     restart: float = 0.0  # seconds that a job needs to start again
 
     @property
-    def place(self) -> Case:
+    def place(self) -> TrialCase:
         """The same for all policies."""
         return dataclasses.replace(self, policy="")
 
 
 @dataclass(frozen=True)
-class Watch:
+class TrialExtras:
     """What else is seen of which cases."""
 
-    course: Callable[[Case], bool] = lambda case: False  # the course of the first run over time
-    reasons: Callable[[Case], bool] = lambda case: False  # why jobs waited
+    course: Callable[[TrialCase], bool] = lambda case: False  # the course of the first run over time
+    reasons: Callable[[TrialCase], bool] = lambda case: False  # why jobs waited
 
 
 @dataclass(frozen=True)
 class Trial:
     """One run of a case."""
 
-    case: Case
+    case: TrialCase
     repeat: int
     seed: int
     course: bool  # whether its course over time is kept
-    reasons: bool  # whether it is seen why jobs waited
+    reasons: bool  # whether the reasons for waiting are recorded
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class RunCourse:
     """One run over time, in seconds since the first submission."""
 
     time: F64
@@ -94,12 +94,12 @@ class Course:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialResult:
     """What came of a trial: its numbers, and every job's completion time."""
 
     numbers: dict[str, float]
     jct: F64
-    course: Course | None
+    course: RunCourse | None
     digest: str
 
 
@@ -109,10 +109,10 @@ class Trials:
 
     repeats: int
     seed: int
-    outcomes: dict[Case, list[Outcome]]  # by repeat
-    _means: dict[tuple[Case, str], F64] = field(default_factory=dict, repr=False)
+    outcomes: dict[TrialCase, list[TrialResult]]  # by repeat
+    _means: dict[tuple[TrialCase, str], F64] = field(default_factory=dict, repr=False)
 
-    def means(self, case: Case, measure: str) -> F64:
+    def means(self, case: TrialCase, measure: str) -> F64:
         """The mean of a measure, and after it those of repeats drawn again and again, paired over all cases."""
         key = (case, measure)
         if key not in self._means:
@@ -120,21 +120,21 @@ class Trials:
             self._means[key] = means_of_repeats(values, self.seed)
         return self._means[key]
 
-    def of(self, case: Case, measure: str) -> Estimate:
+    def of(self, case: TrialCase, measure: str) -> Estimate:
         """A measure, mean over the repeats."""
         return self.estimate(self.means(case, measure))
 
-    def change(self, case: Case, base: Case, measure: str) -> Estimate:
+    def change(self, case: TrialCase, base: TrialCase, measure: str) -> Estimate:
         """By which part a measure is above (below: negative) that of another case."""
         return self.estimate(self.changes(case, base, measure))
 
-    def changes(self, case: Case, base: Case, measure: str) -> F64:
+    def changes(self, case: TrialCase, base: TrialCase, measure: str) -> F64:
         """The same with every draw."""
         with np.errstate(divide="ignore", invalid="ignore"):
             changes: F64 = self.means(case, measure) / self.means(base, measure) - 1
         return changes
 
-    def factor(self, base: Case, case: Case, measure: str) -> Estimate:
+    def factor(self, base: TrialCase, case: TrialCase, measure: str) -> Estimate:
         """How many times as large a measure is in the first case as in the second."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.estimate(self.means(base, measure) / self.means(case, measure))
@@ -165,10 +165,10 @@ def nothing_more(result: Result) -> dict[str, float]:
 
 def run_cases(
     workloads: Mapping[str, Trace | Setup],
-    cases: Collection[Case],
+    cases: Collection[TrialCase],
     repeats: int,
     seed: int = 0,
-    watch: Watch = Watch(),  # noqa: B008  it never changes
+    watch: TrialExtras = TrialExtras(),  # noqa: B008  it never changes
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
     more: More = nothing_more,
@@ -193,7 +193,7 @@ def run_cases(
     return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
 
 
-def _place(workload: Trace | Setup, case: Case) -> Setup:
+def _place(workload: Trace | Setup, case: TrialCase) -> Setup:
     if isinstance(workload, Setup):
         return workload
     machines = clusters.load(case.cluster, workload)
@@ -210,7 +210,7 @@ def fit(setup: Setup, policies: Sequence[str]) -> None:
         simulation.lessons_before(resolved(text).policy, setup, setup.trace)
 
 
-def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn = fit) -> None:
+def teach(workloads: Mapping[str, Setup], cases: Collection[TrialCase], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
     pairs = ((case, capability(Learns, resolved(case.policy).policy)) for case in cases)
     wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
@@ -218,13 +218,15 @@ def teach(workloads: Mapping[str, Setup], cases: Collection[Case], learn: Learn 
         learn(workloads[name], [policy])
 
 
-def _run(shared: tuple[Mapping[Case, Setup], More], trial: Trial, on_progress: simulation.Progress) -> Outcome:
+def _run(shared: tuple[Mapping[TrialCase, Setup], More], trial: Trial, on_progress: simulation.Progress) -> TrialResult:
     places, more = shared
     where, policy = places[trial.case.place], resolved(trial.case.policy)
     result = simulation.run(where, policy, trial.seed, trial.repeat, on_progress, decisions=trial.reasons)
     finished = result.table[w.STATE] == w.DONE
     jct = metrics.jct_ms(result.table)[finished] / 1000
-    return Outcome({**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest)
+    return TrialResult(
+        {**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest
+    )
 
 
 def _numbers(result: Result) -> dict[str, float]:
@@ -245,12 +247,12 @@ def _numbers(result: Result) -> dict[str, float]:
     }
 
 
-def _course(result: Result) -> Course:
+def _course(result: Result) -> RunCourse:
     series, begin = result.series, result.trace.submit[0] / 1000
     remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
     busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
     timers = None if result.timers is None else result.timers.with_columns(time=result.timers["time"] - begin)
-    return Course(series["time"].to_numpy() - begin, busy, remaining, timers)
+    return RunCourse(series["time"].to_numpy() - begin, busy, remaining, timers)
 
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:

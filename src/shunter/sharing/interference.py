@@ -1,4 +1,4 @@
-"""How fast two workloads run beside each other that were never measured together.
+"""How fast two workloads run beside each other if they were never measured together.
 
 Both profiles go in, both speeds come out. The speed of one is a sum of terms of what both do alone; ``u`` is GPU
 utilisation, ``m`` memory utilisation, both from 0 to 1:

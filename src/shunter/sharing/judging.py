@@ -45,13 +45,13 @@ def good_pairs(profiles: Profiles) -> tuple[F64, F64]:
     return _slower(profiles.pair), _slower(held_out(profiles))
 
 
-def said_by_model(profiles: Profiles) -> Found:
+def good_pairs_by_model(profiles: Profiles) -> Found:
     """Pairs that the model says are good, having seen no workload of either's model."""
     measured, said = good_pairs(profiles)
     return _found(said >= GOOD, measured >= GOOD)
 
 
-def said_by_tree(profiles: Profiles) -> Found:
+def good_pairs_by_tree(profiles: Profiles) -> Found:
     """Pairs whose scores sum to 2 at most, by a tree that has seen no workload of either's model."""
     chosen = np.zeros_like(profiles.pair, bool)
     for tested, shown in without(profiles, by_model=True):

@@ -1,4 +1,4 @@
-"""All speeds as a map: who (rows) beside whom (columns), both by GPU utilisation."""
+"""All speeds as a map: each workload (rows) beside each other (columns), both by GPU utilisation."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class _Pace:
 
 
 def _speeds(file: Path, names: tuple[str, ...], pace: _Pace) -> Iterator[tuple[str, str, float, float]]:
-    """(who, beside whom, speed, seconds): the speed is that beside over that alone at the same time."""
+    """(workload, neighbour, speed, seconds): the speed beside the neighbour over the speed alone at the same time."""
     for line, row in _rows(file, PAIRS):
         unknown = [row[key] for key in ("name1", "name2") if row[key] not in names]
         if unknown:
@@ -161,7 +161,7 @@ def _speeds(file: Path, names: tuple[str, ...], pace: _Pace) -> Iterator[tuple[s
 
 
 def matrix(names: tuple[str, ...], values: Iterable[tuple[str, str, float, float]]) -> F64:
-    """Weighted means of values as (who, beside whom, value, weight); NaN where there is none."""
+    """Weighted means of values as (workload, neighbour, value, weight); NaN where there is none."""
     place = {name: i for i, name in enumerate(names)}
     total, weights = np.zeros((2, len(names), len(names)))
     for who, beside, value, weight in values:

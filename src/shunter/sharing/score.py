@@ -19,7 +19,7 @@ from shunter.world import I64
 
 SCORES = ("tiny", "medium", "jumbo")
 FEATURES = ("gpu_util", "mem_util", "mem_mib")
-KEPT = (0.95, 0.85)  # who keeps this speed on average is tiny, medium
+KEPT = (0.95, 0.85)  # a workload that keeps this speed on average is tiny, medium
 CAPACITY = 2  # two share a GPU if their scores sum to this at most
 FEWEST = 8  # workloads that a tree is learned from
 DEPTH = 3

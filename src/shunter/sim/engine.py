@@ -36,7 +36,7 @@ from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Re
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, side_compiling, state, transitions
 from shunter.sim.scenario import Scenario
-from shunter.sim.stalling import Watch
+from shunter.sim.stalling import ProgressMark
 from shunter.world import I64, Decision, World
 
 WHY = {
@@ -120,7 +120,7 @@ class Simulator:
         self._plan = w.new_decision(self.world)
         self._truth: Any = None
         self._refused = ""
-        self._watch, self._unwatched = Watch(), 0
+        self._watch, self._unwatched = ProgressMark(), 0
         self._decider = "the policy"  # as messages name it
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
@@ -172,7 +172,7 @@ class Simulator:
             )
         if "use" in needs and not self._state.uses.shape[1]:
             raise PolicyError(
-                "this policy needs to know what jobs do to their GPUs, and the scenario does not say; set its workloads"
+                "this policy needs the load of jobs on their GPUs, and the scenario has none; set its workloads"
             )
         self._truth = self._state.truth[state.DURATION].astype(np.float64) if "duration" in needs else None
 
@@ -265,10 +265,10 @@ class Simulator:
         self._watch, why = self._watch.after(self._state, decisions)
         if why:
             raise PolicyError(
-                f"{self._decider} gets nowhere: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, with "
-                f"{int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs run "
-                "longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of the "
-                "cluster"
+                f"{self._decider} makes no progress: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, "
+                f"with {int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs "
+                "run longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of "
+                "the cluster"
             )
 
     # -- running
@@ -288,7 +288,7 @@ class Simulator:
 
         Where jobs are ``awaited``, it stops as soon as all of them have started.
 
-        The compiled form is used where the policy has one and nobody watches each decision; ``compiled=False`` takes
+        The compiled form is used if the policy has one and no observer watches each decision; ``compiled=False`` takes
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
@@ -424,6 +424,6 @@ def _row(action: Action, size: int) -> tuple[int, int, int, int]:  # noqa: PLR09
 
 
 def next_step(step: int, took: float) -> int:
-    """Decisions until the loop comes back, after that many took so many seconds; Ctrl-C and progress wait for it."""
+    """Decisions until the loop returns, by the seconds that the last ones took; Ctrl-C and progress wait for it."""
     wanted = int(step * STRETCH_S / max(took, 1e-6))
     return max(1, min(wanted, 4 * step, STEP))

@@ -24,7 +24,7 @@ STEP = 2**0.5  # between two stretches for which iterations are worked out
 
 
 class Traffic(Arrays):
-    """Who sends over which links; no links: they are not looked at."""
+    """Which jobs send over which links; no links: contention is not modelled."""
 
     first: I1  # (tiers - 1,) the first link out of the domains of each tier; the others follow
     order: I2  # (tiers - 1, tiers) over such a link: the tiers that jobs may reach, by what their senders want
@@ -39,7 +39,7 @@ class Traffic(Arrays):
 
 
 def traffic(cluster: Cluster, jobs: int, contention: bool) -> Traffic:
-    """Nobody sends yet."""
+    """No job sends yet."""
     uplinks = Uplinks.of(cluster) if contention else None
     tiers = range(len(cluster.tiers) if uplinks else 0)
     wanted = np.array([[uplinks.wanted(tier, reach) for reach in tiers] for tier in tiers[:-1]] if uplinks else [])

@@ -28,7 +28,7 @@ from shunter.sim.state import (
     TIMERS,
     UNFINISHED,
     WHERE,
-    State,
+    SimulationState,
 )
 from shunter.sim.transitions import (
     admit,
@@ -79,7 +79,7 @@ OVER, DECIDE, LOG_FULL, PAUSED, REFUSED = range(5)
 
 
 @kernel
-def advance(state: State, until: int) -> int:
+def advance(state: SimulationState, until: int) -> int:
     """Let everything happen that happens at the next instant; then the policy is to decide."""
     clock, counts = state.world.clock, state.counts
     if counts[MORE] == 0:
@@ -102,7 +102,7 @@ def advance(state: State, until: int) -> int:
 
 
 @kernel
-def next_instant(state: State) -> int:
+def next_instant(state: SimulationState) -> int:
     """When something happens next."""
     if state.counts[UNFINISHED] == 0:
         return w.NEVER
@@ -115,7 +115,7 @@ def next_instant(state: State) -> int:
 
 
 @kernel
-def next_event(state: State) -> bool:
+def next_event(state: SimulationState) -> bool:
     """Handle one event of this instant, in the order of kinds; false if there is none left."""
     world, counts, heap = state.world, state.counts, state.heap
     now = world.clock[w.NOW]
@@ -157,7 +157,7 @@ def next_event(state: State) -> bool:
 
 
 @kernel
-def end_leases(state: State) -> bool:
+def end_leases(state: SimulationState) -> bool:
     """Stop the jobs whose lease ended without being renewed; true if there were any."""
     world = state.world
     state.counts[EXPIRED] = 0
@@ -174,7 +174,7 @@ def end_leases(state: State) -> bool:
 
 
 @kernel
-def state_on_paper(state: State, plan: Decision, job: int) -> int:
+def state_on_paper(state: SimulationState, plan: Decision, job: int) -> int:
     """The state that a job would be in after the actions of a plan that were tried so far."""
     last = state.tried[STOOD, job] - 1
     if last < 0:
@@ -201,8 +201,8 @@ def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
 
 
 @kernel
-def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
-    """Whether a job may be put on these GPUs, given who is on them on paper."""
+def fits(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
+    """Whether a job may be put on these GPUs, given the jobs on them on paper."""
     jobs, nodes, gpus = state.world.jobs, paper.nodes, paper.gpus
     here, beside = -1, 0
     for i in range(len(gpu_ids)):
@@ -232,7 +232,7 @@ def fits(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> in
 
 
 @kernel
-def shift(state: State, paper: World, job: int, gpu: int, sign: int) -> None:
+def shift(state: SimulationState, paper: World, job: int, gpu: int, sign: int) -> None:
     """Put a job on a GPU on paper (+1), or take it off (-1)."""
     jobs, node = state.world.jobs, paper.gpus[w.NODE, gpu]
     paper.gpus[w.TENANTS, gpu] += sign
@@ -242,7 +242,7 @@ def shift(state: State, paper: World, job: int, gpu: int, sign: int) -> None:
 
 
 @kernel
-def give_back(state: State, paper: World, plan: Decision, job: int) -> int:
+def give_back(state: SimulationState, paper: World, plan: Decision, job: int) -> int:
     """Release on paper the GPUs that a job holds after the actions that were tried so far; returns how many."""
     placed, count = state.tried[PLACED, job] - 1, 0
     if placed >= 0:
@@ -262,7 +262,7 @@ def give_back(state: State, paper: World, plan: Decision, job: int) -> int:
 
 
 @kernel
-def put(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
+def put(state: SimulationState, paper: World, job: int, gpu_ids: I64, shared: bool) -> int:
     """Put a job on these GPUs on paper if it may be there; else why not."""
     why = fits(state, paper, job, gpu_ids, shared)
     if why == FINE:
@@ -272,7 +272,7 @@ def put(state: State, paper: World, job: int, gpu_ids: I64, shared: bool) -> int
 
 
 @kernel
-def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I64) -> int:
+def check_job(state: SimulationState, paper: World, plan: Decision, index: int, gpu_ids: I64) -> int:
     """Why a Start, Preempt, Migrate or Resize can't be done after the actions before it; ``FINE`` if it can."""
     kind, job, size = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], plan.actions[index, w.SIZE]
     if job < 0 or job >= state.world.jobs.shape[1]:
@@ -303,7 +303,7 @@ def check_job(state: State, paper: World, plan: Decision, index: int, gpu_ids: I
 
 
 @kernel
-def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
+def check_other(state: SimulationState, paper: World, plan: Decision, index: int) -> int:
     """Why a Power, Assign or Timer can't be done; ``FINE`` if it can."""
     kind, target, arg = plan.actions[index, w.KIND], plan.actions[index, w.TARGET], plan.actions[index, w.ARG]
     if kind == w.A_TIMER:
@@ -333,7 +333,7 @@ def check_other(state: State, paper: World, plan: Decision, index: int) -> int:
 
 
 @kernel
-def timer_source(state: State, at: int) -> int:
+def timer_source(state: SimulationState, at: int) -> int:
     """A timer that already rings at that time, else a free one, else -1."""
     first = state.heap.shape[1] - TIMERS
     free = -1
@@ -346,7 +346,7 @@ def timer_source(state: State, at: int) -> int:
 
 
 @kernel
-def timers_suffice(state: State, plan: Decision, index: int) -> bool:
+def timers_suffice(state: SimulationState, plan: Decision, index: int) -> bool:
     """Whether there are timers enough for the first ``index + 1`` actions of a plan."""
     first, left = state.heap.shape[1] - TIMERS, 0
     for source in range(first, first + TIMERS):
@@ -359,7 +359,7 @@ def timers_suffice(state: State, plan: Decision, index: int) -> bool:
 
 
 @kernel
-def is_first_timer(state: State, plan: Decision, index: int) -> bool:
+def is_first_timer(state: SimulationState, plan: Decision, index: int) -> bool:
     """Whether a Timer is for a time at which none is set before it."""
     at = plan.actions[index, w.ARG]
     source = timer_source(state, at)
@@ -370,7 +370,7 @@ def is_first_timer(state: State, plan: Decision, index: int) -> bool:
 
 
 @kernel
-def is_plain_start(state: State, plan: Decision) -> bool:
+def is_plain_start(state: SimulationState, plan: Decision) -> bool:
     """Whether the only action is to start a pending job on as many GPUs as it wants, without neighbour."""
     kind, job, size = plan.actions[0, w.KIND], plan.actions[0, w.TARGET], plan.actions[0, w.SIZE]
     past = plan.actions[0, w.ARG] <= state.world.clock[w.NOW]
@@ -398,7 +398,7 @@ def copy_what_plans_change(paper: World, world: World) -> None:
 
 
 @kernel
-def note_try(state: State, plan: Decision, index: int) -> None:
+def note_try(state: SimulationState, plan: Decision, index: int) -> None:
     """An action about a job was tried: those after it build on it; where it put the job only if that is fine."""
     kind, job = plan.actions[index, w.KIND], plan.actions[index, w.TARGET]
     if plan.refusals[index] == NO_SUCH_JOB:
@@ -410,7 +410,7 @@ def note_try(state: State, plan: Decision, index: int) -> None:
 
 
 @kernel
-def forget_tries(state: State, plan: Decision) -> None:
+def forget_tries(state: SimulationState, plan: Decision) -> None:
     """The next plan begins with the world as it is."""
     for i in range(plan.counts[0]):
         if plan.actions[i, w.KIND] <= w.A_RESIZE and plan.refusals[i] != NO_SUCH_JOB:
@@ -420,7 +420,7 @@ def forget_tries(state: State, plan: Decision) -> None:
 
 
 @kernel
-def check(state: State, plan: Decision) -> int:
+def check(state: SimulationState, plan: Decision) -> int:
     """Try a whole plan on paper; fills in why each action would be refused and counts the refused ones."""
     if plan.counts[0] == 1 and is_plain_start(state, plan):
         job = plan.actions[0, w.TARGET]
@@ -445,7 +445,7 @@ def check(state: State, plan: Decision) -> int:
 
 
 @kernel
-def perform(state: State, plan: Decision) -> bool:
+def perform(state: SimulationState, plan: Decision) -> bool:
     """Do a checked plan; true if it did more than set timers, so that the policy is to be asked again."""
     clock = state.world.clock
     clock[w.N_ENDED] = 0
@@ -481,7 +481,7 @@ def perform(state: State, plan: Decision) -> bool:
 
 
 @kernel
-def keep_reasons(state: State, plan: Decision) -> None:
+def keep_reasons(state: SimulationState, plan: Decision) -> None:
     """Note what a plan says about why jobs wait."""
     for i in range(plan.counts[2]):
         row = state.reasons_log[state.counts[REASON_ROWS]]
@@ -501,7 +501,7 @@ def have_started(world: World, jobs: I64) -> bool:
 
 @kernel
 def run(
-    state: State, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int, awaited: I64
+    state: SimulationState, decide: Any, memory: Any, parts: Any, plan: Decision, until: int, budget: int, awaited: I64
 ) -> int:
     """``drive`` compiled: advance, decide, apply, until the end, ``until``, the last awaited start or the budget."""
     for _ in range(budget):

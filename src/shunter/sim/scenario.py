@@ -1,4 +1,4 @@
-"""What happens to the cluster besides its jobs: failures, outages, warm starts, and how speeds depend on placement."""
+"""What happens to a cluster in addition to its jobs: failures, outages, warm starts, and speeds by placement."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Scenario:
         if self.user_cap < 0 or (self.user_cap and self.warm):
             raise ClusterError(f"user_cap must be 0 or more, and 0 with jobs that already run, got {self.user_cap}")
         if self.contention and self.network is None:
-            raise NetworkError("contention is about the links of a network, and there is none; set network too")
+            raise NetworkError("contention needs a network, and there is none; set network too")
 
     def fault_table(self, nodes: int, begin: int) -> I64:
         """The faults that are not over by ``begin`` as rows (time, node, end, known, drains), in order of time."""

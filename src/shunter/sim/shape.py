@@ -1,4 +1,4 @@
-"""How a job is spread over machines, racks and what is above, and what the network makes of that."""
+"""How a job is spread over machines, racks and the tiers above, and its speed on the network."""
 
 from __future__ import annotations
 

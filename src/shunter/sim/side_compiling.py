@@ -19,7 +19,7 @@ from numba import types
 from shunter.arrays import type_of
 from shunter.processes import usable_cores
 from shunter.sim import loop
-from shunter.sim.state import State
+from shunter.sim.state import SimulationState
 from shunter.world import Decision, World
 
 LAST = "loop.perform"  # what ``main`` translates last
@@ -64,7 +64,7 @@ def _start() -> subprocess.Popen[bytes] | None:
 
 def main() -> None:
     """Translate what the loop of every compiled policy calls."""
-    state, world, plan, whole = type_of(State), type_of(World), type_of(Decision), types.int64
+    state, world, plan, whole = type_of(SimulationState), type_of(World), type_of(Decision), types.int64
     with compiled.compiling():
         lowered.translate_ahead(loop.have_started, world, types.Array(whole, 1, "C"))
         lowered.translate_ahead(loop.advance, state, whole)

@@ -1,4 +1,4 @@
-"""How fast a job runs where it is: GPU type, who shares its GPUs, how far it is spread, how many workers it has."""
+"""How fast a job runs where it is: GPU type, neighbours on its GPUs, how far it is spread, how many workers it has."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from shunter import world as w
 from shunter.compiled import kernel
 from shunter.sim.links import PLACE, REACH, RING
 from shunter.sim.shape import place_of, reach, shape_key, slowdown_at
-from shunter.sim.state import State
+from shunter.sim.state import SimulationState
 
 
 @kernel
-def shared_speed(state: State, job: int, gpu: int) -> float:
+def shared_speed(state: SimulationState, job: int, gpu: int) -> float:
     """Speed of a job on one GPU beside its other tenants: measured pairs where known, else equal time slices."""
     world = state.world
     if world.gpus[w.TENANTS, gpu] <= 1:
@@ -33,7 +33,7 @@ def shared_speed(state: State, job: int, gpu: int) -> float:
 
 
 @kernel
-def note_spread(state: State, job: int) -> None:
+def note_spread(state: SimulationState, job: int) -> None:
     """Take note of how a job on several GPUs is spread, and of what that leaves of its speed while it shares no link.
 
     The network's tables have no row for a job that was resized; it is unknown what it costs.
@@ -51,7 +51,7 @@ def note_spread(state: State, job: int) -> None:
 
 
 @kernel
-def spread_speed(state: State, job: int, widest: int, place: int, stretch: float) -> float:
+def spread_speed(state: SimulationState, job: int, widest: int, place: int, stretch: float) -> float:
     """What is left of a job's speed: by its tier, and by the network where it knows the job's shape."""
     found = 1.0
     if len(state.tier_speed) > 0:
@@ -62,7 +62,7 @@ def spread_speed(state: State, job: int, widest: int, place: int, stretch: float
 
 
 @kernel
-def speed(state: State, job: int) -> float:
+def speed(state: SimulationState, job: int) -> float:
     """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
     world = state.world
     per_gpu = world.clock[w.SLOTS_PER_GPU]

@@ -1,4 +1,4 @@
-"""When a simulation gets nowhere: counted in decisions and rows of its log, not in seconds, so that runs are alike."""
+"""Detects a simulation without progress: by decisions and rows of its log, not by seconds, so that runs are equal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.safe_files import most_loaded
-from shunter.sim.state import LOG_ROWS, NEXT_ARRIVAL, NEXT_FAULT, UNFINISHED, State
+from shunter.sim.state import LOG_ROWS, NEXT_ARRIVAL, NEXT_FAULT, UNFINISHED, SimulationState
 
 EVERY = 200_000  # decisions and rows of the log from one look to the next
 MOST_IDLE = 2_000_000  # decisions, or rows of the log, in which no job gets any work done
@@ -19,7 +19,7 @@ ROW_BYTES = 40  # of the log in memory
 
 
 @dataclass(frozen=True)
-class Watch:
+class ProgressMark:
     """How far a simulation had got when it last made progress, and when a job last ended."""
 
     decisions: int = 0  # made so far
@@ -31,14 +31,14 @@ class Watch:
     ended: tuple[int, int, int] = (0, 0, 0)  # rows, GPU time and lost GPU time when a job ended last
     left: int = -1  # jobs then
 
-    def after(self, state: State, decisions: int) -> tuple[Watch, str]:
+    def after(self, state: SimulationState, decisions: int) -> tuple[ProgressMark, str]:
         """What is known after more decisions, and why the simulation should not go on; "": it should."""
         rows, made = self.rows + int(state.counts[LOG_ROWS]), self.decisions + decisions
         looks = (made + rows) // EVERY
         found = replace(self, decisions=made, looks=looks)
         return found.look(state, rows) if looks > self.looks else (found, "")
 
-    def look(self, state: State, rows: int) -> tuple[Watch, str]:
+    def look(self, state: SimulationState, rows: int) -> tuple[ProgressMark, str]:
         """The same after this many rows of the log, with a look at what was done."""
         counts = state.counts
         moved = tuple(int(counts[at]) for at in (NEXT_ARRIVAL, NEXT_FAULT, UNFINISHED))
@@ -70,7 +70,7 @@ class Watch:
         return ""
 
 
-def _work(state: State) -> float:
+def _work(state: SimulationState) -> float:
     """The work that all jobs have done by now (ms)."""
     world, now = state.world, state.world.clock[w.NOW]
     running = world.lists[w.L_RUNNING, : world.clock[w.N_RUNNING]]
@@ -78,7 +78,7 @@ def _work(state: State) -> float:
     return float(world.progress[w.WORK].sum() + uncounted.sum())
 
 
-def _held(state: State) -> int:
+def _held(state: SimulationState) -> int:
     """The GPU time that all jobs have had by now (GPU-ms)."""
     world, now = state.world, state.world.clock[w.NOW]
     running = world.lists[w.L_RUNNING, : world.clock[w.N_RUNNING]]

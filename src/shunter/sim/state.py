@@ -47,7 +47,7 @@ STOOD, PLACED = range(2)
 LOG_COLUMNS = 5
 
 
-class State(Arrays):
+class SimulationState(Arrays):
     """All that changes during a simulation; copying these arrays forks it."""
 
     world: World
@@ -70,7 +70,7 @@ class State(Arrays):
     tried: I2  # (2, jobs) while a plan is tried, see STOOD; else 0
 
 
-def copy(state: State) -> State:
+def copy(state: SimulationState) -> SimulationState:
     """An independent copy; what never changes is shared."""
     world = state.world.copy()
     rows = state.counts[LOG_ROWS]
@@ -95,7 +95,7 @@ def paper_for(world: World) -> World:
     return world.replace(nodes=world.nodes.copy(), gpus=world.gpus.copy())
 
 
-def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons: bool = False) -> State:
+def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons: bool = False) -> SimulationState:
     """The state before the first event."""
     jobs, truth = _jobs(trace, cluster)
     nodes = _nodes(cluster)
@@ -135,7 +135,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     quota = np.full((3, int(trace.user.max(initial=-1)) + 1 if scenario.user_cap else 0), -1, np.int64)
     quota[ADMITTED] = 0
     limits = (np.array([scenario.user_cap], np.int64), quota)
-    return State(
+    return SimulationState(
         world,
         truth,
         counts,

@@ -31,7 +31,7 @@ from shunter.sim.state import (
     TIME,
     UNFINISHED,
     WHERE,
-    State,
+    SimulationState,
 )
 from shunter.world import I64, World
 
@@ -39,7 +39,7 @@ SLACK = 1e-6  # ms; what sums of floats may be off without an end or a checkpoin
 
 
 @kernel
-def record(state: State, kind: int, job: int, a: int, b: int) -> None:
+def record(state: SimulationState, kind: int, job: int, a: int, b: int) -> None:
     """Append a row to the event log; the loop sees to it that there is room."""
     row = state.counts[LOG_ROWS]
     state.counts[LOG_ROWS] += 1
@@ -74,7 +74,7 @@ def strike(world: World, row: int, length: int, job: int) -> None:
 
 
 @kernel
-def settle(state: State, job: int) -> None:
+def settle(state: SimulationState, job: int) -> None:
     """Count the work done up to now at the speed so far, and the time that went into communication."""
     now, progress = state.world.clock[w.NOW], state.world.progress
     if now > state.world.jobs[w.SINCE, job]:
@@ -86,7 +86,7 @@ def settle(state: State, job: int) -> None:
 
 
 @kernel
-def retime(state: State, job: int) -> None:
+def retime(state: SimulationState, job: int) -> None:
     """Take the job's present speed and move its next event: its end, its failure, or the end of its lease."""
     settle(state, job)
     rate = speed(state, job)
@@ -103,7 +103,7 @@ def retime(state: State, job: int) -> None:
 
 
 @kernel
-def retime_all(state: State) -> None:
+def retime_all(state: SimulationState) -> None:
     """Move the next event of every job that runs."""
     for at in range(state.world.clock[w.N_RUNNING]):
         job = state.world.lists[w.L_RUNNING, at]
@@ -122,10 +122,10 @@ def is_on(world: World, job: int, gpu: int) -> bool:
 
 
 @kernel
-def retime_neighbours(state: State, gpu: int, job: int, following: int) -> None:
-    """Somebody came to or left a GPU: the other tenants' speeds change.
+def retime_neighbours(state: SimulationState, gpu: int, job: int, following: int) -> None:
+    """A job came to or left a GPU: the other tenants' speeds change.
 
-    Who is also on the ``following`` GPU (-1: there is none) is left for then, or large neighbours would be retimed once
+    Jobs that are also on the ``following`` GPU (-1: none) are left for then, or large ones would be retimed once
     for every GPU.
     """
     per_gpu = state.world.clock[w.SLOTS_PER_GPU]
@@ -138,7 +138,7 @@ def retime_neighbours(state: State, gpu: int, job: int, following: int) -> None:
 
 
 @kernel
-def retime_beside(state: State, job: int, gpu_ids: I64) -> None:
+def retime_beside(state: SimulationState, job: int, gpu_ids: I64) -> None:
     """A job came to these GPUs: those that it shares them with change their speed."""
     for i in range(len(gpu_ids)):
         if state.world.gpus[w.TENANTS, gpu_ids[i]] > 1:
@@ -146,7 +146,7 @@ def retime_beside(state: State, job: int, gpu_ids: I64) -> None:
 
 
 @kernel
-def share_links(state: State, job: int) -> None:
+def share_links(state: SimulationState, job: int) -> None:
     """A job came to or left its links: it and those that share one with it get what is theirs now."""
     world, traffic = state.world, state.traffic
     for at in range(traffic.count[0]):
@@ -164,7 +164,7 @@ def share_links(state: State, job: int) -> None:
 
 
 @kernel
-def spread_out(state: State, job: int) -> None:
+def spread_out(state: SimulationState, job: int) -> None:
     """A job was put on several GPUs: that may cost it speed, and others whose links it uses."""
     note_spread(state, job)
     if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
@@ -176,7 +176,7 @@ def spread_out(state: State, job: int) -> None:
 
 
 @kernel
-def take(state: State, job: int, gpu_ids: I64) -> None:
+def take(state: SimulationState, job: int, gpu_ids: I64) -> None:
     """Put a job on GPUs (ascending) and log it, one row per node."""
     world = state.world
     jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
@@ -212,8 +212,8 @@ def take(state: State, job: int, gpu_ids: I64) -> None:
 
 
 @kernel
-def release(state: State, job: int) -> None:
-    """Take a job off its GPUs; those who stay behind run faster."""
+def release(state: SimulationState, job: int) -> None:
+    """Take a job off its GPUs; the jobs that stay run faster."""
     world = state.world
     if len(state.traffic.capacity) > 0 and state.traffic.jobs[REACH, job] > 0:
         leave_links(world, state.traffic, job)
@@ -246,7 +246,7 @@ def release(state: State, job: int) -> None:
 
 
 @kernel
-def enqueue(state: State, job: int) -> None:
+def enqueue(state: SimulationState, job: int) -> None:
     """A job begins to wait."""
     world = state.world
     world.jobs[w.STATE, job] = w.PENDING
@@ -256,7 +256,7 @@ def enqueue(state: State, job: int) -> None:
 
 
 @kernel
-def admit(state: State, job: int) -> None:
+def admit(state: SimulationState, job: int) -> None:
     """A job was submitted: it waits in the queue, or is held until the job that it comes after has ended."""
     world = state.world
     parent = world.jobs[w.AFTER, job]
@@ -278,7 +278,7 @@ def asked(world: World, job: int) -> int:
 
 
 @kernel
-def kept_back(state: State, job: int) -> bool:
+def kept_back(state: SimulationState, job: int) -> bool:
     """Whether a job must wait outside the queue, behind others of its user, because these have all that one may have.
 
     A job that asks for more than that runs alone.
@@ -299,7 +299,7 @@ def kept_back(state: State, job: int) -> bool:
 
 
 @kernel
-def let_in(state: State, job: int) -> None:
+def let_in(state: SimulationState, job: int) -> None:
     """A job has ended: others of its user that were kept back come into the queue; they have waited since they came."""
     world, quota, user = state.world, state.quota, state.world.jobs[w.USER, job]
     if user < 0 or user >= quota.shape[1]:
@@ -315,7 +315,7 @@ def let_in(state: State, job: int) -> None:
 
 
 @kernel
-def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
+def start(state: SimulationState, job: int, gpu_ids: I64, until: int) -> None:
     """A pending job begins to run; one that ran before pays for its restart first."""
     world = state.world
     jobs, now = world.jobs, world.clock[w.NOW]
@@ -339,14 +339,14 @@ def start(state: State, job: int, gpu_ids: I64, until: int) -> None:
 
 
 @kernel
-def pay(state: State, job: int, cost: int) -> None:
+def pay(state: SimulationState, job: int, cost: int) -> None:
     """The job holds its GPUs for ``cost`` ms from now on without progress."""
     state.world.jobs[w.SINCE, job] = state.world.clock[w.NOW] + cost
     state.world.jobs[w.LOST, job] += gpu_time(state.world, job, cost)
 
 
 @kernel
-def refund(state: State, job: int) -> None:
+def refund(state: SimulationState, job: int) -> None:
     """What was to be paid but is cut short by something else was not lost after all."""
     left = state.world.jobs[w.SINCE, job] - state.world.clock[w.NOW]
     if left > 0:
@@ -360,7 +360,7 @@ def gpu_time(world: World, job: int, time: int) -> int:
 
 
 @kernel
-def account(state: State, job: int) -> None:
+def account(state: SimulationState, job: int) -> None:
     """Close the present stretch of running: what was executed and attained in it."""
     jobs, now = state.world.jobs, state.world.clock[w.NOW]
     ran = now - jobs[w.BEGUN, job]
@@ -370,7 +370,7 @@ def account(state: State, job: int) -> None:
 
 
 @kernel
-def leave(state: State, job: int) -> None:
+def leave(state: SimulationState, job: int) -> None:
     """A job gives up its GPUs, whatever becomes of it."""
     account(state, job)
     refund(state, job)
@@ -383,7 +383,7 @@ def leave(state: State, job: int) -> None:
 
 
 @kernel
-def end(state: State, job: int, outcome: int) -> None:
+def end(state: SimulationState, job: int, outcome: int) -> None:
     """A job has ended for good; those that come after it may wait in the queue now."""
     world = state.world
     leave(state, job)
@@ -400,7 +400,7 @@ def end(state: State, job: int, outcome: int) -> None:
 
 
 @kernel
-def finish(state: State, job: int) -> None:
+def finish(state: SimulationState, job: int) -> None:
     """A job has done all its work."""
     settle(state, job)
     state.world.progress[w.WORK, job] = state.truth[DURATION, job]
@@ -409,7 +409,7 @@ def finish(state: State, job: int) -> None:
 
 
 @kernel
-def roll_back(state: State, job: int) -> int:
+def roll_back(state: SimulationState, job: int) -> int:
     """A job loses what it did since its last checkpoint; returns the lost work in ms, on the GPUs that it asked for."""
     settle(state, job)
     progress = state.world.progress
@@ -424,7 +424,7 @@ def roll_back(state: State, job: int) -> int:
 
 
 @kernel
-def fail(state: State, job: int) -> None:
+def fail(state: SimulationState, job: int) -> None:
     """An attempt failed by itself: the job is tried again from its last checkpoint, or given up."""
     world = state.world
     roll_back(state, job)
@@ -442,7 +442,7 @@ def fail(state: State, job: int) -> None:
 
 
 @kernel
-def kill(state: State, job: int, cause: int) -> None:
+def kill(state: SimulationState, job: int, cause: int) -> None:
     """A job is thrown off its GPUs at once and waits again."""
     lost = roll_back(state, job)
     state.truth[BASE, job] = int(state.world.progress[w.WORK, job])
@@ -450,7 +450,7 @@ def kill(state: State, job: int, cause: int) -> None:
 
 
 @kernel
-def evict(state: State, job: int, cause: int, lost: int) -> None:
+def evict(state: SimulationState, job: int, cause: int, lost: int) -> None:
     """A job goes back into the queue."""
     record(state, w.PREEMPT, job, cause, lost)
     state.world.jobs[w.PREEMPTIONS, job] += 1
@@ -459,14 +459,14 @@ def evict(state: State, job: int, cause: int, lost: int) -> None:
 
 
 @kernel
-def checkpointed(state: State, job: int, cause: int) -> None:
+def checkpointed(state: SimulationState, job: int, cause: int) -> None:
     """All that the job did is safe; it goes back into the queue."""
     state.world.progress[w.SAVED, job] = state.world.progress[w.WORK, job]
     evict(state, job, cause, 0)
 
 
 @kernel
-def preempt(state: State, job: int, keep: bool, cause: int) -> None:
+def preempt(state: SimulationState, job: int, keep: bool, cause: int) -> None:
     """A running job is stopped; with ``keep`` it is checkpointed first and holds its GPUs that long."""
     if not keep:
         kill(state, job, cause)
@@ -487,7 +487,7 @@ def preempt(state: State, job: int, keep: bool, cause: int) -> None:
 
 
 @kernel
-def move(state: State, job: int, gpu_ids: I64) -> None:
+def move(state: SimulationState, job: int, gpu_ids: I64) -> None:
     """A running job goes on elsewhere, on as many GPUs or on more or fewer, after a checkpoint and a restart."""
     world = state.world
     settle(state, job)
@@ -503,7 +503,7 @@ def move(state: State, job: int, gpu_ids: I64) -> None:
 
 
 @kernel
-def renew(state: State, job: int, until: int) -> None:
+def renew(state: SimulationState, job: int, until: int) -> None:
     """The lease of a job that keeps its GPUs is prolonged; that costs nothing."""
     state.world.jobs[w.UNTIL, job] = until
     retime(state, job)
@@ -513,13 +513,13 @@ def renew(state: State, job: int, until: int) -> None:
 
 
 @kernel
-def node_source(state: State, node: int) -> int:
+def node_source(state: SimulationState, node: int) -> int:
     """The event source of a node: they come after the jobs'."""
     return int(state.world.jobs.shape[1] + node)
 
 
 @kernel
-def bring_up(state: State, node: int) -> None:
+def bring_up(state: SimulationState, node: int) -> None:
     """A node is repaired or awake: its free GPUs count again."""
     world = state.world
     world.nodes[w.NODE_STATE, node] = w.UP
@@ -534,7 +534,7 @@ def bring_up(state: State, node: int) -> None:
 
 
 @kernel
-def break_down(state: State, node: int, until: int, drains: bool) -> None:
+def break_down(state: SimulationState, node: int, until: int, drains: bool) -> None:
     """A node fails or goes into maintenance: its jobs go back to the queue, or, where it drains, run to their end."""
     world = state.world
     source = node_source(state, node)
@@ -551,7 +551,7 @@ def break_down(state: State, node: int, until: int, drains: bool) -> None:
 
 
 @kernel
-def kill_all(state: State, node: int) -> None:
+def kill_all(state: SimulationState, node: int) -> None:
     """Throw all jobs off a node."""
     world = state.world
     per_gpu, first = world.clock[w.SLOTS_PER_GPU], world.nodes[w.FIRST_GPU, node]
@@ -564,7 +564,7 @@ def kill_all(state: State, node: int) -> None:
 
 
 @kernel
-def announce(state: State, node: int) -> None:
+def announce(state: SimulationState, node: int) -> None:
     """Set a node's next known outage."""
     state.world.nodes[w.OUTAGE, node] = w.NEVER
     for row in range(state.counts[NEXT_FAULT], len(state.faults)):
@@ -574,7 +574,7 @@ def announce(state: State, node: int) -> None:
 
 
 @kernel
-def power(state: State, node: int, on: bool) -> None:
+def power(state: SimulationState, node: int, on: bool) -> None:
     """Put an idle node to sleep at once, or wake a sleeping one, which takes a while."""
     world = state.world
     if not on:
@@ -589,7 +589,7 @@ def power(state: State, node: int, on: bool) -> None:
 
 
 @kernel
-def assign(state: State, node: int, vc: int) -> None:
+def assign(state: SimulationState, node: int, vc: int) -> None:
     """Move a node to another virtual cluster; what runs there runs on."""
     state.world.nodes[w.NODE_VC, node] = vc
     state.world.clock[w.RELEASES] += 1

@@ -1,1 +1,1 @@
-"""Slurm: what it says of itself, in our words, and a controller that runs our policies on it."""
+"""The adapter to Slurm: reads its state and changes its jobs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from shunter.live.run_times import Ended, RunTimes
+from shunter.live.run_times import EndedJob, RunTimes
 from shunter.slurm.client import Client
 
 DAYS = 30  # of accounting that are read
@@ -23,8 +23,8 @@ def run_times(client: Client) -> RunTimes:
     return RunTimes.of(_ended(text), f"the last {DAYS} days of accounting")
 
 
-def _ended(text: str) -> Iterable[Ended]:
+def _ended(text: str) -> Iterable[EndedJob]:
     for line in sorted(text.splitlines()):  # by their ends
         _, user, ran, limit, name = (*line.split("|", 4), "", "", "", "")[:5]
         if ran.isdigit():
-            yield Ended(user, name, 1000.0 * int(ran), 60_000.0 * int(limit) if limit.isdigit() else 0.0)
+            yield EndedJob(user, name, 1000.0 * int(ran), 60_000.0 * int(limit) if limit.isdigit() else 0.0)

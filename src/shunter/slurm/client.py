@@ -64,7 +64,7 @@ class Client:
         return shutil.which(program, path=self.environment.get("PATH"))
 
     def run(self, program: str, *arguments: str, secret: Mapping[str, str] | None = None) -> str:
-        """What a command prints; ``secret`` variables are for it alone: everybody can see its arguments."""
+        """What a command prints; ``secret`` variables are for it alone: every account can see its arguments."""
         path = self.path_of(program)
         if path is None:
             raise SlurmError(
@@ -90,7 +90,7 @@ class Client:
             if error.errno == errno.E2BIG:  # the tasks of an array, one by one: the next command may be shorter
                 raise DeclinedError(f"{program}: too many arguments for one command: {error.strerror}") from None
             raise UnreachableError(f"{program} could not be started: {error.strerror}") from None
-        if done.returncode < 0:  # nobody knows whether Slurm has heard it
+        if done.returncode < 0:  # it is unknown whether Slurm received it
             raise UnreachableError(f"{program} was killed by signal {-done.returncode}")
         said = " ".join(done.stderr.decode(errors="replace").split())
         if done.returncode and not PARTLY.search(said):

@@ -1,4 +1,4 @@
-"""How Slurm writes what jobs ask for and why they wait: what a snapshot of Slurm is read by.
+"""How Slurm writes requests and reasons: the dialect by which a snapshot of Slurm is read.
 
 Each method imports what it needs when it is called: the watchdog takes snapshots too, and must load next to nothing.
 """
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shunter.live.nodes import Node
     from shunter.live.requests import Request
-    from shunter.live.snapshot import Job
-    from shunter.live.waiting import Meaning
+    from shunter.live.snapshot import LiveJob
+    from shunter.live.wait_causes import Meaning
 
 
 class SlurmDialect:
@@ -20,29 +20,29 @@ class SlurmDialect:
 
     name = "Slurm"
 
-    def request(self, job: Job, nodes: Sequence[Node]) -> Request:
+    def request(self, job: LiveJob, nodes: Sequence[Node]) -> Request:
         """What a job asks for, of these nodes."""
         from shunter.slurm.requests import read
 
         return read(job, nodes)
 
-    def meaning(self, job: Job) -> Meaning:
+    def meaning(self, job: LiveJob) -> Meaning:
         """What the reason of a waiting job means."""
         from shunter.slurm.reasons import meaning
 
         return meaning(job)
 
-    def parents(self, job: Job) -> list[str]:
+    def parents(self, job: LiveJob) -> list[str]:
         """The jobs that must end before this one."""
         from shunter.slurm.reasons import parents
 
         return parents(job)
 
-    def licences(self, job: Job) -> Mapping[str, int]:
+    def licences(self, job: LiveJob) -> Mapping[str, int]:
         """The licences that a job asks for, by name."""
-        from shunter.slurm.surroundings import asked_licences
+        from shunter.slurm.surroundings import requested_licences
 
-        return asked_licences(job.licenses)
+        return requested_licences(job.licenses)
 
 
 SLURM = SlurmDialect()

@@ -22,12 +22,12 @@ from shunter.compiled import place
 from shunter.errors import LiveError
 from shunter.live.journal import Journal
 from shunter.live.journal_file import check_place
-from shunter.live.line import unmodelled
 from shunter.live.locks import lock_of
 from shunter.live.snapshot import Snapshot
+from shunter.live.waiting_line import unmodelled
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.questions import live_site
-from shunter.slurm.shows import settings
+from shunter.slurm.scontrol_output import settings
 from shunter.slurm.watcher import Watcher
 
 TESTED = (22, 5)  # the release of Slurm that the tests run
@@ -40,7 +40,7 @@ LISTENS = "0A"  # in /proc/net/tcp
 DEPTHS = {"bf_max_job_test": 500, "default_queue_depth": 100}  # Slurm's defaults
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """How a check ended."""
 
     OK = "ok"
@@ -49,11 +49,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """The result of a check, and what to do about it."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckStatus
     text: str
     remedy: str = ""
 
@@ -96,58 +96,63 @@ class Patient:
         return self.user in ("root", self.owner) or self.level in ("operator", "administrator")
 
     @property
-    def wanting(self) -> Verdict:
+    def wanting(self) -> CheckStatus:
         """How bad it is if something is missing that only acting requires."""
-        return Verdict.FAIL if self.acts else Verdict.WARN
+        return CheckStatus.FAIL if self.acts else CheckStatus.WARN
 
 
-Check = Callable[[Patient], Iterator[Finding]]
+Check = Callable[[Patient], Iterator[CheckResult]]
 
 
-def examine(client: Client, journal: Path, acts: bool, metrics_port: int = 0) -> list[Finding]:
+def examine(client: Client, journal: Path, acts: bool, metrics_port: int = 0) -> list[CheckResult]:
     """All findings; where Slurm does not answer, those about this machine."""
     patient = Patient(client, journal, acts, user_name(), metrics_port=metrics_port)
     found = [*_commands(patient), *_caches(), *_files(patient), *_processes(patient), *_metrics(patient)]
     try:
         patient.config = settings(client.run("scontrol", "show", "config"))
     except LiveError as problem:
-        return [*found, Finding("slurm", Verdict.FAIL, str(problem), "start slurmctld and munge, or set SLURM_CONF")]
+        return [
+            *found,
+            CheckResult("slurm", CheckStatus.FAIL, str(problem), "start slurmctld and munge, or set SLURM_CONF"),
+        ]
     for check in (_versions, _rights, _marks, _privacy, _accounting, _clock, _queue, _scheduler, _model):
         try:
             found += check(patient)
         except LiveError as problem:
             name = check.__name__.strip("_")
-            found.append(Finding(name, Verdict.FAIL, str(problem), "run this again; see slurmctld's log"))
+            found.append(CheckResult(name, CheckStatus.FAIL, str(problem), "run this again; see slurmctld's log"))
     return found
 
 
 # ------------------------------------------------------------------------------------------- this machine
 
 
-def _commands(of: Patient) -> Iterator[Finding]:
+def _commands(of: Patient) -> Iterator[CheckResult]:
     missing = {name: of.client.path_of(name) is None for name in (*NEEDED, *USEFUL)}
-    verdict = Verdict.FAIL if any(missing[name] for name in NEEDED) else Verdict.WARN
+    verdict = CheckStatus.FAIL if any(missing[name] for name in NEEDED) else CheckStatus.WARN
     absent = [name for name, is_missing in missing.items() if is_missing]
     if absent:
-        yield Finding("commands", verdict, f"not on the PATH: {', '.join(absent)}", "install Slurm's client commands")
+        yield CheckResult(
+            "commands", verdict, f"not on the PATH: {', '.join(absent)}", "install Slurm's client commands"
+        )
     else:
-        yield Finding("commands", Verdict.OK, ", ".join(missing))
+        yield CheckResult("commands", CheckStatus.OK, ", ".join(missing))
 
 
-def _caches() -> Iterator[Finding]:
+def _caches() -> Iterator[CheckResult]:
     """Where machine code is kept, and whether there is any."""
     folder, problem = place()
     if problem:
         text, _, remedy = problem.partition("; ")
-        yield Finding("caches", Verdict.WARN, f"kernels are compiled by every command: {text}", remedy)
+        yield CheckResult("caches", CheckStatus.WARN, f"kernels are compiled by every command: {text}", remedy)
     elif not any(folder.rglob("*.nbi")):
         text = f"{folder}: no kernels yet, so that the first command compiles for a minute or two"
-        yield Finding("caches", Verdict.WARN, text, "sudo shunter compile --for-all")
+        yield CheckResult("caches", CheckStatus.WARN, text, "sudo shunter compile --for-all")
     else:
-        yield Finding("caches", Verdict.OK, f"compiled kernels in {folder}")
+        yield CheckResult("caches", CheckStatus.OK, f"compiled kernels in {folder}")
 
 
-def _files(of: Patient) -> Iterator[Finding]:
+def _files(of: Patient) -> Iterator[CheckResult]:
     """The journal: whether this account can write it, and others can't. Watching needs none."""
     place, folder = of.journal, of.journal.absolute().parent
     try:
@@ -161,21 +166,21 @@ def _files(of: Patient) -> Iterator[Finding]:
         return
     except OSError as error:
         remedy = f"make the folder, or run this as the owner of {folder}"
-        yield Finding("journal", of.wanting, f"{place}: {error.strerror}", remedy)
+        yield CheckResult("journal", of.wanting, f"{place}: {error.strerror}", remedy)
         return
     text = f"{place} belongs to {_owner(found.st_uid)}, mode {stat.S_IMODE(found.st_mode):o}"
     if not (os.access(folder, os.W_OK) and os.access(place, os.W_OK)):
-        yield Finding("journal", of.wanting, f"{text}: {of.user} can't write it", "run this as its owner")
+        yield CheckResult("journal", of.wanting, f"{text}: {of.user} can't write it", "run this as its owner")
     elif found.st_mode & OTHERS_READ and place != folder:
-        yield Finding("journal", Verdict.WARN, f"{text}: everybody can read it", f"chmod o= {place}")
+        yield CheckResult("journal", CheckStatus.WARN, f"{text}: every account can read it", f"chmod o= {place}")
     else:
-        yield Finding("journal", Verdict.OK, text)
+        yield CheckResult("journal", CheckStatus.OK, text)
 
 
-def _failed(check: str, verdict: Verdict, problem: LiveError) -> Finding:
+def _failed(check: str, verdict: CheckStatus, problem: LiveError) -> CheckResult:
     """An error as a finding: what is wrong stands before the first semicolon, the remedy behind it."""
     text, _, remedy = str(problem).partition("; ")
-    return Finding(check, verdict, text, remedy)
+    return CheckResult(check, verdict, text, remedy)
 
 
 def _owner(uid: int) -> str:
@@ -185,7 +190,7 @@ def _owner(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _processes(of: Patient) -> Iterator[Finding]:
+def _processes(of: Patient) -> Iterator[CheckResult]:
     """Which of our processes run, and whether the jobs were handed back; watching needs no journal."""
     if not of.acts and not os.path.exists(of.journal):  # False also where it can't be seen
         return
@@ -193,12 +198,14 @@ def _processes(of: Patient) -> Iterator[Finding]:
         try:
             runs = _is_locked(lock_of(of.journal, holder))
         except OSError as error:
-            yield Finding(holder, Verdict.WARN, f"can't tell: {error.strerror}", "run this as the journal's owner")
+            yield CheckResult(
+                holder, CheckStatus.WARN, f"can't tell: {error.strerror}", "run this as the journal's owner"
+            )
             continue
-        missing = Verdict.OK if holder == "watchdog" or not of.acts else Verdict.WARN
-        yield Finding(
-            holder, Verdict.OK if runs else missing, "runs" if runs else "none acts on this journal",
-            "" if runs or missing is Verdict.OK else remedy,
+        missing = CheckStatus.OK if holder == "watchdog" or not of.acts else CheckStatus.WARN
+        yield CheckResult(
+            holder, CheckStatus.OK if runs else missing, "runs" if runs else "none acts on this journal",
+            "" if runs or missing is CheckStatus.OK else remedy,
         )  # fmt: skip
     if not os.access(of.journal, os.R_OK):
         return
@@ -207,26 +214,29 @@ def _processes(of: Patient) -> Iterator[Finding]:
         why = book.handed_back()
         book.close()
     except LiveError as problem:
-        yield _failed("handed back", Verdict.FAIL, problem)
+        yield _failed("handed back", CheckStatus.FAIL, problem)
         return
     if why:
-        yield Finding("handed back", Verdict.WARN, why, "shunter slurm resume, once the cause is known")
+        yield CheckResult("handed back", CheckStatus.WARN, why, "shunter slurm resume, once the cause is known")
 
 
-def _metrics(of: Patient) -> Iterator[Finding]:
+def _metrics(of: Patient) -> Iterator[CheckResult]:
     """Whether /healthz is answered by the controller: any account can take a port and answer what it likes."""
     if not of.metrics_port:
         return
     port, listeners = of.metrics_port, _listeners(of.metrics_port)
     expected = of.journal.stat().st_uid if os.path.exists(of.journal) else os.geteuid()
     if not listeners:
-        yield Finding("metrics", Verdict.WARN, f"nothing answers on port {port}", "see --metrics-port of slurm run")
+        yield CheckResult(
+            "metrics", CheckStatus.WARN, f"nothing answers on port {port}", "see --metrics-port of slurm run"
+        )
     elif listeners == {expected}:
-        yield Finding("metrics", Verdict.OK, f"port {port} is served by {_account(expected)}")
+        yield CheckResult("metrics", CheckStatus.OK, f"port {port} is served by {_account(expected)}")
     else:
         others = ", ".join(sorted(map(_account, listeners - {expected})))
-        yield Finding(
-            "metrics", Verdict.WARN, f"port {port} is served by {others}, not by {_account(expected)}: its /healthz and"
+        yield CheckResult(
+            "metrics", CheckStatus.WARN,
+            f"port {port} is served by {others}, not by {_account(expected)}: its /healthz and"
             " /metrics are not the controller's", "end that process (ss -ltnp), or choose another --metrics-port",
         )  # fmt: skip
 
@@ -262,13 +272,17 @@ def _is_locked(file: Path) -> bool:
 # ------------------------------------------------------------------------------------------- the account
 
 
-def _rights(of: Patient) -> Iterator[Finding]:
+def _rights(of: Patient) -> Iterator[CheckResult]:
     if of.user == "root":
-        yield Finding("rights", Verdict.WARN, "this is root, which is more than is needed", "run this as shunter")
+        yield CheckResult(
+            "rights", CheckStatus.WARN, "this is root, which is more than is needed", "run this as shunter"
+        )
     elif of.rules:
-        yield Finding("rights", Verdict.OK, f"{of.user} may change the jobs of others ({of.level or 'SlurmUser'})")
+        yield CheckResult(
+            "rights", CheckStatus.OK, f"{of.user} may change the jobs of others ({of.level or 'SlurmUser'})"
+        )
     elif not of.accounting:
-        yield Finding(
+        yield CheckResult(
             "rights", of.wanting, f"without slurmdbd only root and {of.owner} may change the jobs of others",
             f"run the controller as {of.owner}, or only watch",
         )  # fmt: skip
@@ -279,71 +293,76 @@ def _rights(of: Patient) -> Iterator[Finding]:
             if of.level
             else f"user {of.user} account=root adminlevel=operator"
         )
-        yield Finding(
+        yield CheckResult(
             "rights", of.wanting, f"{of.user} may not change the jobs of others", f"sacctmgr -i {how} {words}"
         )
 
 
-def _marks(of: Patient) -> Iterator[Finding]:
+def _marks(of: Patient) -> Iterator[CheckResult]:
     """Only administrators write the marks by which a lost journal's changes are noticed."""
     if of.acts and of.level == "operator":
-        yield Finding(
-            "marks", Verdict.WARN, f"{of.user} is an operator and can't mark the jobs that it changes (AdminComment)",
+        yield CheckResult(
+            "marks", CheckStatus.WARN,
+            f"{of.user} is an operator and can't mark the jobs that it changes (AdminComment)",
             "keep its journal safe: without marks it is the only way back; or set adminlevel=admin",
         )  # fmt: skip
 
 
-def _privacy(of: Patient) -> Iterator[Finding]:
+def _privacy(of: Patient) -> Iterator[CheckResult]:
     private = [name for name in of.config.get("privatedata", "").lower().split(",") if name not in ("", "none")]
     hidden = [] if of.rules else [name for name in ("jobs", "nodes") if name in private]
     shown = f"PrivateData={','.join(private) or 'none'}"
     if hidden:
         text = f"{shown} hides {' and '.join(hidden)} of others from {of.user}"
-        yield Finding("privacy", of.wanting, text, "make the account an operator: forecasts and orders need all jobs")
+        yield CheckResult(
+            "privacy", of.wanting, text, "make the account an operator: forecasts and orders need all jobs"
+        )
     else:
-        yield Finding("privacy", Verdict.OK, f"{of.user} sees all jobs and nodes ({shown})")
+        yield CheckResult("privacy", CheckStatus.OK, f"{of.user} sees all jobs and nodes ({shown})")
 
 
-def _accounting(of: Patient) -> Iterator[Finding]:
+def _accounting(of: Patient) -> Iterator[CheckResult]:
     if of.accounting:
-        yield Finding("accounting", Verdict.OK, "slurmdbd")
+        yield CheckResult("accounting", CheckStatus.OK, "slurmdbd")
         return
     text = "no slurmdbd: Slurm counts neither age nor fair share, and there is no history to learn from"
-    yield Finding("accounting", Verdict.WARN, text, "set AccountingStorageType=accounting_storage/slurmdbd")
+    yield CheckResult("accounting", CheckStatus.WARN, text, "set AccountingStorageType=accounting_storage/slurmdbd")
 
 
 # ------------------------------------------------------------------------------------------- Slurm
 
 
-def _versions(of: Patient) -> Iterator[Finding]:
+def _versions(of: Patient) -> Iterator[CheckResult]:
     served = of.config.get("slurm_version", "")
     ours = f"shunter {__version__}, Python {platform.python_version()}"
-    yield Finding("shunter", Verdict.OK, ours)
+    yield CheckResult("shunter", CheckStatus.OK, ours)
     release = f"{of.client.release[0]}.{of.client.release[1]:02}"
     if not served.startswith(release):
         text = f"the commands are of {release}, slurmctld is of {served}"
-        yield Finding("slurm", Verdict.WARN, text, "install the commands of slurmctld's release")
+        yield CheckResult("slurm", CheckStatus.WARN, text, "install the commands of slurmctld's release")
     elif of.client.release == TESTED:
-        yield Finding("slurm", Verdict.OK, f"Slurm {served}")
+        yield CheckResult("slurm", CheckStatus.OK, f"Slurm {served}")
     else:
         text = f"Slurm {served}; a real {TESTED[0]}.{TESTED[1]:02} is tested, others by their recorded answers"
-        yield Finding("slurm", Verdict.OK, text)
+        yield CheckResult("slurm", CheckStatus.OK, text)
 
 
-def _clock(of: Patient) -> Iterator[Finding]:
+def _clock(of: Patient) -> Iterator[CheckResult]:
     begun = time.time()
     found = SDIAG_TIME.search(of.client.run("sdiag"))
     if found is None:
-        yield Finding("clock", Verdict.WARN, "sdiag does not show slurmctld's time", "compare the clocks by hand")
+        yield CheckResult(
+            "clock", CheckStatus.WARN, "sdiag does not show slurmctld's time", "compare the clocks by hand"
+        )
         return
     theirs = int(found[1])
     apart = max(begun - theirs - 1, theirs - time.time(), 0.0)
-    verdict = Verdict.FAIL if apart > CLOCK_FAIL_S else Verdict.WARN if apart > CLOCK_WARN_S else Verdict.OK
-    text = "as slurmctld's" if verdict is Verdict.OK else f"{apart:.0f} s apart from slurmctld's"
-    yield Finding("clock", verdict, text, "" if verdict is Verdict.OK else "synchronise both (chrony, ntp)")
+    verdict = CheckStatus.FAIL if apart > CLOCK_FAIL_S else CheckStatus.WARN if apart > CLOCK_WARN_S else CheckStatus.OK
+    text = "as slurmctld's" if verdict is CheckStatus.OK else f"{apart:.0f} s apart from slurmctld's"
+    yield CheckResult("clock", verdict, text, "" if verdict is CheckStatus.OK else "synchronise both (chrony, ntp)")
 
 
-def _queue(of: Patient) -> Iterator[Finding]:
+def _queue(of: Patient) -> Iterator[CheckResult]:
     """How long a poll takes, what it shows, and what of it can't be parsed."""
     watcher = Watcher(of.client)
     sdiag_s = _timed(watcher.counters)
@@ -352,12 +371,12 @@ def _queue(of: Patient) -> Iterator[Finding]:
     text = f"sdiag {sdiag_s:.2f} s, squeue and sinfo {look_s:.2f} s ({watcher.form}), {_present(snapshot):,} jobs"
     slow = sdiag_s > SLOW_SDIAG_S or look_s > SLOW_LOOK_S
     remedy = "raise --interval and --poll; see 'sdiag' for what slurmctld is busy with"
-    yield Finding("polls", Verdict.WARN if slow else Verdict.OK, text, remedy if slow else "")
+    yield CheckResult("polls", CheckStatus.WARN if slow else CheckStatus.OK, text, remedy if slow else "")
     yield _gpus(snapshot)
     if watcher.unread:
         name, why = next(iter(watcher.unread.items()))
         text = f"{len(watcher.unread)} jobs or nodes can't be parsed and are left to Slurm; {name}: {why}"
-        yield Finding("unread", Verdict.WARN, text, "report this with the output of squeue --json")
+        yield CheckResult("unread", CheckStatus.WARN, text, "report this with the output of squeue --json")
 
 
 def _present(snapshot: Snapshot) -> int:
@@ -371,36 +390,38 @@ def _timed(call: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def _gpus(snapshot: Snapshot) -> Finding:
+def _gpus(snapshot: Snapshot) -> CheckResult:
     gpus = sum(node.gpus for node in snapshot.nodes)
     if not gpus:
-        return Finding("nodes", Verdict.FAIL, "no node has GPUs that Slurm schedules", "set Gres=gpu:... in slurm.conf")
-    return Finding("nodes", Verdict.OK, f"{len(snapshot.nodes):,} nodes with {gpus:,} GPUs")
+        return CheckResult(
+            "nodes", CheckStatus.FAIL, "no node has GPUs that Slurm schedules", "set Gres=gpu:... in slurm.conf"
+        )
+    return CheckResult("nodes", CheckStatus.OK, f"{len(snapshot.nodes):,} nodes with {gpus:,} GPUs")
 
 
-def _scheduler(of: Patient) -> Iterator[Finding]:
+def _scheduler(of: Patient) -> Iterator[CheckResult]:
     kind, priority = of.config.get("schedulertype", ""), of.config.get("prioritytype", "")
     if priority != "priority/multifactor":
         text = f"{priority}: jobs have no age, size or fair share beside nice"
-        yield Finding("priority", Verdict.WARN, text, "set PriorityType=priority/multifactor")
+        yield CheckResult("priority", CheckStatus.WARN, text, "set PriorityType=priority/multifactor")
     else:
-        yield Finding("priority", Verdict.OK, priority)
+        yield CheckResult("priority", CheckStatus.OK, priority)
     if kind != "sched/backfill":
-        yield Finding(
-            "scheduler", Verdict.WARN, f"{kind}: small jobs never use gaps", "set SchedulerType=sched/backfill"
+        yield CheckResult(
+            "scheduler", CheckStatus.WARN, f"{kind}: small jobs never use gaps", "set SchedulerType=sched/backfill"
         )
         return
     site = live_site(of.client)
     depths = [f"{name}={site.parameter(name, default)}" for name, default in DEPTHS.items()]
-    yield Finding("scheduler", Verdict.OK, f"{kind}, {', '.join(depths)}")
+    yield CheckResult("scheduler", CheckStatus.OK, f"{kind}, {', '.join(depths)}")
 
 
-def _model(of: Patient) -> Iterator[Finding]:
+def _model(of: Patient) -> Iterator[CheckResult]:
     """What the site uses and our model of it does not know: forecasts are less certain there."""
     site = live_site(of.client)
     remarks = [remark.removeprefix("not modelled: ") for remark in site.remarks]
     remarks += unmodelled(Watcher(of.client, surroundings=True).snapshot(), site.rules)
     for remark in remarks:
-        yield Finding("not modelled", Verdict.WARN, remark, "forecasts and the guard are less certain")
+        yield CheckResult("not modelled", CheckStatus.WARN, remark, "forecasts and the guard are less certain")
     if not remarks:
-        yield Finding("not modelled", Verdict.OK, "nothing that is in use here")
+        yield CheckResult("not modelled", CheckStatus.OK, "nothing that is in use here")

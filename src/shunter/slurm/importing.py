@@ -17,7 +17,7 @@ from shunter.live.machines import Machines, machines_of
 from shunter.live.nodes import Partition, partitions_of
 from shunter.model import Trace
 from shunter.safe_files import text_of, whole
-from shunter.slurm import shows, topology
+from shunter.slurm import scontrol_output, topology
 from shunter.slurm.nodes import nodes, partitions
 from shunter.slurm.site import PartitionForm, Site, of_config, to_toml
 from shunter.traces.readers import sacct
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Sources:
+class ImportFiles:
     """The files with what Slurm's commands printed; None: there is none."""
 
     jobs: Path  # sacct -P or sacct --json
@@ -49,11 +49,11 @@ class Imported:
     remarks: tuple[str, ...]  # what is not as in Slurm, beside what the trace says
 
 
-def read_site(sources: Sources, on_bad_row: str = "fail") -> Imported:
+def read_site(sources: ImportFiles, on_bad_row: str = "fail") -> Imported:
     """Everything that the files say."""
     listed = _parsed(sources.nodes, nodes)
     parts = _parsed(sources.partitions, partitions) if sources.partitions else partitions_of(listed)
-    site = of_config(_parsed(sources.config, shows.settings)) if sources.config else Site()
+    site = of_config(_parsed(sources.config, scontrol_output.settings)) if sources.config else Site()
     billing = next((part.billing for part in parts if part.billing), "")
     site = site.model_copy(update={"priority": site.priority.model_copy(update={"billing": billing})})
     racks = _parsed(sources.topology, topology.racks) if sources.topology else []
@@ -84,7 +84,7 @@ def _forms(parts: Sequence[Partition], found: Machines) -> list[PartitionForm]:
 
 
 def _about(trace: Trace, parts: Sequence[Partition]) -> list[str]:
-    """Users who are hidden, jobs in partitions that are not there any more."""
+    """Hidden users, jobs in partitions that no longer exist."""
     found = ["all jobs are of one user: does PrivateData hide the others?"] if len(trace.users) == 1 else []
     gone = [name for name in trace.vcs if name not in {part.name for part in parts}]
     jobs = int(np.isin(trace.vc, [trace.vcs.index(name) for name in gone]).sum())
@@ -173,7 +173,7 @@ def check_places(folder: Path, force: bool) -> None:
 
 
 def write_site(found: Imported, folder: Path) -> None:
-    """Write the trace, the cluster and what Slurm goes by into a folder."""
+    """Write the trace, the cluster and Slurm's settings into a folder."""
     folder.mkdir(exist_ok=True)
     traces.write(found.trace, folder / FILES[0])
     for name, text in ((FILES[1], clusters.to_toml(found.cluster)), (FILES[2], to_toml(found.site))):

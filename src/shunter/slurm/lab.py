@@ -14,10 +14,10 @@ from types import TracebackType
 
 from shunter.errors import LiveError, SlurmError
 from shunter.live.daemons import PLACES, environments, free_ports, last_lines, pid_in, program, start, stop, wait
-from shunter.slurm.lab_files import PARTITIONS, Nodes, Ports, write
+from shunter.slurm.lab_files import PARTITIONS, LabNodes, Ports, write
 from shunter.slurm.presence import LISTED, signs_in
 
-NODES = (Nodes("p100", 3, 4), Nodes("k80", 4, 2), Nodes("m40", 2, 1))
+NODES = (LabNodes("p100", 3, 4), LabNodes("k80", 4, 2), LabNodes("m40", 2, 1))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "sinfo", "squeue", "sbatch", "scancel")
 DATABASE_PROGRAMS = ("slurmdbd", "sacctmgr", "sacct", "mariadbd", "mariadb-install-db", "mariadb", "mariadb-admin")
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"  # of Debian and Ubuntu
@@ -32,7 +32,7 @@ TABLES = (
     "grant all on slurm.* to 'slurm'@'127.0.0.1'; grant all on slurm.* to 'slurm'@'localhost';"
 )
 
-__all__ = ["NODES", "PARTITIONS", "Lab", "Nodes"]
+__all__ = ["NODES", "PARTITIONS", "Lab", "LabNodes"]
 
 
 class Lab:
@@ -45,7 +45,7 @@ class Lab:
     def __init__(
         self,
         folder: Path,
-        nodes: Sequence[Nodes] = NODES,
+        nodes: Sequence[LabNodes] = NODES,
         *,
         database: bool = False,
         settings: Mapping[str, str] | None = None,
@@ -203,7 +203,7 @@ class Lab:
         return state
 
     def cancel_all(self, timeout: float = 30.0) -> None:
-        """Cancel every job of everybody, and wait until none is left."""
+        """Cancel all jobs of all users, and wait until none is left."""
         for partition in self.partitions if self.jobs() else ():
             self.run("scancel", f"--partition={partition}", timeout=timeout)
         if not wait(lambda: not self.jobs(), timeout):

@@ -113,7 +113,7 @@ FOLDERS = ("etc", "state", "log", "dev", "pids", "munge", "spool", "db")
 
 
 @dataclass(frozen=True)
-class Nodes:
+class LabNodes:
     """Virtual nodes that are alike; they are called ``kind-1``, ``kind-2`` and so on."""
 
     kind: str
@@ -147,7 +147,7 @@ class Ports:
 
 def write(
     folder: Path,
-    nodes: Sequence[Nodes],
+    nodes: Sequence[LabNodes],
     ports: Ports,
     database: bool,
     settings: Mapping[str, str],
@@ -206,7 +206,7 @@ def _devices(folder: Path, count: int) -> None:
             os.mknod(device, 0o020666, os.makedev(1, 3))
 
 
-def _node_lines(folder: Path, nodes: Sequence[Nodes], ports: Ports) -> Iterator[str]:
+def _node_lines(folder: Path, nodes: Sequence[LabNodes], ports: Ports) -> Iterator[str]:
     free = iter(ports.nodes)
     for group in nodes:
         for name in group.names:
@@ -215,7 +215,7 @@ def _node_lines(folder: Path, nodes: Sequence[Nodes], ports: Ports) -> Iterator[
             yield NODE.format(cpus=group.cpus, mem_mib=group.mem_mib, kind=group.kind, **more)
 
 
-def _gres_lines(folder: Path, nodes: Sequence[Nodes]) -> Iterator[str]:
+def _gres_lines(folder: Path, nodes: Sequence[LabNodes]) -> Iterator[str]:
     for group in nodes:
         device = f"{folder}/dev/gpu" + ("0" if group.gpus == 1 else f"[0-{group.gpus - 1}]")
         for name in group.names if group.gpus else ():

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from shunter.live.levers import Order
 from shunter.live.manager import Command
 from shunter.live.marks import Mark
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm.client import Client
 from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marked, unmarked
@@ -54,7 +54,7 @@ def update(target: str, values: Mapping[str, str], comment: str = "", then: str 
 
 
 def undoing(
-    job: Job, before: Mapping[str, str], target: str = "", without: Collection[str] = ()
+    job: LiveJob, before: Mapping[str, str], target: str = "", without: Collection[str] = ()
 ) -> tuple[Command, ...]:
     """The exact commands that give a job its own values back, by lever, and remove their marks and those ``without``.
 
@@ -72,7 +72,7 @@ def undoing(
     return (*commands, update(target, values, job.annotation, then))
 
 
-def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Command, ...]:
+def unmarking(job: LiveJob, levers: Collection[str], target: str = "") -> tuple[Command, ...]:
     """The exact commands that remove marks of values that others have changed since.
 
     Setting a priority had cleared the job's nice, which comes back; where an administrator has set another priority
@@ -83,7 +83,7 @@ def unmarking(job: Job, levers: Collection[str], target: str = "") -> tuple[Comm
     return (update(target or job.target, values, job.annotation, unmarked(job.annotation, levers)),)
 
 
-def shows(lever: str, value: str, job: Job) -> bool:
+def shows(lever: str, value: str, job: LiveJob) -> bool:
     """Whether a job has this value of a lever."""
     if lever == "pin":
         return set(expand(job.wanted_nodes)) == set(expand(value))
@@ -92,13 +92,13 @@ def shows(lever: str, value: str, job: Job) -> bool:
 
 
 def held_now(client: Client, target: str) -> bool:
-    """Whether somebody holds a record by now: releasing it would undo that."""
+    """Whether a record is held by now: releasing it would undo that."""
     job = re.sub(r"_\[(\d+).*", r"_\1", target)  # any one task of those that are one record
     found = client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%Q")
     return "0" in found.split()
 
 
-def targets(jobs: Sequence[Job]) -> list[str]:
+def targets(jobs: Sequence[LiveJob]) -> list[str]:
     """What scontrol changes all of these by: one name, or several where one would be too long for a command."""
     if len(jobs) == 1 and len(jobs[0].target) <= LONGEST_NAME:
         return [jobs[0].target]
@@ -113,7 +113,7 @@ def targets(jobs: Sequence[Job]) -> list[str]:
     return [f"{jobs[0].whole}_[{','.join(pieces)}]" for pieces in found]
 
 
-def half_share(job: Job) -> str:
+def half_share(job: LiveJob) -> str:
     """Half the shards that a job asks for; "": it asks for none or one, and Slurm makes none of whole GPUs."""
     asked = SHARDS.fullmatch(job.per_node)
     return f"{asked[1]}{int(asked[2]) // 2}" if asked is not None and int(asked[2]) >= 2 else ""

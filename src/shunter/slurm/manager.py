@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from shunter.live.journal import Journal
 from shunter.live.levers import Order
 from shunter.live.manager import Command, Presence
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm import levers
 from shunter.slurm.watcher import Watcher
 
@@ -35,12 +35,12 @@ class SlurmManager(Watcher):
         return self.client.environment
 
     def held(self, target: str) -> bool:
-        """Whether somebody holds a record by now."""
+        """Whether a record is held by now."""
         return levers.held_now(self.client, target)
 
     def own_policy(self) -> str:
         """The policy that is nearest to Slurm's configuration."""
-        from shunter.slurm.shows import settings
+        from shunter.slurm.scontrol_output import settings
         from shunter.slurm.site import of_config
 
         return of_config(settings(self.client.run("scontrol", "show", "config"))).policy
@@ -63,31 +63,31 @@ class SlurmManager(Watcher):
         """The AdminComment that goes with an order."""
         return levers.annotated(order)
 
-    def shows(self, lever: str, value: str, job: Job) -> bool:
+    def shows(self, lever: str, value: str, job: LiveJob) -> bool:
         """Whether a job has this value of a lever."""
         return levers.shows(lever, value, job)
 
-    def half_share(self, job: Job) -> str:
+    def half_share(self, job: LiveJob) -> str:
         """Half the shards that a job asks for."""
         return levers.half_share(job)
 
     # -- the way back
 
-    def targets(self, jobs: Sequence[Job]) -> list[str]:
+    def targets(self, jobs: Sequence[LiveJob]) -> list[str]:
         """How scontrol addresses all of these records."""
         return levers.targets(jobs)
 
-    def give_back(self, job: Job, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
+    def give_back(self, job: LiveJob, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
         """Give a job its own values back."""
         self._run(levers.undoing(job, own, target, without))
 
-    def unmark(self, job: Job, levers_changed: Collection[str], target: str = "") -> None:
+    def unmark(self, job: LiveJob, levers_changed: Collection[str], target: str = "") -> None:
         """Remove marks of values that others have changed."""
         self._run(levers.unmarking(job, levers_changed, target))
 
     def presence(self, journal: Journal, interval_s: float) -> Presence:
         """A reservation without nodes that shows that a controller acts."""
-        from shunter.slurm.presence import Presence as Sign
+        from shunter.slurm.presence import SlurmPresence as Sign
 
         return Sign(self.client, journal, interval_s)
 

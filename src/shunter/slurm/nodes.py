@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from shunter.errors import LiveError, SlurmError
 from shunter.live.nodes import Node, Partition
 from shunter.slurm.hostlist import expand
-from shunter.slurm.shows import records
+from shunter.slurm.scontrol_output import records
 from shunter.slurm.tres import Gres, gres, resources
 from shunter.slurm_json import plain
 

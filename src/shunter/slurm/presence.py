@@ -1,8 +1,8 @@
 """The sign of a controller that acts: a reservation without nodes, named after its journal.
 
 Marks show a controller only while a job waits that it has changed, and some accounts may not write any. A reservation
-without nodes keeps nothing from anybody. Only operators can make one, every account sees it, Slurm saves it, and it
-ends by itself when nobody renews it: after a kill no later than ``LASTS_MIN`` minutes.
+without nodes takes nothing from any job. Only operators can make one, every account sees it, Slurm saves it, and it
+ends by itself when it is not renewed: after a kill no later than ``LASTS_MIN`` minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from shunter.errors import LiveError
 from shunter.live.journal import Journal
 from shunter.live.manager import DeclinedError
 from shunter.slurm.client import Client, user_name
-from shunter.slurm.shows import records, time_ms
+from shunter.slurm.scontrol_output import records, time_ms
 from shunter.slurm.surroundings import is_sign
 
 DUPLICATE = re.compile("duplicate", re.IGNORECASE)
@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 
 
 @dataclass
-class Presence:
+class SlurmPresence:
     """Shows that this controller acts, and sees others that do."""
 
     client: Client
@@ -49,7 +49,7 @@ class Presence:
     def rival(self) -> str:
         """Why this controller gives way; "": it need not. Others can see it before it looks.
 
-        Raises ``LiveError`` if Slurm does not answer: then nobody can tell.
+        Raises ``LiveError`` if Slurm does not answer: then it is unknown.
         """
         self._show()
         signs = signs_in(self.client.run(*LISTED))

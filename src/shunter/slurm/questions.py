@@ -11,11 +11,11 @@ from shunter.errors import LiveError, SlurmError, did_you_mean
 from shunter.live import job_arrays, run_times, waits
 from shunter.live.forecast import NEW, SAMPLES, Forecast, Outlook
 from shunter.live.run_times import RunTimes
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 from shunter.live.waits import Progress
 from shunter.report.explain import moment
-from shunter.slurm import accounting, shows, site
+from shunter.slurm import accounting, scontrol_output, site
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.site import PartitionForm, Site
@@ -26,7 +26,7 @@ LISTED = 10  # jobs that a message names at most
 
 
 @dataclass(frozen=True)
-class Sources:
+class AnswerSources:
     """Where answers come from; None: Slurm is asked."""
 
     snapshot: Path | None = None
@@ -34,7 +34,7 @@ class Sources:
     history: Path | None = None  # a trace
 
     def outlook(self, samples: int = SAMPLES, seed: int = 0, progress: Progress | None = None) -> Outlook:
-        """All that a forecast goes by; ``progress`` follows the first use of a history, which takes a while."""
+        """Everything that a forecast uses; ``progress`` follows the first use of a history, which takes a while."""
         client = Client() if self.snapshot is None else None
         present = (
             Watcher(client, surroundings=True).snapshot() if client else Snapshot.load(self.snapshot or Path(), SLURM)
@@ -54,13 +54,13 @@ class Sources:
         try:
             return accounting.run_times(client) if client else RunTimes()
         except LiveError:
-            return RunTimes()  # a site without slurmdbd, or one that does not let everybody see all
+            return RunTimes()  # a site without slurmdbd, or one that does not show all jobs to all users
 
 
 def live_site(client: Client) -> Site:
-    """What Slurm goes by, from its own words."""
-    found = site.of_config(shows.settings(client.run("scontrol", "show", "config")))
-    listed = shows.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
+    """Slurm's scheduling rules, from its own output."""
+    found = site.of_config(scontrol_output.settings(client.run("scontrol", "show", "config")))
+    listed = scontrol_output.records(client.run("scontrol", "-o", "show", "partition"), "PartitionName")
     forms = [
         PartitionForm(
             name=each["PartitionName"],
@@ -73,7 +73,7 @@ def live_site(client: Client) -> Site:
     return found.model_copy(update={"partitions": forms})
 
 
-def pending(snapshot: Snapshot, job_id: str) -> Job:
+def pending(snapshot: Snapshot, job_id: str) -> LiveJob:
     """The waiting job of this name; of an array, its first task that waits, or the one of this number."""
     array, _, number = job_id.partition("_")
     found = [job for job in snapshot.jobs if job_id in (job.id, job.handle) or job.id.startswith(f"{job_id}_")]
@@ -90,10 +90,10 @@ def pending(snapshot: Snapshot, job_id: str) -> Job:
     if not job.runs:
         raise SlurmError(f"job {job.id} does not wait: it is {job.state.lower()}")
     end = f", and ends by {moment(job.start + job.limit)} UTC at the latest" if job.limit else ", without a limit"
-    raise SlurmError(f"job {job.id} does not wait: it runs since {moment(job.start)} UTC{end}")
+    raise SlurmError(f"job {job.id} does not wait: it has run since {moment(job.start)} UTC{end}")
 
 
-def _among(number: str, job: Job) -> bool:
+def _among(number: str, job: LiveJob) -> bool:
     return number.isdigit() and any(int(number) in span for span in job_arrays.numbers(job.tasks))
 
 
@@ -127,8 +127,8 @@ class Wish:
             return replace(found, starts=(), because=(unclear, *found.because))
         return replace(found, assumptions=(*found.assumptions, *filled))
 
-    def job(self, outlook: Outlook) -> tuple[Job, list[str]]:
-        """The job as if submitted now, and what was filled in for it."""
+    def job(self, outlook: Outlook) -> tuple[LiveJob, list[str]]:
+        """The job, submitted now, and the defaults that were filled in for it."""
         snapshot = outlook.snapshot
         known = sorted({name for node in snapshot.nodes for name in node.partitions})
         if self.partition and self.partition not in known:
@@ -138,10 +138,10 @@ class Wish:
         types = sorted({node.gpu_type for node in snapshot.nodes if node.gpu_type})
         if self.gpu_type and self.gpu_type not in types:
             raise SlurmError(f"--gpu-type {self.gpu_type}: no node has it; {did_you_mean(self.gpu_type, types)}")
-        limit = shows.seconds(self.time)
+        limit = scontrol_output.seconds(self.time)
         partition = self.partition or _usual_partition(snapshot)
         beside, filled = self._beside(snapshot, partition)
-        job = Job(
+        job = LiveJob(
             id=NEW,
             handle=NEW,
             state="PENDING",
@@ -195,7 +195,7 @@ def _defaults(snapshot: Snapshot, partition: str) -> Defaults | None:
 def _check_limit(outlook: Outlook, partition: str, time: str) -> None:
     """Refuse a limit with which Slurm would never start the job."""
     most = outlook.rules.limits.get(partition, "")
-    longest, wanted = shows.seconds(most), shows.seconds(time)
+    longest, wanted = scontrol_output.seconds(most), scontrol_output.seconds(time)
     if longest is not None and (wanted is None or wanted > longest):
         raise SlurmError(f"--time {time} is above the limit of partition {partition} ({most}); ask for less")
 
@@ -206,7 +206,7 @@ def _usual_partition(snapshot: Snapshot) -> str:
     return counted.most_common(1)[0][0]
 
 
-def _fresh_priority(outlook: Outlook, job: Job) -> tuple[int, list[str]]:
+def _fresh_priority(outlook: Outlook, job: LiveJob) -> tuple[int, list[str]]:
     """Below all that wait in its tier: it has not aged."""
     line = outlook.line
     waiting = [each for each in line.queue(job) if each.id != NEW and line.tier(each) == line.tier(job)]

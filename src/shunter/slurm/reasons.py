@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from shunter.live.snapshot import Job
-from shunter.live.waiting import Kind, Meaning
+from shunter.live.snapshot import LiveJob
+from shunter.live.wait_causes import Kind, Meaning
 
 T, B, D, L, C, H, N = Kind
 MAINTENANCE = "Reserved for maintenance"  # said of reservations with the flag MAINT
@@ -79,8 +79,8 @@ WHAT = {
 }  # fmt: skip
 
 
-def meaning(job: Job) -> Meaning:
-    """What a pending job's reason means; one that nobody knows is shown as it is."""
+def meaning(job: LiveJob) -> Meaning:
+    """What a pending job's reason means; an unknown one is shown as it is."""
     said = job.reason.strip("()").partition(",")[0].replace("_", " ").strip()
     if said in MEANINGS:
         found = MEANINGS[said]
@@ -106,7 +106,7 @@ def _limit(whose: str, group: str | None, what: str, per: str | None) -> Meaning
     )
 
 
-def parents(job: Job) -> list[str]:
+def parents(job: LiveJob) -> list[str]:
     """The jobs that must end before this one: ``afterok:12(unfulfilled),afterany:13_*(unfulfilled)`` gives 12, 13."""
     pieces = re.split(r"[,?]", job.dependency)
     named = [piece.partition(":")[2] for piece in pieces if not piece.startswith(("singleton", "after:"))]

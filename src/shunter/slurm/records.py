@@ -1,4 +1,4 @@
-"""What ``shunter slurm import`` reads, asked of Slurm itself: only questions, in explicit formats."""
+"""The input of ``shunter slurm import``, read from Slurm itself: read-only commands, in explicit formats."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from shunter.errors import SlurmError
 from shunter.live.manager import DeclinedError
 from shunter.slurm.client import Client
-from shunter.slurm.importing import Sources
+from shunter.slurm.importing import ImportFiles
 from shunter.traces.readers.sacct import FORMAT
 
 PATIENCE_S = 900.0  # accounting of months takes a while
 SEPARATOR = "\x1f"
 
 
-def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
+def ask(client: Client, folder: Path, since: str, until: str) -> ImportFiles:
     """Write what Slurm answers into a folder; jobs are those that ran between two times, as sacct takes them."""
     answers = {
         "jobs": _jobs(client, since, until),
@@ -28,7 +28,7 @@ def ask(client: Client, folder: Path, since: str, until: str) -> Sources:
     for name, text in answers.items():
         places[name] = folder / f"{name}.txt"
         places[name].write_text(text, encoding="utf-8")
-    return Sources(**places)
+    return ImportFiles(**places)
 
 
 def _jobs(client: Client, since: str, until: str) -> str:
@@ -48,7 +48,7 @@ def _jobs(client: Client, since: str, until: str) -> str:
         elif rows and line:
             rows[-1][-1] += f" {line}"  # a name with a line end in it
     if len(rows) < 2:
-        raise SlurmError(f"sacct knows of no job from {since} to {until}; give another time with --since and --until")
+        raise SlurmError(f"sacct reports no job from {since} to {until}; give another time with --since and --until")
     return "".join(SEPARATOR.join(_plain(part) for part in row) + "\n" for row in rows)
 
 

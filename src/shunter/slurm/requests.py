@@ -1,4 +1,4 @@
-"""What a request means that is written as Slurm writes it."""
+"""What a request in Slurm's notation means."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from shunter import world as w
 from shunter.live.nodes import Node
 from shunter.live.requests import UNKNOWN, Request, admits, request_on
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm.constraints import parse, same_everywhere
 from shunter.slurm.hostlist import expand
 from shunter.slurm.tres import gres
 
 
-def read(job: Job, nodes: Sequence[Node]) -> Request:
+def read(job: LiveJob, nodes: Sequence[Node]) -> Request:
     """What a job asks for, of these nodes."""
     open_to_it = [node for node in nodes if _open(node, job)]
     span = _span(job, max((node.gpus for node in open_to_it), default=0))
@@ -21,7 +21,7 @@ def read(job: Job, nodes: Sequence[Node]) -> Request:
     return found._replace(unmodelled=tuple(_unmodelled(job, span, found.nodes)))
 
 
-def _open(node: Node, job: Job) -> bool:
+def _open(node: Node, job: LiveJob) -> bool:
     """Whether a node is one that a job may have: of its partitions, GPU type and constraint, and not excluded."""
     if not admits(node, job):
         return False
@@ -38,8 +38,8 @@ def _gpus(text: str) -> int:
     return sum(each.count for each in gres(text) if each.name == "gpu")
 
 
-def _span(job: Job, largest: int) -> int:
-    """On how many nodes a job runs, with as many GPUs on each; the largest of them has so many GPUs."""
+def _span(job: LiveJob, largest: int) -> int:
+    """The number of nodes that a job runs on, with equal GPUs on each, given the GPUs of the largest node."""
     nodes, most = job.min_nodes, job.max_nodes
     if _gpus(job.per_node):
         return UNKNOWN if most > nodes else nodes if nodes > 1 else 0
@@ -52,14 +52,14 @@ def _span(job: Job, largest: int) -> int:
     return nodes if job.gpus in (nodes, nodes * largest) and most in (-1, 0, nodes) else UNKNOWN
 
 
-def _unmodelled(job: Job, span: int, nodes: Sequence[Node]) -> Iterator[str]:
+def _unmodelled(job: LiveJob, span: int, nodes: Sequence[Node]) -> Iterator[str]:
     """What of a request is not modelled, each as the second half of "can't tell, because ..."."""
     if job.features and parse(job.features) is None:
         yield f"its constraint '{job.features}' is of a kind that is not modelled"
     elif same_everywhere(job.features) and span != 0:
         yield f"its constraint '{job.features}' asks for the same feature on all its nodes, which is not modelled"
     if span == UNKNOWN:
-        yield f"{_nodes_asked(job)}, which is not modelled"
+        yield f"{_requested_nodes(job)}, which is not modelled"
     if job.exclusive and job.exclusive != "node":
         yield f"it shares its nodes only with jobs of the same {job.exclusive}, which is not modelled"
     if job.exclusive == "node" and (len({(n.gpus, n.cpus) for n in nodes}) > 1 or span == w.ANY_NODES):
@@ -73,7 +73,7 @@ def _unmodelled(job: Job, span: int, nodes: Sequence[Node]) -> Iterator[str]:
         yield f"it must have {job.wanted_nodes} and may have other nodes too, which is not modelled"
 
 
-def _nodes_asked(job: Job) -> str:
+def _requested_nodes(job: LiveJob) -> str:
     if job.max_nodes > job.min_nodes:
         return f"it takes {job.min_nodes} to {job.max_nodes} nodes"
     if job.max_nodes < 0:

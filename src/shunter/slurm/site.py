@@ -1,4 +1,4 @@
-"""What a site's Slurm goes by when it schedules, kept as ``site.toml``, and the policy that is a model of it."""
+"""The settings with which a site's Slurm schedules, kept as ``site.toml``, and the policy that models it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from shunter.errors import SlurmError
 from shunter.live.rules import Rules
 from shunter.safe_files import text_of
-from shunter.slurm.shows import seconds
+from shunter.slurm.scontrol_output import seconds
 from shunter.texts import toml_text
 from shunter.toml_forms import Amount, Form, filled
 
@@ -70,7 +70,7 @@ class PriorityForm(Form):
 
     @property
     def fair_tree(self) -> bool:
-        """Whether fair share goes by rank."""
+        """Whether fair share is by rank."""
         return self.period_s > 0 and not set(CLASSIC) & set(self.flags.upper().split(","))
 
     @property
@@ -112,7 +112,7 @@ class Site(Form):
 
     @property
     def rules(self) -> Rules:
-        """What a forecast goes by."""
+        """The rules that a forecast uses."""
         tiers = {partition.name: partition.tier for partition in self.partitions}
         return Rules(self.backfills, tiers, {partition.name: partition.max_time for partition in self.partitions})
 

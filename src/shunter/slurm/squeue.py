@@ -14,12 +14,12 @@ from typing import Any
 
 from shunter.errors import SlurmError
 from shunter.live import job_arrays
-from shunter.live.snapshot import Job
+from shunter.live.snapshot import LiveJob
 from shunter.slurm.comments import hints_in
 from shunter.slurm.hostlist import expand
 from shunter.slurm.marks import marks_in
-from shunter.slurm.shows import length_ms, time_ms
-from shunter.slurm.tres import asked_for, resources
+from shunter.slurm.scontrol_output import length_ms, time_ms
+from shunter.slurm.tres import requested_gpus, resources
 from shunter.slurm_json import plain
 
 JOB_FIELDS = [
@@ -138,7 +138,7 @@ def json_record(job: Mapping[str, Any], now: int) -> list[str]:
     """The same fields of a job in JSON, as releases 21.08 to 25.11 write it.
 
     Numbers may be ``{"set", "infinite", "number"}``, states are words or lists; how long a job has run is not said.
-    What is missing must not pass for something that nobody asked for: not to be touched, held, of another user.
+    A missing field must not pass for the default: not to be touched, held, of another user.
     """
     if missing := sorted(key for key in NEEDED if key not in job):
         raise SlurmError(f"the JSON of job {job.get('job_id')} lacks {', '.join(missing)}")
@@ -210,7 +210,7 @@ def _text(value: Any) -> str:
 # ------------------------------------------------------------------------------------------- reading
 
 
-def job_of(values: Sequence[str]) -> Job:
+def job_of(values: Sequence[str]) -> LiveJob:
     """The job of one record; all waiting tasks of an array are one."""
     if len(values) != len(RECORD_FIELDS):
         raise SlurmError(f"squeue should print {len(JOB_FIELDS)} fields per job, got {len(values) - 3}: {values[:2]}")
@@ -227,23 +227,23 @@ def job_of(values: Sequence[str]) -> Job:
     return replace(job, id=array[1], handle=array[1], tasks=array[2], throttle=int(array[3] or 0))
 
 
-def _job(said: Mapping[str, str]) -> Job:
-    asked = asked_for(
+def _job(said: Mapping[str, str]) -> LiveJob:
+    asked = requested_gpus(
         said["State"],
         said["tres-alloc"],
         *(said[name] for name in ("tres-per-job", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks")),
     )
     task = re.fullmatch(r"\d+_\d+", said["JobArrayID"])
     parts = said["HetJobID"] if said["HetJobID"] not in ("0", "", "N/A") else ""
-    return Job(
+    return LiveJob(
         id=said["JobArrayID"] if not parts else said["JobID"],
         handle=parts or (task[0] if task else said["JobID"]),  # the last task of an array has the array's number
         state=said["State"],
         reason=said["Reason"] if said["Reason"] != "(null)" else "",
         user=said["UserName"],
-        account=_said(said["Account"]),
+        account=_text_or_empty(said["Account"]),
         partition=said["Partition"],
-        qos=_said(said["QOS"]),
+        qos=_text_or_empty(said["QOS"]),
         name=said["Name"],
         priority=int(said["PriorityLong"]),
         nice=int(said["Nice"]),
@@ -257,26 +257,26 @@ def _job(said: Mapping[str, str]) -> Job:
         **_cpus_and_memory(said, asked.gpus),
         gpus=asked.gpus,
         shards=asked.shards,
-        per_node=_said(said["tres-per-node"]),
-        per_job=_said(said["tres-per-job"]),
-        per_task=_said(said["tres-per-task"]),
+        per_node=_text_or_empty(said["tres-per-node"]),
+        per_job=_text_or_empty(said["tres-per-job"]),
+        per_task=_text_or_empty(said["tres-per-task"]),
         processes=_processes(said["NumTasks"]),
         gpu_type=asked.kind,
         restarts=int(said["RestartCnt"] or 0),
         requeues=said["Requeue"] == "1",
-        wanted_nodes=_said(said["ReqNodes"]),
-        reservation=_said(said["Reservation"]),
-        features=_said(said["Feature"]),
-        licenses=_said(said["Licenses"]),
+        wanted_nodes=_text_or_empty(said["ReqNodes"]),
+        reservation=_text_or_empty(said["Reservation"]),
+        features=_text_or_empty(said["Feature"]),
+        licenses=_text_or_empty(said["Licenses"]),
         excluded=said[EXCLUDED] if said["State"] == "PENDING" else "",
         exclusive=EXCLUSIVE.get(said["OverSubscribe"], said["OverSubscribe"].lower()),
         min_nodes=max(int(said["NumNodes"].partition("-")[0] or 1), 1),
         max_nodes=int(said[MOST_NODES] or -1),
         contiguous=said["Contiguous"] == "1",
-        dependency=_said(said["Dependency"]),
+        dependency=_text_or_empty(said["Dependency"]),
         hints=hints_in(said["Comment"]),
-        annotation=_said(said["admin_comment"]),
-        marks=tuple(marks_in(_said(said["admin_comment"])).values()),
+        annotation=_text_or_empty(said["admin_comment"]),
+        marks=tuple(marks_in(_text_or_empty(said["admin_comment"])).values()),
         number=said["JobID"],
     )
 
@@ -306,10 +306,10 @@ def _per_gpu(text: str) -> str:
 
 
 def _processes(text: str) -> int:
-    """How many processes; 22.05 writes a huge number where nobody said."""
+    """The number of processes; 22.05 writes a huge number if none was requested."""
     number = int(text.partition("-")[0] or 1)
     return number if 0 < number < WRAP // 2 else 1
 
 
-def _said(text: str) -> str:
+def _text_or_empty(text: str) -> str:
     return "" if text in ("(null)", "N/A") else text

@@ -9,13 +9,13 @@ from dataclasses import replace
 from shunter.errors import SlurmError
 from shunter.live.surroundings import Defaults, Licence, Preemption, Reservation
 from shunter.slurm.hostlist import expand
-from shunter.slurm.shows import records, time_ms
+from shunter.slurm.scontrol_output import records, time_ms
 
 UNLIMITED = "UNLIMITED"
 
 
 def preemption(settings: Mapping[str, str], qos: Callable[[], str]) -> Preemption:
-    """Who may stop whom; ``qos`` prints the QOS by ``sacctmgr -n -P show qos format=name,preempt``."""
+    """Which jobs may stop which others; ``qos`` prints the QOS by ``sacctmgr -n -P show qos format=name,preempt``."""
     kind = settings.get("preempttype", "").lower()
     if kind == "preempt/partition_prio":
         return Preemption("partition")
@@ -92,7 +92,7 @@ def licences(text: str) -> list[Licence]:
         raise SlurmError(f"scontrol show licenses must print whole numbers: {error}") from None
 
 
-def asked_licences(text: str) -> dict[str, int]:
+def requested_licences(text: str) -> dict[str, int]:
     """``matlab:2,comsol`` as numbers by name; ``matlab@server:2`` keeps its server."""
     found: dict[str, int] = {}
     for item in filter(None, text.replace("|", ",").split(",")):

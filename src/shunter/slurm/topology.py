@@ -6,7 +6,7 @@ import re
 
 from shunter.live.nodes import Rack
 from shunter.slurm.hostlist import expand
-from shunter.slurm.shows import records
+from shunter.slurm.scontrol_output import records
 
 FIELD = re.compile(r"( *)((?:- +)*)([A-Za-z_]+):(?: +(.*?))?$")
 

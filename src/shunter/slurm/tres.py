@@ -111,7 +111,7 @@ def _index(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-class Asked(NamedTuple):
+class RequestedGpus(NamedTuple):
     """The GPUs of a job."""
 
     gpus: int
@@ -120,7 +120,9 @@ class Asked(NamedTuple):
 
 
 @lru_cache(maxsize=REMEMBERED)
-def asked_for(state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str) -> Asked:
+def requested_gpus(
+    state: str, tres: str, per_job: str, per_node: str, nodes: str, per_task: str, tasks: str
+) -> RequestedGpus:
     """How many GPUs, of which type, and shards: from TRES, or where Slurm doesn't count GPUs, from the request."""
     has = resources(tres)
     asked = [
@@ -131,4 +133,4 @@ def asked_for(state: str, tres: str, per_job: str, per_node: str, nodes: str, pe
     kinds = {kind for name, kind, _ in asked if name == "gpu"}
     shards = has.shards or sum(count for name, _, count in asked if name == "shard")
     kind = next(iter(kinds)) if state == "PENDING" and len(kinds) == 1 else has.gpu_type
-    return Asked(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)
+    return RequestedGpus(has.gpu_count or sum(count for name, _, count in asked if name == "gpu"), kind, shards)

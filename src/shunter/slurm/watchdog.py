@@ -12,12 +12,12 @@ import sys
 from shunter.live.watchdog import main
 from shunter.slurm.client import Client
 from shunter.slurm.manager import SlurmManager
-from shunter.slurm.watcher import Form
+from shunter.slurm.watcher import OutputFormat
 
 
 def manager() -> SlurmManager:
     """Slurm, polled in text: that needs least."""
-    return SlurmManager(Client(), Form.TEXT)
+    return SlurmManager(Client(), OutputFormat.TEXT)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Asking Slurm what there is: squeue and sinfo, in JSON where that is quick enough, else in explicit text."""
+"""Polling Slurm: squeue and sinfo, in JSON where that is quick enough, else in explicit text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import TypeVar
 from shunter.errors import LiveError, SlurmError
 from shunter.live.manager import DeclinedError, UnreachableError
 from shunter.live.nodes import Node, Rack
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.slurm.client import Client, user_name
 from shunter.slurm.dialect import SLURM
 from shunter.slurm.nodes import each_read, json_list, of_json, of_sinfo
-from shunter.slurm.shows import records, settings, time_ms
+from shunter.slurm.scontrol_output import records, settings, time_ms
 from shunter.slurm.squeue import FIELD, JOB_FIELDS, RECORD, job_of, json_record, new_mark, text_format, text_records
 from shunter.slurm.surroundings import counts_memory, defaults, hidden, licences, preemption, reservations
 from shunter.slurm.topology import racks
@@ -33,14 +33,14 @@ NODE_FIELDS = {  # sinfo's: as a header calls it
     "Features_act": "ACTIVE_FEATURES",
 }
 JSON_SINCE = (21, 8)  # releases whose squeue has --json
-NODES_SINCE = (23, 2)  # and from when on scontrol has it, while sinfo's is about groups of nodes
+NODES_SINCE = (23, 2)  # and the release since which scontrol has it; sinfo's is about groups of nodes
 PRIORITY = JOB_FIELDS.index("PriorityLong")
 LONG_S = 0.25  # JSON has no choice of fields and takes ten times as long as text: up to here that is no matter
 T = TypeVar("T")
-Known = dict[tuple[str, ...], Job]  # records but for their priority, and their jobs
+Known = dict[tuple[str, ...], LiveJob]  # records but for their priority, and their jobs
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """How Slurm is asked."""
 
     JSON = "json"
@@ -50,7 +50,7 @@ class Form(StrEnum):
 class Watcher:
     """Takes snapshots; what has not changed since the last one is not read again."""
 
-    def __init__(self, client: Client, form: Form | None = None, *, surroundings: bool = False) -> None:
+    def __init__(self, client: Client, form: OutputFormat | None = None, *, surroundings: bool = False) -> None:
         self.client, self.surroundings = client, surroundings
         self._fixed, self._form = form is not None, form
         self._known: Known = {}
@@ -58,10 +58,10 @@ class Watcher:
         self._unread: list[str] = []  # what scontrol calls these jobs
 
     @property
-    def form(self) -> Form:
+    def form(self) -> OutputFormat:
         """JSON where the release has it; text from the first time on that JSON could not be read, or took long."""
         if self._form is None:
-            self._form = Form.JSON if self.client.release >= JSON_SINCE else Form.TEXT
+            self._form = OutputFormat.JSON if self.client.release >= JSON_SINCE else OutputFormat.TEXT
         return self._form
 
     def snapshot(self) -> Snapshot:
@@ -69,7 +69,7 @@ class Watcher:
         now = time.time_ns() // 1_000_000
         self.unread, self._unread = {}, []
         begun = time.perf_counter()
-        self._known = self._asked(lambda: self._json_jobs(now), self._text_jobs)
+        self._known = self._polled(lambda: self._json_jobs(now), self._text_jobs)
         if time.perf_counter() - begun > LONG_S:
             self._leave_json()
         found = Snapshot(now, tuple(self._known.values()), tuple(self.nodes()), tuple(self._unread), dialect=SLURM)
@@ -107,10 +107,10 @@ class Watcher:
 
     def nodes(self) -> list[Node]:
         """The nodes that have GPUs, in the order of their names as Slurm gives them."""
-        return [node for node in self._asked(self._json_nodes, self._text_nodes) if node.gpus]
+        return [node for node in self._polled(self._json_nodes, self._text_nodes) if node.gpus]
 
-    def _asked(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
-        if self.form is Form.JSON:
+    def _polled(self, in_json: Callable[[], T], in_text: Callable[[], T]) -> T:
+        if self.form is OutputFormat.JSON:
             try:
                 return in_json()
             except UnreachableError:  # it may have been too much: the next time less is asked for
@@ -123,7 +123,7 @@ class Watcher:
         return in_text()
 
     def _leave_json(self) -> None:
-        self._form = self._form if self._fixed else Form.TEXT
+        self._form = self._form if self._fixed else OutputFormat.TEXT
 
     def _json_jobs(self, now: int) -> Known:
         listed = json_list(self.client.run("squeue", "--json", "--all", "--states=all"), "jobs")
@@ -151,7 +151,7 @@ class Watcher:
         text = self.client.run("squeue", *asked, secret={"SQUEUE_FORMAT": f"%A{mark}{FIELD}%x{mark}{RECORD}"})
         return {job.strip(): nodes.strip() for job, nodes in text_records(text, mark) if nodes.strip()}
 
-    def _read(self, values: Sequence[str]) -> Job:
+    def _read(self, values: Sequence[str]) -> LiveJob:
         """The job of a record."""
         known = self._known.get(_but_priority(values))
         if known is None:
@@ -194,7 +194,7 @@ class Watcher:
         return bool(self.client.run("squeue", "--noheader", f"--jobs={job}", "--states=PENDING", "--format=%i").strip())
 
     def set_by_hand(self) -> dict[str, int]:
-        """Waiting jobs whose priority somebody set outright: of these Slurm has no factors, of others it has.
+        """Waiting jobs whose priority was set outright: Slurm has no factors of these, but of all others.
 
         Where it has factors of none, just after its start, nothing can be said.
         """

@@ -1,4 +1,4 @@
-"""What a third party needs to test against shunter.
+"""Test suites, references and cases for third parties.
 
 ``conformance`` holds the suites to inherit (``PolicyConformance``, ``BackendConformance``), ``manager_conformance`` the
 one for resource managers, and ``memory_manager`` is a resource manager in memory.  ``invariants.check`` replays an

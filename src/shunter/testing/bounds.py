@@ -1,4 +1,4 @@
-"""How long backfilling plans a job to run, slowly: every bound is found in the list of all jobs that have ended.
+"""The slow reference of bounds: each is found in the list of all jobs that have ended.
 
 - ``share`` 0: the estimate; once that has run out, 1 minute is added, then 5, 15, 30, 60, 120, 300, 600, 1200, 3000 and
   6000, the last again and again, until it is ahead.

@@ -1,4 +1,4 @@
-"""Little clusters with jobs that crowd them: one for each thing that a scheduler meets."""
+"""Small crowded clusters: one for each situation that a scheduler meets."""
 
 from __future__ import annotations
 

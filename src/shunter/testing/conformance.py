@@ -1,4 +1,4 @@
-"""Test suites that others inherit: what every policy and every backend must hold to.
+"""Test suites to inherit: the requirements on every policy and every backend.
 
 Save a class like these as ``test_mine.py``, ``pip install pytest``, and run ``python -m pytest test_mine.py``.
 
@@ -97,7 +97,7 @@ class PolicyConformance:
         _assert_same(first.events, second.events, "one run", "another with the same seed")
 
     def test_a_fork_changes_nothing(self, subject: Policy) -> None:
-        """A simulation goes on as if it had never been copied, and so does the copy."""
+        """Copying changes neither the simulation nor the copy's further course."""
         whole = self._ran(subject, BUSY)
         simulator = BUSY.simulator()
         memory = simulator.run(subject, until=_middle(whole.events))
@@ -209,7 +209,7 @@ class BackendConformance:
             assert (np.diff(view.jobs.submit[view.pending]) >= 0).all()
 
     def test_a_view_is_a_window(self, backend: Backend, view: View) -> None:
-        """After ``apply`` the same view shows what became of the plan."""
+        """After ``apply`` the same view shows the effects of the plan."""
         job = int(view.pending[0])
         gpus, free = view.room(job), int(view.nodes.free.sum())
         assert not backend.apply(Plan((Start(job, gpus),)))

@@ -216,7 +216,7 @@ class _Replay:
         if me.state == "stopping" and cause != w.BY_FAILURE:
             _must(self.now == me.stopped_at + self.checkpoint[job], "its checkpoint took too long or too short")
         if lost:
-            lacking = me.work - (self.kept(job) if self.tenants == 1 else me.saved)  # who shared did not do all of that
+            lacking = me.work - (self.kept(job) if self.tenants == 1 else me.saved)  # a sharing job did less
             fits = abs(lacking - lost) < 1 + SLACK if self.tenants == 1 else lost < lacking + 1 + SLACK
             _must(fits, f"lost {lost} ms, not what its checkpoints lack")
             me.work = me.base = self.kept(job) if self.tenants == 1 else me.work - lost

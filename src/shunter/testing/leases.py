@@ -1,13 +1,13 @@
 """Scheduling by network tiers played out slowly: the reference for Dally, Tiresias and plain Gandiva.
 
 Plain lists and dictionaries; everything is recomputed whenever it is needed.  Times are integers (ms).  At each instant
-(1) jobs whose work is done end, (2) jobs whose time has come begin to wait, (3) who waited too long is promoted,
+(1) jobs whose work is done end, (2) jobs whose time has come begin to wait, (3) jobs that waited too long are promoted,
 (4) leases that are over end: the job waits again, its waiting clock at zero, (5) offers are made: all that is free, to
-the waiting jobs in their order, until nobody takes any.  After each start the offers begin again with the first job.
+the waiting jobs in their order, until none takes any.  After each start the offers begin again with the first job.
 
 Where the papers leave room, this is what holds here:
 
-- Ties in the order go to the lower job index, or before that to who has been without GPUs for longest.  "Last started
+- Ties in the order go to the lower job index, or before that to the job without GPUs for longest.  "Last started
   first" is about a job's first start.
 - A job takes the lowest tier that has room for it if it accepts that tier by now; it does not look at higher ones then,
   since whatever has room at a tier has room at all above.
@@ -23,9 +23,9 @@ Where the papers leave room, this is what holds here:
   tier below its own that has room, also of one on which it would not be started; its lease goes on.
 - ``returns``: a job whose lease ended takes any tier up to the one that it had, unless that was the last, also those on
   which it would not be started.
-- ``easy``: see ``reserving``.  The first job that finds no room at any tier that it takes is the head; who comes after
+- ``easy``: see ``reserving``.  The first job that finds no room at any tier that it takes is the head; a job after
   it takes an offer, or keeps its GPUs, only if that leaves the head's reservation alone.  In passes the head is the
-  first that finds none even in the place of others, and nobody after it takes another's place.
+  first that finds none even in the place of others, and no job after it takes another's place.
 - ``passes``: there are no leases.  A job that does not fit, in its turn, takes the place of running jobs of a larger
   key: as few as needed, the last in the order first.
 """
@@ -37,8 +37,8 @@ from collections.abc import Sequence
 
 from shunter.testing.offers import (
     LeaseJob,
-    LeaseState,
-    Rules,
+    LeaseRules,
+    ReferenceLeases,
     Stay,
     accepted,
     has_room,
@@ -55,11 +55,11 @@ from shunter.testing.reserving import Uses, expected_end, leaves_alone, use_of, 
 from shunter.testing.tiers import FREE, Layout, lowest_room, place_at, tier_of
 
 
-def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseState:
+def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: LeaseRules) -> ReferenceLeases:
     """Play it all; ``runs`` and ``waits`` of the result say what happened."""
     nodes, zeros = [[FREE] * gpus for gpus in layout.gpus], [0] * len(jobs)
     runs: list[list[RefRun]] = [[] for _ in jobs]
-    state = LeaseState(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)
+    state = ReferenceLeases(jobs, layout, rules, nodes, [0.0] * len(jobs), zeros, list(zeros), [-1] * len(jobs), runs)
     while len(state.ended) < len(jobs):
         state.now, state.freed = next_instant(state), False
         end_finished(state)
@@ -74,7 +74,7 @@ def simulate(jobs: Sequence[LeaseJob], layout: Layout, rules: Rules) -> LeaseSta
 # --------------------------------------------------------------------------------------------------- time and the queue
 
 
-def next_instant(state: LeaseState) -> int:
+def next_instant(state: ReferenceLeases) -> int:
     """The next submission, end, end of a lease or look; when a tier is acceptable, or a wait too old to count."""
     instants: list[float] = [job.submit for index, job in enumerate(state.jobs) if index not in state.entered]
     instants += [true_end(state, index) for index in state.running]
@@ -89,13 +89,13 @@ def next_instant(state: LeaseState) -> int:
     return int(min(instant for instant in instants if instant > state.now))
 
 
-def true_end(state: LeaseState, index: int) -> int:
+def true_end(state: ReferenceLeases, index: int) -> int:
     """When a running job will have done its work where it is."""
     stay = state.running[index]
     return stay.counted + math.ceil((state.jobs[index].work - state.done[index]) / stay.speed)
 
 
-def end_finished(state: LeaseState) -> None:
+def end_finished(state: ReferenceLeases) -> None:
     """Rule 1."""
     for index in list(state.running):
         if true_end(state, index) == state.now:
@@ -103,7 +103,7 @@ def end_finished(state: LeaseState) -> None:
             state.ended.add(index)
 
 
-def enter(state: LeaseState) -> None:
+def enter(state: ReferenceLeases) -> None:
     """Rule 2."""
     for index, job in enumerate(state.jobs):
         if index not in state.entered and job.submit <= state.now:
@@ -111,7 +111,7 @@ def enter(state: LeaseState) -> None:
             state.since[index] = state.now
 
 
-def promote(state: LeaseState) -> None:
+def promote(state: ReferenceLeases) -> None:
     """Rule 3, at the first instant of each interval ``look_again``: what a job ran is forgotten."""
     rules = state.rules
     if rules.look_again == 0 or state.looked == state.now // rules.look_again:
@@ -124,7 +124,7 @@ def promote(state: LeaseState) -> None:
             state.forgotten[index] = state.executed[index]
 
 
-def end_leases(state: LeaseState) -> None:
+def end_leases(state: ReferenceLeases) -> None:
     """Rule 4."""
     over = [index for index, stay in state.running.items() if stay.lease_end == state.now]
     while state.rules.keep and (kept := renewed(state, over)):
@@ -137,7 +137,7 @@ def end_leases(state: LeaseState) -> None:
         state.since[index] = state.now
 
 
-def renewed(state: LeaseState, over: Sequence[int]) -> list[int]:
+def renewed(state: ReferenceLeases, over: Sequence[int]) -> list[int]:
     """Those of the jobs whose leases are over that keep their GPUs: offers are made on paper, to all in their order."""
     paper, uses = [[FREE if job in over else job for job in node] for node in state.nodes], uses_of(state, over)
     waiting, kept = set(state.since), []
@@ -155,8 +155,10 @@ def renewed(state: LeaseState, over: Sequence[int]) -> list[int]:
     return kept
 
 
-def take_on_paper(state: LeaseState, paper: list[list[int]], uses: Uses, waiting: set[int], holder: int) -> int | None:
-    """Those that wait before ``holder`` take what is free on paper; returns who of them holds a reservation then."""
+def take_on_paper(
+    state: ReferenceLeases, paper: list[list[int]], uses: Uses, waiting: set[int], holder: int
+) -> int | None:
+    """Those that wait before ``holder`` take what is free on paper; returns which of them holds a reservation then."""
     head = None
     for index in in_order(state, [holder, *waiting]):
         if index == holder:
@@ -173,7 +175,7 @@ def take_on_paper(state: LeaseState, paper: list[list[int]], uses: Uses, waiting
     return head
 
 
-def leave(state: LeaseState, index: int) -> None:
+def leave(state: ReferenceLeases, index: int) -> None:
     """A running job gives its GPUs back."""
     stay = state.running.pop(index)
     state.executed[index] += state.now - stay.counted
@@ -186,15 +188,15 @@ def leave(state: LeaseState, index: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- offers
 
 
-def make_all_offers(state: LeaseState) -> bool:
-    """Rule 5; whether anybody took anything."""
-    anybody = False
+def make_all_offers(state: ReferenceLeases) -> bool:
+    """Rule 5; whether any job took anything."""
+    taken = False
     while make_offers(state):
-        anybody = True
-    return anybody
+        taken = True
+    return taken
 
 
-def make_offers(state: LeaseState) -> bool:
+def make_offers(state: ReferenceLeases) -> bool:
     """Offer what is free up to the first job that takes it; whether there was one."""
     moving = [index for index, stay in state.running.items() if stay.begun < state.now] if may_move(state) else []
     head, uses = None, uses_of(state)
@@ -215,7 +217,7 @@ def make_offers(state: LeaseState) -> bool:
     return False
 
 
-def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
+def start(state: ReferenceLeases, index: int, tier: int, places: Places) -> None:
     """A waiting job takes an offer."""
     wait = state.now - state.since.pop(index)
     if tier < state.layout.tiers - 1 and wait >= state.rules.unit:
@@ -228,13 +230,13 @@ def start(state: LeaseState, index: int, tier: int, places: Places) -> None:
         state.started[index] = state.now
 
 
-def may_move(state: LeaseState) -> bool:
+def may_move(state: ReferenceLeases) -> bool:
     """Whether running jobs are offered GPUs too."""
     looks = state.rules.move_again > 0 and state.now % state.rules.move_again == 0
     return state.rules.moves and (state.freed or looks)
 
 
-def move(state: LeaseState, index: int) -> bool:
+def move(state: ReferenceLeases, index: int) -> bool:
     """Move a running job to a lower tier, if there is room; whether there was."""
     job, stay, rules, layout = state.jobs[index], state.running[index], state.rules, state.layout
     tier = lowest_room(layout, state.nodes, job.gpus, range(tier_of(layout, stay.places)))
@@ -249,7 +251,7 @@ def move(state: LeaseState, index: int) -> bool:
     return True
 
 
-def preempt_for(state: LeaseState, index: int) -> bool:
+def preempt_for(state: ReferenceLeases, index: int) -> bool:
     """Start a job in the place of running jobs that come after it, if that is possible; whether it was."""
     nodes = state.nodes
     lesser = [other for other in in_order(state, state.running) if key(state, other) > key(state, index)]

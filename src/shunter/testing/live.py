@@ -1,4 +1,4 @@
-"""A simulated cluster as Slurm would show it: to try on a known future what is meant for live clusters."""
+"""A simulated cluster as Slurm would show it: to test code for live clusters on a known future."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.live.nodes import Node
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.sim.engine import Simulator
@@ -15,7 +15,7 @@ PARTITION = "main"
 
 
 def snapshot_of(simulator: Simulator) -> Snapshot:
-    """What Slurm would say now of jobs that wait and run; who was submitted first has the highest priority."""
+    """What Slurm would report now about waiting and running jobs; the first submitted has the highest priority."""
     world, trace = simulator.world, simulator.trace
     table, now = world.jobs, simulator.now
     where = _nodes_of(simulator)
@@ -23,7 +23,7 @@ def snapshot_of(simulator: Simulator) -> Snapshot:
     for row in [*world.lists[w.L_PENDING, : world.clock[w.N_PENDING]], *where]:
         runs = row in where
         jobs.append(
-            Job(
+            LiveJob(
                 id=str(row),
                 handle=str(row),
                 state="RUNNING" if runs else "PENDING",
@@ -78,7 +78,7 @@ def _nodes(simulator: Simulator) -> list[Node]:
 
 
 def habitual(jobs: int, gpus: int, load: float, seed: int = 0) -> Trace:
-    """A made-up trace of users who each have some kinds of jobs, and ask for four times what is usual for the kind."""
+    """A synthetic trace of users with a few kinds of jobs each, which request four times the kind's usual run time."""
     users, kinds = 40, 3
     draw = rng(seed, "habitual")
     user, kind = draw.zipf(1.6, jobs) % users, draw.integers(0, kinds, jobs)

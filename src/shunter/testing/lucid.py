@@ -20,7 +20,7 @@ from shunter.policies.lucid.policy import Lucid
 from shunter.predictors import learned as model
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.predictors.throughput import AHEAD, BIN_MS, Arrivals, look_ahead, note_arrival
+from shunter.predictors.throughput import AHEAD, BIN_MS, SubmissionCounts, look_ahead, note_arrival
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import F64
 
@@ -30,7 +30,7 @@ NOBODY = -1
 
 
 @dataclass
-class Reservation:
+class NodeReservation:
     """Nodes that are kept for a job until it should have room there."""
 
     job: int
@@ -48,7 +48,7 @@ class PlainMemory:
     learned: Learned | None = None
     due: int = w.NEVER
     odds: F64 = field(default_factory=lambda: np.zeros(0))
-    arrivals: Arrivals | None = None
+    arrivals: SubmissionCounts | None = None
     recent: list[tuple[int, int]] = field(default_factory=list)  # bin and GPUs of every submission
     coming: tuple[float, float] = (0.0, 0.0)  # jobs and GPUs in ten minutes
     bin: int = -1
@@ -68,7 +68,7 @@ class PlainMemory:
     fresh: list[int] = field(default_factory=list)
     alone: list[int] = field(default_factory=list)  # jobs without a neighbour, in the order in which they became so
     partner: dict[int, int] = field(default_factory=dict)
-    kept: dict[int, Reservation] = field(default_factory=dict)  # by virtual cluster
+    kept: dict[int, NodeReservation] = field(default_factory=dict)  # by virtual cluster
     dirty: set[int] = field(default_factory=set)
     up: int = -1
     reasons: list[Reason] = field(default_factory=list)
@@ -165,10 +165,10 @@ class Step:
         self.memory.run_time[job] = expected
         return expected * int(jobs.gpus[job]) * int(jobs.share[job]) / 1000
 
-    # -- who comes and goes
+    # -- arrivals and ends
 
     def take_in(self) -> None:
-        """Learn from what ended; put what arrived into the profiler's queue or the main one; note who runs alone."""
+        """Learn from what ended; put what arrived into the profiler's queue or the main one; note what runs alone."""
         memory, view = self.memory, self.view
         fresh, memory.fresh = memory.fresh, []
         for job in fresh:
@@ -229,7 +229,7 @@ class Step:
             self.enqueue(job)
 
     def has_room(self, job: int) -> bool:
-        """Whether a job that comes can start at once: nobody of its virtual cluster waits, and GPUs are free."""
+        """Whether a job can start on arrival: no job of its virtual cluster waits, and GPUs are free."""
         waits = any(self.view.jobs.vc[other] == self.view.jobs.vc[job] for _, other in self.memory.queue)
         if self.policy.profile_when == "always" or waits:
             return False
@@ -283,7 +283,7 @@ class Step:
     # -- deciding
 
     def next_actions(self) -> list[Action]:
-        """Who leaves the profiler, who enters it, or who of the main queue starts."""
+        """Which job leaves the profiler, enters it, or starts from the main queue."""
         memory, view = self.memory, self.view
         over = [j for j in memory.being_profiled if view.jobs.until[j] <= self.now and view.jobs.state[j] == w.RUNNING]
         if over:
@@ -407,7 +407,7 @@ class Step:
             for node in ends[end]:
                 free[node] += 1
             if chosen := self.places(job, mine, free):
-                self.memory.kept[vc] = Reservation(job, {node for node, _ in chosen}, end)
+                self.memory.kept[vc] = NodeReservation(job, {node for node, _ in chosen}, end)
                 return
 
     def shut(self, job: int) -> set[int]:
@@ -507,7 +507,7 @@ class Step:
         return [Assign(node, w.OPEN)] if self.memory.home[node] != w.OPEN else []
 
     def let_go(self, node: int) -> None:
-        """Profile nobody on a node any more."""
+        """Profile no more jobs on a node."""
         self.memory.nodes.remove(node)
         self.memory.leaving.add(node)
         self.memory.shrunk = True

@@ -1,4 +1,4 @@
-"""What every resource manager must hold to: inherit the suite for an adapter of your own.
+"""The requirements on every resource manager: inherit the suite for your own adapter.
 
 class TestMine(ManagerConformance):
     @pytest.fixture
@@ -21,8 +21,8 @@ from shunter.live.levers import Order
 from shunter.live.manager import GoneError, ResourceManager
 from shunter.live.releasing import release
 from shunter.live.rounds import Authority, Rounds
-from shunter.live.snapshot import Job
-from shunter.live.waiting import Kind
+from shunter.live.snapshot import LiveJob
+from shunter.live.wait_causes import Kind
 from shunter.registry import policy
 from shunter.testing.needed import pytest
 
@@ -35,7 +35,7 @@ class ManagerConformance:
     """Inherit it and give it a fixture ``manager``; the tests change its waiting jobs and give them back."""
 
     @pytest.fixture
-    def job(self, manager: ResourceManager) -> Job:
+    def job(self, manager: ResourceManager) -> LiveJob:
         """A job that waits for its turn."""
         return _waiting(manager)[0]
 
@@ -62,7 +62,7 @@ class ManagerConformance:
         assert manager.boot_time() <= time.time() + 60
 
     @pytest.mark.parametrize("change", [-100, 100])
-    def test_a_nice_moves_a_job_and_is_marked(self, manager: ResourceManager, job: Job, change: int) -> None:
+    def test_a_nice_moves_a_job_and_is_marked(self, manager: ResourceManager, job: LiveJob, change: int) -> None:
         """The change and its mark show together; given back, nothing of them is left."""
         order = _order(job, "nice", str(job.nice + change))
         manager.carry_out(order)
@@ -77,13 +77,13 @@ class ManagerConformance:
         back = _named(manager, job)
         assert (back.nice, back.marks, back.annotation) == (job.nice, (), job.annotation)
 
-    def test_an_order_without_a_journal_leaves_no_mark(self, manager: ResourceManager, job: Job) -> None:
+    def test_an_order_without_a_journal_leaves_no_mark(self, manager: ResourceManager, job: LiveJob) -> None:
         """For accounts that may not write marks."""
         manager.carry_out(_order(job, "nice", str(job.nice + 7), journal=""))
         seen = _named(manager, job)
         assert (seen.nice, seen.marks) == (job.nice + 7, ())
 
-    def test_a_priority_is_set_outright_and_given_back(self, manager: ResourceManager, job: Job) -> None:
+    def test_a_priority_is_set_outright_and_given_back(self, manager: ResourceManager, job: LiveJob) -> None:
         """It shows as set by hand, and is computed again after that."""
         value = str(job.priority + 500)
         manager.carry_out(_order(job, "priority", value))
@@ -96,7 +96,7 @@ class ManagerConformance:
         assert (back.nice, back.marks) == (job.nice, ())
         assert seen.number not in manager.set_by_hand()
 
-    def test_a_pin_names_nodes_and_goes(self, manager: ResourceManager, job: Job) -> None:
+    def test_a_pin_names_nodes_and_goes(self, manager: ResourceManager, job: LiveJob) -> None:
         """Some nodes of those that the job may have."""
         node = sorted(manager.snapshot().requests.of(job).names)[0]
         manager.carry_out(_order(job, "pin", node))
@@ -106,7 +106,7 @@ class ManagerConformance:
         manager.give_back(seen, {"pin": ""})
         assert manager.shows("pin", "", _named(manager, job))
 
-    def test_several_levers_are_marked_side_by_side(self, manager: ResourceManager, job: Job) -> None:
+    def test_several_levers_are_marked_side_by_side(self, manager: ResourceManager, job: LiveJob) -> None:
         """Each adds its mark to those before, and marks of values that others changed go by themselves."""
         node = sorted(manager.snapshot().requests.of(job).names)[0]
         nice = _order(job, "nice", str(job.nice + 5))
@@ -119,7 +119,7 @@ class ManagerConformance:
         assert set(left.marked) == {"nice"}
         assert manager.shows("pin", node, left), "only the mark goes"
 
-    def test_a_job_that_is_gone_is_refused_by_kind(self, manager: ResourceManager, job: Job) -> None:
+    def test_a_job_that_is_gone_is_refused_by_kind(self, manager: ResourceManager, job: LiveJob) -> None:
         """So that a controller knows that nothing is left to undo."""
         with pytest.raises(GoneError):
             manager.carry_out(Order("999999", "nice", "1", "0"))
@@ -173,17 +173,17 @@ class ManagerConformance:
         assert {job.id: job.nice for job in _waiting(manager)} == before
 
 
-def _waiting(manager: ResourceManager) -> list[Job]:
+def _waiting(manager: ResourceManager) -> list[LiveJob]:
     found = [job for job in manager.snapshot().jobs if job.waits and job.gpus]
     assert len(found) >= 3, "the suite needs at least three jobs that wait for GPUs"
     return found
 
 
-def _named(manager: ResourceManager, job: Job) -> Job:
+def _named(manager: ResourceManager, job: LiveJob) -> LiveJob:
     """The same job as it is now."""
     return next(each for each in manager.snapshot().jobs if each.id == job.id)
 
 
-def _order(job: Job, lever: str, value: str, journal: str = JOURNAL) -> Order:
+def _order(job: LiveJob, lever: str, value: str, journal: str = JOURNAL) -> Order:
     own = own_value(job, lever, {})
     return Order(job.handle, lever, value, own, "a test", job.target, job.annotation, journal)

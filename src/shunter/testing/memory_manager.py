@@ -17,7 +17,7 @@ from shunter.live.levers import Order
 from shunter.live.manager import Command, DeclinedError, GoneError
 from shunter.live.marks import Mark
 from shunter.live.nodes import Node, Rack
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 
 PARTITION = "main"
 FIRST_PRIORITY = 1_000_000
@@ -37,7 +37,7 @@ class MemoryManager:
     calls: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, LiveJob] = field(default_factory=dict)
     _own: dict[str, int] = field(default_factory=dict)  # the priority that each job has by itself
     _outright: dict[str, int] = field(default_factory=dict)  # priorities that were set outright
     _booted: float = field(default_factory=time.time)
@@ -49,7 +49,7 @@ class MemoryManager:
         """A job, which waits; returns its name."""
         name, now = str(len(self.jobs) + 1), _now()
         self._own[name] = FIRST_PRIORITY - len(self.jobs)
-        self.jobs[name] = Job(
+        self.jobs[name] = LiveJob(
             name, name, "PENDING", user=user, partition=PARTITION, number=name, priority=self._own[name], submit=now,
             eligible=now, limit=60_000 * minutes, gpus=gpus, cpus=gpus, requeues=True,
         )  # fmt: skip
@@ -111,7 +111,7 @@ class MemoryManager:
         return job in self.jobs and self.jobs[job].state == "PENDING"
 
     def held(self, target: str) -> bool:
-        """Whether somebody holds it."""
+        """Whether it is held."""
         return target in self.jobs and self.jobs[target].held
 
     def set_by_hand(self) -> Mapping[str, int]:
@@ -162,7 +162,7 @@ class MemoryManager:
             raise DeclinedError(f"job {name} does not run")
         self.jobs[name] = replace(job, state="PENDING", start=-1, nodes=(), restarts=job.restarts + 1)
 
-    def _changed(self, name: str, lever: str, value: str, own: str | None) -> Job:
+    def _changed(self, name: str, lever: str, value: str, own: str | None) -> LiveJob:
         """A job with another value of a lever; with its own if that is given."""
         if name not in self.jobs or self.jobs[name].over:
             raise GoneError(f"there is no job {name} any more")
@@ -179,27 +179,27 @@ class MemoryManager:
             self._outright[name] = int(value)
         return replace(job, nice=nice, priority=self._outright.get(name, self._own[name] - nice))
 
-    def shows(self, lever: str, value: str, job: Job) -> bool:
+    def shows(self, lever: str, value: str, job: LiveJob) -> bool:
         """Whether a job has this value of a lever."""
         return {"nice": str(job.nice), "priority": str(job.priority), "pin": job.wanted_nodes}.get(lever) == value
 
-    def half_share(self, job: Job) -> str:
+    def half_share(self, job: LiveJob) -> str:
         """There are no shards here."""
         return ""
 
     # -- the way back
 
-    def targets(self, jobs: Sequence[Job]) -> list[str]:
+    def targets(self, jobs: Sequence[LiveJob]) -> list[str]:
         """Each by itself."""
         return [job.target for job in jobs]
 
-    def give_back(self, job: Job, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
+    def give_back(self, job: LiveJob, own: Mapping[str, str], target: str = "", without: Collection[str] = ()) -> None:
         """Give a job its own values back, and remove their marks."""
         for lever, value in own.items():
             self.jobs[job.handle] = self._changed(job.handle, lever, value, value)
         self._drop(job.handle, {*own, *without})
 
-    def unmark(self, job: Job, levers: Collection[str], target: str = "") -> None:
+    def unmark(self, job: LiveJob, levers: Collection[str], target: str = "") -> None:
         """Remove marks; setting a priority had cleared the nice, which comes back."""
         lost = job.marked.get("priority") if "priority" in levers else None
         if lost is not None:

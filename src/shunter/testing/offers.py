@@ -1,4 +1,4 @@
-"""What is so at an instant, for the slow reference of policies that lease GPUs: the order, and who accepts what.
+"""The state at an instant, for the slow reference of policies that lease GPUs: the order, and which job accepts what.
 
 The rules are in ``leases``.
 """
@@ -34,7 +34,7 @@ class LeaseJob:
 
 
 @dataclass(frozen=True)
-class Rules:
+class LeaseRules:
     """What distinguishes the policies; times in ms, limits in (GPU) seconds."""
 
     order: Order
@@ -48,9 +48,9 @@ class Rules:
     history: int = 0
     deviations: float = 2.0
     clamps: bool = False
-    limits: tuple[float, ...] = ()  # of queues by what was attained; inside a queue who was submitted first goes first
+    limits: tuple[float, ...] = ()  # of queues by what was attained; inside a queue the first submitted goes first
     running_first: bool = False  # inside a queue running jobs go first, then those that ran, then the others
-    longest_idle_first: bool = False  # of equal jobs who has been without GPUs for longest goes first
+    longest_idle_first: bool = False  # of equal jobs the one without GPUs for longest goes first
     look_again: int = 0  # how often promotions are considered, and offers made in passes although nothing happened
     promote: float = 0.0
     starve: int = 0
@@ -78,12 +78,12 @@ class Stay:
 
 
 @dataclass
-class LeaseState:
+class ReferenceLeases:
     """Everything that changes."""
 
     jobs: Sequence[LeaseJob]
     layout: Layout
-    rules: Rules
+    rules: LeaseRules
     nodes: list[list[int]]  # which job holds each GPU
     done: list[float]  # work, as last counted
     executed: list[int]
@@ -105,8 +105,8 @@ class LeaseState:
 # ---------------------------------------------------------------------------------------------- the order and the nodes
 
 
-def key(state: LeaseState, index: int, at: int | None = None) -> tuple[float, ...]:
-    """What the order goes by at this instant, or later if the job goes on as it does; smaller first; in seconds."""
+def key(state: ReferenceLeases, index: int, at: int | None = None) -> tuple[float, ...]:
+    """The key of the order at this instant, or later if the job continues as it does; smaller first; in seconds."""
     job, stay, rules = state.jobs[index], state.running.get(index), state.rules
     more = (state.now if at is None else at) - stay.counted if stay else 0
     executed = state.executed[index] - state.forgotten[index] + more
@@ -122,8 +122,8 @@ def key(state: LeaseState, index: int, at: int | None = None) -> tuple[float, ..
     return attained, 0.0
 
 
-def inside_queue(state: LeaseState, index: int, executed: int) -> tuple[float, ...]:
-    """What a queue goes by."""
+def inside_queue(state: ReferenceLeases, index: int, executed: int) -> tuple[float, ...]:
+    """The value that queues compare."""
     job, stay = state.jobs[index], state.running.get(index)
     if not state.rules.running_first:
         return (job.submit / 1000,)
@@ -132,8 +132,8 @@ def inside_queue(state: LeaseState, index: int, executed: int) -> tuple[float, .
     return (1, -state.since[index] / 1000) if executed > 0 else (2, job.submit / 1000)
 
 
-def in_order(state: LeaseState, some: Iterable[int]) -> list[int]:
-    """Sort these jobs, the first one first; who runs has been without GPUs since now."""
+def in_order(state: ReferenceLeases, some: Iterable[int]) -> list[int]:
+    """Sort these jobs, the first one first; running jobs have been without GPUs since now."""
     idle_since = state.since if state.rules.longest_idle_first else {}
     default = state.now if state.rules.longest_idle_first else 0
     return sorted(some, key=lambda index: (key(state, index), idle_since.get(index, default), index))
@@ -154,7 +154,7 @@ def without(nodes: Sequence[Sequence[int]], index: int) -> list[list[int]]:
 # --------------------------------------------------------------------------------------------------------------- offers
 
 
-def accepted(state: LeaseState, nodes: list[list[int]], index: int) -> tuple[int, Places] | None:
+def accepted(state: ReferenceLeases, nodes: list[list[int]], index: int) -> tuple[int, Places] | None:
     """The tier and places that a waiting job takes if these GPUs are free."""
     job, rules = state.jobs[index], state.rules
     tier = lowest_room(state.layout, nodes, job.gpus, tiers_of(state, index))
@@ -164,19 +164,19 @@ def accepted(state: LeaseState, nodes: list[list[int]], index: int) -> tuple[int
     return tier, place_at(state.layout, nodes, sizes, job.gpus, tier, rules.fit, job.spread or rules.spread)
 
 
-def has_room(state: LeaseState, nodes: list[list[int]], index: int) -> bool:
+def has_room(state: ReferenceLeases, nodes: list[list[int]], index: int) -> bool:
     """Whether there is room for a job at any tier that it takes."""
     return lowest_room(state.layout, nodes, state.jobs[index].gpus, tiers_of(state, index)) is not None
 
 
-def tiers_of(state: LeaseState, index: int) -> list[int]:
+def tiers_of(state: ReferenceLeases, index: int) -> list[int]:
     """The tiers that a job takes at all."""
     started_on, last = tiers_to_start_on(state, index), state.layout.tiers - 1
     seat = state.seat.get(index, last) if state.rules.returns else last
     return sorted({*started_on, *(range(seat + 1) if seat < last else ())})
 
 
-def tiers_to_start_on(state: LeaseState, index: int) -> list[int]:
+def tiers_to_start_on(state: ReferenceLeases, index: int) -> list[int]:
     """The tiers that a job takes that was never stopped."""
     job, last = state.jobs[index], state.layout.tiers - 1
     tiers = list(holding(state.layout, job.gpus))
@@ -188,14 +188,14 @@ def tiers_to_start_on(state: LeaseState, index: int) -> list[int]:
 # --------------------------------------------------------------------------------------------------------------- timers
 
 
-def opening(state: LeaseState, index: int, tier: int) -> float:
-    """From when on a waiting job accepts a tier."""
+def opening(state: ReferenceLeases, index: int, tier: int) -> float:
+    """The time from which a waiting job accepts a tier."""
     gpus = state.jobs[index].gpus
     timers = [timer(state, below, gpus) for below in holding(state.layout, gpus) if below < tier]
     return math.ceil(state.since[index] + max(timers, default=0.0))
 
 
-def timer(state: LeaseState, tier: int, gpus: int) -> float:
+def timer(state: ReferenceLeases, tier: int, gpus: int) -> float:
     """How long a job of this many GPUs waits for this tier before it accepts the next."""
     rules = state.rules
     if rules.timers == "manual":
@@ -206,7 +206,7 @@ def timer(state: LeaseState, tier: int, gpus: int) -> float:
     return tuned(rules, tier, recent)
 
 
-def tuned(rules: Rules, tier: int, waits: Sequence[int]) -> float:
+def tuned(rules: LeaseRules, tier: int, waits: Sequence[int]) -> float:
     """The auto-tuner: mean plus some sample standard deviations of the recent waits, one lease if there are none."""
     found, unit = float(rules.unit), rules.unit
     if waits:

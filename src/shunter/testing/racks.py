@@ -57,7 +57,7 @@ def play(
 
 
 @dataclass
-class Moment:
+class LoggedMoment:
     """How things stand when an instant is over, as the log shows it."""
 
     time: int
@@ -71,9 +71,9 @@ class Moment:
     stopped: dict[int, Places] = field(default_factory=dict)  # job whose lease ended in this instant -> where it was
 
 
-def moments(simulator: Simulator, layout: Layout) -> Iterator[Moment]:
+def moments(simulator: Simulator, layout: Layout) -> Iterator[LoggedMoment]:
     """The same moment at the end of each instant at which something was logged."""
-    moment = Moment(-1, list(layout.gpus))
+    moment = LoggedMoment(-1, list(layout.gpus))
     for time, rows in groupby(simulator.events.tolist(), key=lambda row: row[0]):
         moment.time, moment.started, moment.landed, moment.stopped = time, {}, {}, {}
         for _, kind, job, node, amount in rows:
@@ -81,7 +81,7 @@ def moments(simulator: Simulator, layout: Layout) -> Iterator[Moment]:
         yield moment
 
 
-def _follow(moment: Moment, kind: int, job: int, node: int, gpus: int) -> None:
+def _follow(moment: LoggedMoment, kind: int, job: int, node: int, gpus: int) -> None:
     now = moment.time
     if kind == w.ARRIVE:
         moment.since[job] = now

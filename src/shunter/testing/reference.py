@@ -372,7 +372,7 @@ def note_overrun(state: _State) -> None:
 
 
 def decide_conservative(state: _State) -> bool:
-    """Conservative: everybody gets a reservation; those whose time has come start."""
+    """Conservative: every job gets a reservation; those whose time has come start."""
     for index in list(state.reserved):
         if state.jobs[index].pool in state.off_plan:
             del state.reserved[index]
@@ -402,7 +402,7 @@ def earliest_hole(state: _State, index: int) -> tuple[int, Places]:
 
 
 def profile(state: _State) -> list[tuple[int, int, Places]]:
-    """Who is expected to use what from when until when: the running jobs and the reservations."""
+    """The expected use over time: running jobs and reservations."""
     running = [(state.now, state.expected[i], state.held[i]) for i in state.begun]
     later = [(begin, begin + state.length[i], where) for i, (begin, where) in state.reserved.items()]
     return running + later

@@ -1,4 +1,4 @@
-"""EASY backfilling where GPUs are leased, slowly: what is reserved for the first job without room, and who delays it.
+"""EASY backfilling where GPUs are leased, slowly: what is reserved for the first job without room, and what delays it.
 
 - A job should give its GPUs back when its estimated work is done at the speed that it has (an estimate that has run out
   is raised, see ``bounds``), or when its lease ends, if the head is before it in the order then.  A job that begins now
@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 from shunter.errors import InvariantError
 from shunter.testing import bounds
-from shunter.testing.offers import LeaseState, has_room, hold, key
+from shunter.testing.offers import ReferenceLeases, has_room, hold, key
 from shunter.testing.placement import Places
 from shunter.testing.tiers import FREE
 
 Uses: TypeAlias = dict[int, tuple[int, float]]  # job with GPUs -> when it should end, and when its lease does
 
 
-def expected_end(state: LeaseState, index: int) -> int:
+def expected_end(state: ReferenceLeases, index: int) -> int:
     """When a running job should have done its work."""
     stay = state.running[index]
     work = state.done[index] + max(state.now - stay.counted, 0) * stay.speed
@@ -30,14 +30,14 @@ def expected_end(state: LeaseState, index: int) -> int:
     return max(stay.counted + math.ceil(left / stay.speed), state.now + 1)
 
 
-def use_of(state: LeaseState, index: int) -> tuple[int, float]:
+def use_of(state: ReferenceLeases, index: int) -> tuple[int, float]:
     """When a waiting job should end that begins now, and when its lease does."""
     whole = int(bounds.bound(0, [], state.jobs[index].estimate, 0, state.done[index]))
     left = max(math.ceil(whole - state.done[index]), 1)
     return state.now + left, state.now + state.rules.lease if state.rules.lease else math.inf
 
 
-def uses_of(state: LeaseState, without: Collection[int] = ()) -> Uses:
+def uses_of(state: ReferenceLeases, without: Collection[int] = ()) -> Uses:
     """The same of those that run, but of these."""
     return {
         index: (expected_end(state, index), stay.lease_end)
@@ -46,15 +46,15 @@ def uses_of(state: LeaseState, without: Collection[int] = ()) -> Uses:
     }
 
 
-def gives_back(state: LeaseState, head: int, index: int, end: int, lease_end: float) -> int:
+def gives_back(state: ReferenceLeases, head: int, index: int, end: int, lease_end: float) -> int:
     """When a job should give its GPUs back."""
     if lease_end < end and (key(state, index, int(lease_end)), index) > (key(state, head), head):
         return int(lease_end)
     return end
 
 
-def reservation(state: LeaseState, nodes: list[list[int]], uses: Uses, head: int) -> tuple[int, list[list[int]]]:
-    """When the head should have room, and who holds which GPU then."""
+def reservation(state: ReferenceLeases, nodes: list[list[int]], uses: Uses, head: int) -> tuple[int, list[list[int]]]:
+    """When the head should have room, and which job holds which GPU then."""
     back = {index: gives_back(state, head, index, *use) for index, use in uses.items()}
     for time in sorted(set(back.values())):
         then = [[FREE if back.get(job, math.inf) <= time else job for job in node] for node in nodes]
@@ -63,7 +63,9 @@ def reservation(state: LeaseState, nodes: list[list[int]], uses: Uses, head: int
     raise InvariantError(f"job {head} has no room even when all others have ended")
 
 
-def leaves_alone(state: LeaseState, nodes: list[list[int]], uses: Uses, head: int, places: Places, end: float) -> bool:
+def leaves_alone(
+    state: ReferenceLeases, nodes: list[list[int]], uses: Uses, head: int, places: Places, end: float
+) -> bool:
     """Whether a job that has these places until ``end`` doesn't delay the head."""
     time, then = reservation(state, nodes, uses, head)
     if end <= time:

@@ -63,7 +63,7 @@ def tier_of(layout: Layout, places: Places) -> int:
 
 
 def free_on(nodes: Sequence[Sequence[int]]) -> list[int]:
-    """How many GPUs of each node nobody holds."""
+    """The number of GPUs of each node that no job holds."""
     return [sum(job == FREE for job in node) for node in nodes]
 
 

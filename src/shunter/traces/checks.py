@@ -1,4 +1,4 @@
-"""What must hold of every trace, whatever file it came from, and how a file's mistakes are reported."""
+"""What must hold for every trace, whatever file it came from, and how the errors of a file are reported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FARTHEST_SUBMIT_S = 1e12  # either side of 0; anything beyond is a wrong unit, n
 
 
 @dataclass(frozen=True)
-class Finding:
+class FaultyRows:
     """Rows with the same mistake."""
 
     rows: I64  # what ``describe`` is asked for
@@ -39,18 +39,18 @@ class Problems:
     def __init__(self, path: Path, lines: I64, place: str = "line") -> None:
         self.path, self.place = path, place
         self.lines = lines  # row of data -> what people look up in the file
-        self._found: list[Finding] = []
+        self._found: list[FaultyRows] = []
 
     def add(self, rows: NDArray[Any], must: str, describe: Callable[[int], str]) -> None:
         """Note that rows (mask or indices) are wrong: what ``must`` hold; ``describe(row)``: what came, the remedy."""
         wrong = np.flatnonzero(rows) if rows.dtype == bool else np.sort(rows)
         if len(wrong):
-            self._found.append(Finding(wrong, self.lines[wrong], must, describe))
+            self._found.append(FaultyRows(wrong, self.lines[wrong], must, describe))
 
     def add_lines(self, lines: I64, must: str, describe: Callable[[int], str]) -> None:
         """Note lines that are so wrong that they are no rows; ``describe`` is given their index in ``lines``."""
         if len(lines):
-            self._found.append(Finding(np.arange(len(lines)), lines, must, describe, in_table=False))
+            self._found.append(FaultyRows(np.arange(len(lines)), lines, must, describe, in_table=False))
 
     def line(self, row: int) -> str:
         """Where a row stands, for people."""
@@ -198,7 +198,7 @@ def _on_a_cycle(parent: I64) -> I64:
     jump = np.append(np.where(parent >= 0, parent, n), n)  # n: the end of every chain
     for _ in range(max(n, 1).bit_length()):  # doubles the stride each time: afterwards more steps than there are jobs
         jump = jump[jump]
-    lost = np.unique(jump[jump < n])  # whoever is still under way after n steps stands on a cycle
+    lost = np.unique(jump[jump < n])  # a job that is still under way after n steps is on a cycle
     seen: set[int] = set()
     for start in lost.tolist():
         while start not in seen:

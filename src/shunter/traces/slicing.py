@@ -91,8 +91,8 @@ def merge(traces: Sequence[Trace], align: bool = False) -> Trace:
     """
     if len({trace.dated for trace in traces}) > 1 and not align:
         raise TraceError(
-            "some of these traces have dates and others count from their own beginning, so that they never meet;"
-            " --align lets all begin together"
+            "some of these traces have dates and others count from their own beginning, so they don't overlap;"
+            " --align shifts all to the same start"
         )
     lengths = [len(trace) for trace in traces]
     before = np.repeat(np.append(0, np.cumsum(lengths)[:-1]), lengths)  # rows of the traces in front

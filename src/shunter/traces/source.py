@@ -54,7 +54,7 @@ class Source:
         self.path, self.format = path, format  # the format's name, for messages
         self.given: dict[str, str] = {}  # what the user said about columns: that of the trace -> that of the file
         self.skip = skip  # bad rows are left out instead of refused
-        self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and who knows their lines, once read
+        self.rows: tuple[pl.Series, Problems] | None = None  # the jobs' ids and what knows their lines, once read
 
     @property
     def name(self) -> str:
@@ -140,7 +140,7 @@ class Source:
         """The error for a file whose columns are not those of its format."""
         return TraceError(
             f"{self.path} line {line}: is no '{self.format}' trace: the first line must name the columns, but these are"
-            f" missing: {', '.join(missing)}; name another format, or leave --format out to have it found"
+            f" missing: {', '.join(missing)}; name another format, or leave --format out to detect it"
         )
 
     def _check_encoding(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A made-up trace that behaves like the published ones; needs no file, and is the same for the same seed everywhere.
+"""A synthetic trace that behaves like the published ones; needs no file, and equal seeds give equal traces everywhere.
 
 Sizes are between Venus (Helios) and Philly, arrivals follow Venus' published day and week and come in bursts, run times
 are log-normal with a heavy tail and longer for larger jobs, and few users submit most jobs.  Users repeat themselves:

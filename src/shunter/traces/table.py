@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
-from shunter.traces import written
+from shunter.traces import number_texts
 from shunter.traces.checks import (
     REMEDIES,
     REQUIRED,
@@ -123,18 +123,18 @@ class Table:
         texts = self.text(field, none)
         values = self.numbers(texts) * (factor or 1.0)
         if np.isnan(values[texts.is_not_null().to_numpy()]).any():
-            values = np.where(np.isnan(values), written.spans(texts), values)
+            values = np.where(np.isnan(values), number_texts.spans(texts), values)
         return self._checked(field, texts, values, column, factor or 1.0, no_number=NO_SPAN)
 
     def any_number(self, field: str, spans: bool = False) -> bool:
         """Whether a field holds any number, or with ``spans`` any span of time, at all."""
         texts = self.text(field, NONE)
-        found = np.isfinite(self.numbers(texts)).any() or (spans and np.isfinite(written.spans(texts)).any())
+        found = np.isfinite(self.numbers(texts)).any() or (spans and np.isfinite(number_texts.spans(texts)).any())
         return bool(found) or texts.null_count() == len(texts)
 
     def numbers(self, texts: pl.Series) -> F64:
         """Texts as numbers, NaN where they are none; a comma in them is noted."""
-        found, remark = written.numbers(texts, self.source.separator)
+        found, remark = number_texts.numbers(texts, self.source.separator)
         if remark and remark not in self.remarks:
             self.remarks.append(remark)
         return found.to_numpy().astype(np.float64)

@@ -1,4 +1,4 @@
-"""Somebody's table as a trace: what its columns mean, and what is taken for granted about them."""
+"""A user's table as a trace: what its columns mean, and what is assumed about them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from shunter.errors import TraceError
 from shunter.model import Trace
-from shunter.traces import meanings
+from shunter.traces import column_names
 from shunter.traces.checks import REQUIRED
-from shunter.traces.meanings import OPTION, Choice
+from shunter.traces.column_names import OPTION, Choice
 from shunter.traces.table import NONE, Table
 from shunter.world import F64
 
@@ -35,7 +35,7 @@ class _Foreign:
     def __init__(self, table: Table, given: Mapping[str, str], line: int) -> None:
         self.table, self.line = table, line
         self.fields = list(table.frame.columns)
-        self.choices, self.ignored = meanings.found(self.fields, given, table.source.path)
+        self.choices, self.ignored = column_names.found(self.fields, given, table.source.path)
         self.strict = all(field in self.fields for field in REQUIRED) and not given  # the documented table
         self.none = () if self.strict else NONE  # words for nothing
         for name in [name for name in self.choices if name in NAMED]:
@@ -111,7 +111,7 @@ class _Foreign:
         if "submit" in self.choices:
             return self.time("submit")
         if start is None:
-            raise meanings.lacking("submit", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("submit", self.fields, self.table.source.path, self.line)
         self.table.remarks.append("no column of submissions: jobs are submitted when they started")
         return start
 
@@ -122,7 +122,7 @@ class _Foreign:
                 "duration", lambda choice: self.table.span(choice.field, "duration", choice.factor, self.none)
             )
         if start is None or end is None:
-            raise meanings.lacking("duration", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("duration", self.fields, self.table.source.path, self.line)
         import polars as pl
 
         begin, finish = self.only("start").field, self.only("end").field
@@ -138,7 +138,7 @@ class _Foreign:
     def gpus(self) -> F64:
         """How many GPUs jobs had; in a foreign table some have none, and are left out."""
         if "gpus" not in self.choices:
-            raise meanings.lacking("gpus", self.fields, self.table.source.path, self.line)
+            raise column_names.lacking("gpus", self.fields, self.table.source.path, self.line)
         if self.strict:
             return self.table.number("gpus", "gpus")
         return self.agreed("gpus", lambda choice: self.table.gpus(choice.field))
@@ -146,10 +146,12 @@ class _Foreign:
     def optional(self, name: str) -> F64 | None:
         """A column that a trace need not have; None where one that the user didn't name holds something else."""
         choice = self.only(name)
-        if not (self.strict or choice.given) and not self.table.any_number(choice.field, spans=name in meanings.TIMED):
+        if not (self.strict or choice.given) and not self.table.any_number(
+            choice.field, spans=name in column_names.TIMED
+        ):
             self.ignored.append(choice.field)
             return None
-        if name in meanings.TIMED and not self.strict:
+        if name in column_names.TIMED and not self.strict:
             return self.table.span(choice.field, name, choice.factor, self.none)
         return self.table.number(choice.field, name, choice.factor or 1.0)
 
@@ -196,7 +198,7 @@ class _Foreign:
 
     def note_ignored(self) -> None:
         """Say which columns are not read, with the name that may have been meant."""
-        if remark := meanings.unread(self.ignored):
+        if remark := column_names.unread(self.ignored):
             self.table.remarks.append(remark)
 
 

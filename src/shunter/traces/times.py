@@ -94,7 +94,7 @@ class Times:
             )
             raise TraceError(
                 f"{self._problems.path}: all times must have a zone, or none, but there are times {mixed};"
-                " write them alike"
+                " write all in one way"
             )
 
     def _checked(self, field: str, texts: pl.Series, values: F64) -> F64:
@@ -103,7 +103,7 @@ class Times:
         return np.where(wrong, np.nan, values)
 
     def remarks(self) -> list[str]:
-        """What was taken for granted."""
+        """What was assumed."""
         return ["times carry no zone: hours are as written"] if "without" in self._first else []
 
 

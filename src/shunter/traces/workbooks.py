@@ -108,7 +108,7 @@ class Measured:
         self._row = self._column = 0
         self._shared = False  # in a cell that names a text
         self._index: list[str] | None = None  # pieces of its number
-        parser = expat.ParserCreate("utf-8")  # whatever the part says: the library that reads it goes by bytes
+        parser = expat.ParserCreate("utf-8")  # whatever the part declares: the library that reads it uses the bytes
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = _refuse
         parser.StartElementHandler, parser.EndElementHandler = self._begin, self._end

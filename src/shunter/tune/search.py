@@ -1,4 +1,4 @@
-"""Which settings of a policy would have served best: tried in simulations of the past, one parameter at a time."""
+"""Finds the best settings of a policy: tries them in simulations of the past, one parameter at a time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
         tuned = cls.tuned if issubclass(cls, Describes) else {}
         found: dict[str, list[str]] = {key: list(values) for key, values in tuned.items()}
         if not found:
-            raise PolicyError(f"policy '{name}' does not say what is worth trying; give --try KEY=VALUE/VALUE")
+            raise PolicyError(f"policy '{name}' declares no values to try; give --try KEY=VALUE/VALUE")
         return found
     grid: dict[str, list[str]] = {}
     for text in wanted:

@@ -13,7 +13,7 @@ from shunter import extras
 from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.energy import control
-from shunter.energy.control import FIRST, Awake, Demand, Settings
+from shunter.energy.control import FIRST, Awake, Demand, SleepSettings
 from shunter.energy.forecast import PEAK, WHAT, enough, fit
 from shunter.energy.series import NodeSeries
 from shunter.errors import PolicyError
@@ -52,7 +52,7 @@ class Ces(Wraps, FollowsDemand):
 
     def __post_init__(self) -> None:
         if isinstance(self.policy, Ces):
-            raise PolicyError("policy 'ces': the policy that schedules must be another one than ces; name that")
+            raise PolicyError("policy 'ces': the policy that schedules must not be ces itself; name another")
 
     # -- what the policy that schedules says
 
@@ -85,9 +85,9 @@ class Ces(Wraps, FollowsDemand):
     # -- deciding
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SleepSettings:
         """The thresholds of the rule."""
-        return Settings(**{key.name: getattr(self, key.name) for key in dataclasses.fields(Settings)})
+        return SleepSettings(**{key.name: getattr(self, key.name) for key in dataclasses.fields(SleepSettings)})
 
     def start(self, cluster: Cluster, previous: Any = None) -> CesMemory:
         """A fresh memory, or one that knows the demand that another configuration saw."""
@@ -104,7 +104,7 @@ class Ces(Wraps, FollowsDemand):
         memory.time[:], memory.used[:] = before.time.tolist(), before.used.tolist()
 
     def decide(self, view: View, memory: CesMemory) -> Plan:
-        """First what the policy that schedules does; when it has nothing more to do, who sleeps and who wakes."""
+        """The inner policy's plan first; when it has nothing more to do, which nodes sleep and wake."""
         plan = self.inner.decide(view, memory.inner)
         if any(not isinstance(action, Timer) for action in plan.actions):
             return plan
@@ -140,7 +140,7 @@ class Ces(Wraps, FollowsDemand):
         return math.ceil(SETTLED_S / self.step) + self.window + self.keep + self.past
 
     def _wake(self, view: View, memory: CesMemory) -> tuple[list[Action], list[Reason]]:
-        """Wake the nodes that waiting jobs need, and some more; say who waits for them."""
+        """Wake the nodes that waiting jobs need, and some more; report the jobs that wait for them."""
         state = view.nodes.state
         away = (state == w.ASLEEP) | (state == w.WAKING)
         if not away.any() or not view.world.clock[w.N_PENDING]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.cluster import Cluster
-from shunter.energy.forecast import Forecaster
+from shunter.energy.forecast import NodeForecaster
 from shunter.model import View
 from shunter.world import I64
 
@@ -34,7 +34,7 @@ class CesMemory:
     idle: int = 0  # steps up to it without a node in use
     hold: int = 0  # the step up to which nothing sleeps
     tick: int = -1  # ms; the timer that is set
-    forecaster: Forecaster | None = None
+    forecaster: NodeForecaster | None = None
     fitted: int = 0  # steps that it has learned from
     due: dict[int, int] = field(default_factory=dict)  # node -> when it will be awake
     announced: dict[int, int] = field(default_factory=dict)  # job -> when the nodes that it waits for will be awake
@@ -76,7 +76,7 @@ def _may_use(view: View, vc: int, kind: int) -> Mask:
     return mine
 
 
-class Paper:
+class AwakeNodes:
     """The nodes as they would be with every sleeper awake; jobs are put on it one after the other."""
 
     def __init__(self, view: View) -> None:
@@ -126,9 +126,9 @@ class Paper:
 def wanted(view: View, pending: I64, patience: int) -> Wanted:
     """What the waiting jobs, in order of submission, need of sleeping nodes.
 
-    A job that has waited for ``patience`` ms gets every node that it may use: then it fares as if none had slept.
+    A job that has waited for ``patience`` ms gets every node that it may use: from then on no sleeping node delays it.
     """
-    asleep, paper = view.nodes.state == w.ASLEEP, Paper(view)
+    asleep, paper = view.nodes.state == w.ASLEEP, AwakeNodes(view)
     waits_for: dict[int, tuple[int, ...]] = {}
     for job in pending[:_LOOK].tolist():
         nodes = [node for node in paper.place(job) if paper.nearness[node] != _READY]
@@ -142,7 +142,7 @@ def wanted(view: View, pending: I64, patience: int) -> Wanted:
 
 
 def beside(view: View, woken: Sequence[int], count: int) -> list[int]:
-    """So many more sleeping nodes, of the virtual clusters of those that are woken; the lowest first."""
+    """A number of further sleeping nodes, of the virtual clusters of those that are woken; the lowest first."""
     asleep = view.nodes.state == w.ASLEEP
     asleep[list(woken)] = False
     kin = np.isin(view.nodes.vc, view.nodes.vc[list(woken)])
@@ -150,7 +150,7 @@ def beside(view: View, woken: Sequence[int], count: int) -> list[int]:
 
 
 def sleepers(view: View, idle: Mask, count: int) -> list[int]:
-    """So many idle nodes to put to sleep: from where most are idle, the highest first."""
+    """A number of idle nodes to put to sleep: from where most are idle, the highest first."""
     nodes = np.flatnonzero(idle)[::-1]
     if not len(nodes) or count <= 0:
         return []

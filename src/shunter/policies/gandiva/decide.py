@@ -1,4 +1,4 @@
-"""One decision of Gandiva: who moves, starts, joins a pair, takes a turn, grows or shrinks."""
+"""One decision of Gandiva: which job moves, starts, joins a pair, takes a turn, grows or shrinks."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def look_again(world: World, offers: Offers, plan: Decision) -> None:
 
 @kernel
 def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
-    """Plan the next move, start or pair, what a look brings, or nothing."""
+    """Plan the next move, start or pair, the actions of a check, or nothing."""
     config = moves_of(offers.own).config
     catch_up(world, offers, tools)
     if leases_end(world, offers, tools, plan):

@@ -27,13 +27,13 @@ class GandivaConfig(Arrays):
 
 
 class Moves(Variables):
-    """Who may gain by moving, and who does badly beside whom."""
+    """Which jobs may gain by moving, and which models are slow beside which."""
 
     config: GandivaConfig
     movable: int = 0  # how many jobs may gain by moving
     moves_seen: int = -1  # RELEASES when none of them could
     untried: int = NO  # whether some may be able to although no GPUs came free since
-    paired: bool = False  # there are pairs that nobody looked at yet
+    paired: bool = False  # there are pairs that were not checked yet
     judged: int = -1  # when one did
     turned: int = -1  # when turns were taken
     listed: I1  # (jobs,) running jobs that may gain by moving

@@ -28,7 +28,7 @@ class Gandiva(Leasing, Shares):
 
     draw: str = param(
         "random",
-        "which GPUs, where no machine has room: by chance, or in their order (list)",
+        "which GPUs a job gets if no machine has room: at random, or in their order (list)",
         choices=("random", "list"),
     )
     migration: bool = param(
@@ -37,30 +37,30 @@ class Gandiva(Leasing, Shares):
     )
     move_again: float = param(
         60.0,
-        "seconds from one look for closer GPUs to the next, besides those when GPUs come free; 0: only then",
+        "seconds between two searches for closer GPUs, in addition to those when GPUs become free; 0: only then",
         low=0,
         high=86_400,
     )
     slicing: bool = param(
-        False, "jobs run in turns while some wait: at each look who has run longest gives way; instead of leases"
+        False, "jobs run in turns while others wait: at each check the one that ran longest gives way; replaces leases"
     )
     packing: bool = param(
         False,
-        "a job that finds no free GPUs shares those of a running job of its size, drawn by chance; pairs that do less "
-        "than one job alone part at the next look",
+        "a job that finds no free GPUs shares those of a running job of its size, drawn at random; pairs that do less "
+        "work than one job alone are separated at the next check",
     )
     growth: float = param(
         1.0, "a job grows into idle GPUs of its machine, up to this many times its request", low=1, high=64
     )
     look_again: float = param(
-        60.0, "seconds from look to look, which is how long a turn lasts", low=1, high=86_400, scale="log"
+        60.0, "seconds between two checks, which is the length of a turn", low=1, high=86_400, scale="log"
     )
 
     min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
-        """In turns: who has waited longest; else who started last comes first, who never started last."""
+        """In turns the job that waited longest first; else the last to start first, jobs that never started last."""
         return job.queued if p[0] == 1 else -job.started
 
     def key_params(self) -> F64:
@@ -75,7 +75,7 @@ class Gandiva(Leasing, Shares):
 
     @staticmethod
     def took(world: World, offers: Offers, job: int, tier: int) -> None:
-        """Whoever is not on one machine may gain by moving later."""
+        """A job that is not on one machine may gain by moving later."""
         if tier > 0:
             g.may_gain(offers, job)
 
@@ -94,7 +94,7 @@ class Gandiva(Leasing, Shares):
         return decide
 
     def knowledge(self, sizes: I64, tiers: int, jobs: int) -> g.Moves:
-        """Nothing yet of who may gain by moving, and who does badly in a pair."""
+        """An empty memory of jobs that may gain by moving, and of slow pairs."""
         config = g.GandivaConfig(
             quantum=round(self.look_again * 1000),
             slicing=self.slicing,
@@ -107,7 +107,7 @@ class Gandiva(Leasing, Shares):
         return g.Moves(config=config, bad=np.zeros((0, 0), np.int64), **lists)
 
     def memory(self, view: View, queue: Queue) -> Offers:
-        """Besides, who does badly beside whom, and where jobs were; turns take the place of leases."""
+        """Also which models are slow beside which, and where jobs were; turns take the place of leases."""
         offers, world = super().memory(view, queue), view.world
         models = min(int(world.jobs[w.MODEL].max(initial=-1)) + 1, MOST_MODELS)
         return offers.replace(

@@ -28,7 +28,7 @@ from shunter.scheduling.queue.queue import Paper, Queue, insert, remove, top
 from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
 
-MOST_MODELS = 512  # of which is remembered who does badly beside whom, in `bad`
+MOST_MODELS = 512  # for which `bad` remembers which are slow beside which
 MOST_TURNS = 64  # in one plan; after it others may move or start
 SLACK = 1e-9  # of sums of speeds
 
@@ -114,7 +114,7 @@ def partner_for(world: World, offers: Offers, job: int, partners: int) -> int:
 def start_on(
     world: World, offers: Offers, tools: OfferTools, job: int, other: int, beside: int, plan: Decision
 ) -> None:
-    """Start a waiting job on the GPUs of a running one, which leaves them (beside: -1), or beside whoever stays."""
+    """Start a waiting job on the GPUs of a running one, which leaves them (beside: -1), or beside one that stays."""
     ids, tier = offers.queue.scratch.gpu_ids, tier_of(world, other)
     ids, until = ids[: held(world, other, ids)], lease_end(world, offers, tools, job, tier)
     sort(ids)
@@ -189,9 +189,9 @@ def began_before(world: World, a: int, b: int) -> bool:
 
 @kernel
 def line_up_runners(world: World, queue: Queue) -> int:
-    """Fill ``scratch.jobs`` with who has got anything done in the present run, the longest run first; returns how many.
+    """Fill ``scratch.jobs`` with jobs that made progress in the present run, the longest run first; returns how many.
 
-    Who has not, because it is still being restarted, is not stopped: else nobody would ever finish.  Nor is one that
+    A job that has not, because it is still restarting, is not stopped: else none would ever finish.  Nor is one that
     has worked for less than stopping it costs.
     """
     jobs, count, now = queue.scratch.jobs, 0, world.clock[w.NOW]
@@ -241,7 +241,7 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 @kernel
 def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
-    """Stop who has run longest until a job fits, and spare whom that did not need; false if it never fits."""
+    """Stop the jobs that ran longest until a job fits, and spare those not needed for it; false if it never fits."""
     queue = offers.queue
     jobs, stopped = queue.scratch.jobs, queue.scratch.ends
     place, last = -1, 0
@@ -263,7 +263,7 @@ def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int,
 
 @kernel
 def who_gives_way(world: World, offers: Offers, paper: Paper, job: int, runners: int) -> int:
-    """Who of those as large has run longest and leaves GPUs where a job may be; -1: none. On paper it has left."""
+    """The job of equal size that ran longest on GPUs that another may use; -1: none. On paper it has left."""
     jobs, queue = offers.queue.scratch.jobs, offers.queue
     for i in range(runners if world.jobs[w.SHARE, job] == 1000 else 0):
         other = jobs[i]
@@ -275,7 +275,7 @@ def who_gives_way(world: World, offers: Offers, paper: Paper, job: int, runners:
             jobs[i] = -1
             for k in range(runners if beside >= 0 else 0):
                 if jobs[k] == beside:
-                    jobs[k] = -1  # it stays, or in this plan nobody would know who is beside whom
+                    jobs[k] = -1  # it stays, or this plan would not show which job is beside which
             return int(other)
         lift(world, queue, other, +1)
     return -1
@@ -310,7 +310,7 @@ def take_turn(
 
 @kernel
 def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
-    """Stop who has run longest for who has waited longest, no more than needed; false if nobody can give way."""
+    """Stop the jobs that ran longest for the one that waited longest, only as many as needed; false if none can."""
     queue, now, aside = offers.queue, world.clock[w.NOW], 0
     slow, paper = queue.config.slow_stops, on_paper(offers.queue.scratch)
     if moves_of(offers.own).turned == now:

@@ -14,7 +14,7 @@ from shunter.model import View
 from shunter.policies.lucid import memory as s
 from shunter.predictors.learned import unlearned
 from shunter.predictors.lessons import Lessons
-from shunter.predictors.throughput import AHEAD, ROLLED, Arrivals
+from shunter.predictors.throughput import AHEAD, ROLLED, SubmissionCounts
 from shunter.predictors.throughput import WIDTH as ROW
 from shunter.predictors.trees import no_trees
 from shunter.protocols import Compiled
@@ -48,7 +48,7 @@ class LucidMemory:
         return state
 
 
-def state_of(view: View, config: s.Config, tree: ScoreTree, base: int) -> s.LucidState:
+def state_of(view: View, config: s.LucidConfig, tree: ScoreTree, base: int) -> s.LucidState:
     """A state for the jobs of this view, all of them still to come, with the profiler's first nodes."""
     world = view.world
     n, m, g = world.jobs.shape[1], world.nodes.shape[1], world.gpus.shape[1]
@@ -66,7 +66,7 @@ def state_of(view: View, config: s.Config, tree: ScoreTree, base: int) -> s.Luci
     def room(*size: int) -> I64:
         return np.zeros(size, np.int64)
 
-    scratch = s.Scratch(room(m), room(m), room(g), room(g), room(g), room(n), room(g), room(g))
+    scratch = s.LucidScratch(room(m), room(m), room(g), room(g), room(g), room(n), room(g), room(g))
     return s.LucidState(
         config=config,
         base=len(nodes),
@@ -138,8 +138,8 @@ def flat(tree: ScoreTree) -> s.SharingTree:
     return s.SharingTree(*zip(*rows, strict=True))
 
 
-def nothing_to_come() -> Arrivals:
+def nothing_to_come() -> SubmissionCounts:
     """What is in the place of a forecast where there is none."""
-    return Arrivals(
+    return SubmissionCounts(
         np.zeros((2, 0)), np.zeros(1), no_trees(), no_trees(), np.zeros(ROW), np.zeros(ROLLED), np.zeros((2, AHEAD))
     )

@@ -1,4 +1,4 @@
-"""One decision of Lucid: who leaves the profiler, who enters it, or who of the main queue starts."""
+"""One decision of Lucid: which job leaves the profiler, enters it, or starts from the main queue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from shunter.scheduling.placing import add_other, add_shared_start, add_start, h
 from shunter.scheduling.waiting_reasons import say
 from shunter.world import Decision, World
 
-# ------------------------------------------------------------------------------------------- who comes and goes
+# ------------------------------------------------------------------------------------------- arrivals and ends
 
 
 @kernel
@@ -138,7 +138,7 @@ def find_way(world: World, state: LucidState, plan: Decision) -> None:
 
 @kernel
 def take_in(world: World, state: LucidState, plan: Decision) -> None:
-    """Learn from what ended; put what arrived into the profiler's queue or the main one; note who runs alone."""
+    """Learn from what ended; put what arrived into the profiler's queue or the main one; note which jobs run alone."""
     for at in range(state.fresh_jobs):
         lives_alone(world, state, state.fresh[at])
     state.fresh_jobs = 0
@@ -182,7 +182,7 @@ def outlasts(world: World, state: LucidState, job: int) -> bool:
 
 @kernel
 def has_room(world: World, state: LucidState, job: int) -> bool:
-    """Whether a job that comes can start at once: nobody of its virtual cluster waits, and GPUs are free for it."""
+    """Whether a job can start on arrival: no job of its virtual cluster waits, and GPUs are free for it."""
     if state.config.profile_all or state.size[world.jobs[w.VC, job] + 1] > 0:
         return False
     return bool(find_own(world, state, job, must_pass(world, state, job)) > 0)
@@ -282,7 +282,7 @@ def start_beside(world: World, state: LucidState, job: int, beside: int, plan: D
     if state.no_partner[beside, kind] == this:
         return False
     other = find_partner(world, state, job, beside)
-    if other == -1:  # who comes later in the order fares no better
+    if other == -1:  # later jobs in the order fare no better
         state.no_partner[beside, kind] = this
     if other < 0:
         return False
@@ -320,7 +320,7 @@ def start_job(world: World, state: LucidState, job: int, plan: Decision) -> bool
 
 @kernel
 def serve(world: World, state: LucidState, vc: int, plan: Decision) -> bool:
-    """Start the first job of a queue that finds a partner or a place, and that nobody before it keeps back."""
+    """Start the first job of a queue that finds a partner or a place, and that no job before it holds back."""
     queue = state.members[state.first[vc] : state.first[vc] + state.size[vc]]
     state.passes += 1
     reconsider(world, state, vc)

@@ -6,7 +6,7 @@ from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
-from shunter.predictors.throughput import Arrivals
+from shunter.predictors.throughput import SubmissionCounts
 from shunter.scheduling.placing import sort
 from shunter.world import I64, World
 
@@ -24,7 +24,7 @@ RING = 8  # bins that are remembered, more than an hour's
 LEVELS = 50  # quantiles of run time over estimate
 
 
-class Scratch(Arrays):
+class LucidScratch(Arrays):
     """Room to work in, so that no decision allocates."""
 
     usable: I1  # (nodes,)
@@ -37,7 +37,7 @@ class Scratch(Arrays):
     end_nodes: I1  # (gpus,) ... and its node
 
 
-class Config(Arrays):
+class LucidConfig(Arrays):
     """How Lucid works."""
 
     profile_time: int  # ms; 0: nothing is profiled
@@ -77,7 +77,7 @@ class SharingTree(Arrays):
 
 
 class Joined(Arrays):
-    """Who joined whom on their GPUs."""
+    """Which job joined which on its GPUs."""
 
     time: I1  # ms
     newcomer: I1
@@ -87,7 +87,7 @@ class Joined(Arrays):
 class LucidState(Variables):
     """All that Lucid remembers; virtual clusters begin with that of jobs that are in none."""
 
-    config: Config
+    config: LucidConfig
     begun: bool = False
     base: int = 0  # the profiler's nodes while it has not grown ...
     profiler_nodes: int = 0  # ... and those that it has
@@ -112,17 +112,17 @@ class LucidState(Variables):
     profiled: I1  # (jobs,) 1: it ran in the profiler ...
     ended_there: I1  # (jobs,) ... and ended there
     score: I1  # (jobs,) its sharing score, UNKNOWN
-    partner: I1  # (jobs,) with whom it shares its GPUs, -1: none
+    partner: I1  # (jobs,) the job that it shares its GPUs with, -1: none
     members: I1  # (jobs,) the queues of all virtual clusters, one after another, each in its order
     first: I1  # (vcs,) where a queue begins
     size: I1  # (vcs,)
     dirty: I1  # (vcs,) 1: something changed there
-    oldest: I1  # (groups,) who runs alone, by virtual cluster, GPUs and score: the first in the order of starts ...
+    oldest: I1  # (groups,) jobs that run alone, by virtual cluster, GPUs and score: the first by start ...
     newest: I1  # (groups,) ... and the last
     before: I1  # (jobs,) its neighbours in that order, -1: none
     after: I1  # (jobs,)
     group: I1  # (jobs,) -1: it does not run alone
-    to_profile: I1  # (jobs,) who waits for the profiler, the least GPUs first
+    to_profile: I1  # (jobs,) those that wait for the profiler, the fewest GPUs first
     being_profiled: I1  # (gpus * slots,) in the order of their starts
     nodes: I1  # (nodes,) the profiler's nodes in the order in which they were set apart
     home: I1  # (nodes,) the virtual cluster of a node that is set apart, NOT_APART
@@ -133,13 +133,13 @@ class LucidState(Variables):
     class_of: I1  # (jobs,) jobs that find room alike
     no_room: I2  # (2, classes) the pass in which there was none; 1: beside what is kept
     no_partner: I2  # (2, classes * SCORES)
-    fresh: I1  # (jobs,) who was just put on GPUs of its own
+    fresh: I1  # (jobs,) those that were just put on GPUs of their own
     joined: Joined
     recent: Recent
     tree: SharingTree
-    scratch: Scratch
+    scratch: LucidScratch
     learned: Learned
-    arrivals: Arrivals
+    arrivals: SubmissionCounts
 
 
 @kernel

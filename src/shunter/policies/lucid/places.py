@@ -5,7 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.placers import consolidate
-from shunter.policies.lucid.memory import LucidState, Scratch, is_own
+from shunter.policies.lucid.memory import LucidScratch, LucidState, is_own
 from shunter.world import World
 
 
@@ -34,7 +34,7 @@ def usable(world: World, job: int, node: int) -> int:
 
 
 @kernel
-def chosen(world: World, scratch: Scratch, job: int) -> int:
+def chosen(world: World, scratch: LucidScratch, job: int) -> int:
     """Choose nodes by what stands in ``usable`` and ``total``; returns how many, 0: the job has no room."""
     nodes, gpus, room = world.nodes.shape[1], world.jobs[w.GPUS, job], 0
     for node in range(nodes):
@@ -46,7 +46,7 @@ def chosen(world: World, scratch: Scratch, job: int) -> int:
 
 
 @kernel
-def collected(world: World, scratch: Scratch, used: int) -> int:
+def collected(world: World, scratch: LucidScratch, used: int) -> int:
     """Fill ``gpu_ids`` (ascending) with free GPUs of the chosen nodes; returns how many."""
     found = 0
     for i in range(used):

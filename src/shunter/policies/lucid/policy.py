@@ -83,7 +83,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         7.0, "days after which the model is fitted again to the jobs that have ended; 0: never", low=0, high=3650
     )
 
-    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # what is worth trying on a cluster of one's own
+    tuned: ClassVar[dict[str, tuple[str, ...]]] = {  # values worth trying on another cluster
         "profile_time": ("200", "600", "1200", "2400"),
         "profile_nodes": ("1", "2", "4"),
         "profile_gpus": ("4", "8", "32"),
@@ -147,8 +147,8 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
             memory.plan = w.new_decision(view.world)
         return memory.form
 
-    def _config(self) -> s.Config:
-        return s.Config(
+    def _config(self) -> s.LucidConfig:
+        return s.LucidConfig(
             profile_time=round(self.profile_time * 1000) if self.profiling else 0,
             profile_gpus=self.profile_gpus,
             profile_all=self.profile_when == "always",
@@ -204,7 +204,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
     # -- what it reports
 
     def pairs(self, memory: LucidMemory) -> I64:
-        """Who joined whom on their GPUs: time (ms), newcomer, resident."""
+        """Which job joined which on its GPUs: time (ms), newcomer, resident."""
         if memory.form is None:
             return np.zeros((0, 3), np.int64)
         joined, pairs = memory.state.joined, memory.state.pairs

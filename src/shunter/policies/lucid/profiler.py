@@ -1,4 +1,4 @@
-"""Lucid's profiler: a few nodes on which jobs run for a short time first, so that it is seen what they do to a GPU."""
+"""Lucid's profiler: a few nodes on which jobs run for a short time first, to measure their load on a GPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shunter.policies.lucid.places import chosen, collected, suits, usable
 from shunter.scheduling.placing import add_other, add_start, sort
 from shunter.world import Decision, World
 
-# ------------------------------------------------------------------------------------------- who is profiled
+# ------------------------------------------------------------------------------------------- jobs that are profiled
 
 
 @kernel
@@ -36,7 +36,7 @@ def profiles(world: World, state: LucidState, job: int) -> bool:
 
 @kernel
 def line_up(world: World, state: LucidState, job: int) -> None:
-    """A job waits to be profiled: the least GPUs first, then who came first."""
+    """A job waits to be profiled: the fewest GPUs first, then the first to arrive."""
     at, line, gpus = state.waiting, state.to_profile, world.jobs[w.GPUS, job]
     while at > 0:
         other = line[at - 1]
@@ -133,7 +133,7 @@ def set_apart(world: World, state: LucidState, node: int, plan: Decision) -> Non
 
 @kernel
 def let_go(state: LucidState, at: int) -> None:
-    """Profile nobody on one of the profiler's nodes any more; it goes back once it is idle."""
+    """Profile no more jobs on one of the profiler's nodes; it goes back once it is idle."""
     state.leaving[state.nodes[at]] = 1
     shift_out(state.nodes, at, state.profiler_nodes)
     state.profiler_nodes -= 1

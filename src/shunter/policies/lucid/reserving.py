@@ -114,7 +114,7 @@ def oldest_large(world: World, queue: I64) -> int:
 
 @kernel
 def must_pass(world: World, state: LucidState, job: int) -> int:
-    """1: a job must leave alone what is kept, because it should run longer than that, or nobody knows how long."""
+    """1: a job must leave alone what is kept, because it should run longer than that, or for an unknown time."""
     vc = world.jobs[w.VC, job] + 1
     if state.kept_for[vc] < 0 or state.kept_for[vc] == job:
         return 0

@@ -1,7 +1,7 @@
-"""One decision of a policy that auctions GPUs off: to whom they are offered, and who of those gets them.
+"""One decision of a policy that auctions GPUs: which jobs get an offer, and which of these win.
 
-Those who want GPUs are ranked by rho.  What is free is offered to the first part of them, what they leave to the first
-part of the rest, and so on.  Who gets it inside a part is decided by an exact search, or one after the other by what
+The jobs that want GPUs are ranked by rho.  What is free is offered to the first part of them, the rest to the first
+part of the others, and so on.  The winners in a part are found by an exact search, or one after the other by what
 they gain per GPU.
 """
 
@@ -61,7 +61,7 @@ class Auctions(Arrays):
     search: Search
     config: AuctionConfig
     state: AuctionState
-    ranked: I1  # (jobs,) those who want GPUs, in the order of the last time
+    ranked: I1  # (jobs,) those that want GPUs, in the order of the last time
 
     @property
     def queue(self) -> Queue:
@@ -70,7 +70,7 @@ class Auctions(Arrays):
         return queue
 
 
-# ------------------------------------------------------------------------------------------- who gets an offer
+# ------------------------------------------------------------------------------------------- jobs that get an offer
 
 
 @kernel
@@ -132,7 +132,7 @@ def enlist(world: World, auctions: Auctions, job: int) -> None:
 
 @kernel
 def draw_again(world: World, auctions: Auctions) -> None:
-    """Draw again who comes first of equals, once in the time of a lease."""
+    """Draw the order of equals again, once in the time of a lease."""
     lease = world.clock[w.NOW] // auctions.offers.config.lease
     if lease != auctions.state.drawn:
         auctions.state.drawn = lease
@@ -143,7 +143,7 @@ def draw_again(world: World, auctions: Auctions) -> None:
 
 @kernel
 def rank(world: World, auctions: Auctions) -> int:
-    """Rank all who want GPUs, and leave out the others; returns how many."""
+    """Rank all jobs that want GPUs, and leave out the others; returns how many."""
     ranked, known, count = auctions.ranked, auctions.fair.known, 0
     draw_again(world, auctions)
     for at in range(auctions.state.ranked):
@@ -181,7 +181,7 @@ def may_bid(world: World, auctions: Auctions, job: int) -> bool:
 
 @kernel
 def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
-    """Fill ``search.jobs`` with those offered who may take something; returns how many."""
+    """Fill ``search.jobs`` with jobs that have an offer and may take something; returns how many."""
     queue, count = auctions.offers.queue, 0
     for i in range(len(offered)):
         job = offered[i]
@@ -196,7 +196,7 @@ def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
     return count
 
 
-# ------------------------------------------------------------------------------------------- who gets the GPUs
+# ------------------------------------------------------------------------------------------- jobs that get the GPUs
 
 
 @kernel
@@ -230,7 +230,7 @@ def start(world: World, auctions: Auctions, job: int, tier: int, place: int, pla
 
 @kernel
 def renew(world: World, auctions: Auctions, tools: OfferTools, job: int, plan: Decision) -> None:
-    """Let a job whose lease is over keep its GPUs if nobody has taken any of them on paper, and none are better."""
+    """Let a job whose lease is over keep its GPUs if no job has taken any of them on paper, and none are better."""
     offers, scratch = auctions.offers, auctions.offers.queue.scratch
     paper = on_paper(scratch)
     auctions.state.open -= 1
@@ -259,7 +259,7 @@ def bring_forward(world: World, auctions: Auctions, at: int, count: int) -> int:
 
 @kernel
 def one_by_one(world: World, auctions: Auctions, tools: OfferTools, count: int, real: bool, plan: Decision) -> None:
-    """The bidders take what they can, one after the other, but those who won already."""
+    """The bidders that have not won yet take what they can, one after the other."""
     queue, state = auctions.offers.queue, auctions.state
     for at in range(count):
         if state.open == 0 or (state.free == 0 and not queue.config.shares):
@@ -296,7 +296,7 @@ def is_searched(world: World, auctions: Auctions, count: int) -> bool:
 
 @kernel
 def by_search(world: World, auctions: Auctions, count: int, plan: Decision) -> None:
-    """Start those who together gain most."""
+    """Start the jobs that together gain most."""
     queue, search = auctions.offers.queue, auctions.search
     sort_down(search.jobs[:count], auctions.fair.known.worth, auctions.fair.known.rho)
     fill_usable(world, queue.scratch, on_paper(queue.scratch), search.jobs[0])
@@ -309,7 +309,7 @@ def by_search(world: World, auctions: Auctions, count: int, plan: Decision) -> N
             search.gains[i, tier] = gain(world, queue, auctions.fair, job, tier) if bids else 0.0
     find_winners(world, search, count, auctions.config.steps)
     domains = search.room.shape[1]
-    for tier in range(len(search.room)):  # who must be on one machine first: the others may be anywhere in their domain
+    for tier in range(len(search.room)):  # jobs that need one machine first: the others may be anywhere in their domain
         for i in range(count):
             choice = search.winning[i]
             if choice != LOSES and choice // domains == tier:
@@ -323,7 +323,7 @@ def by_search(world: World, auctions: Auctions, count: int, plan: Decision) -> N
 def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: Decision) -> None:
     """Offer what is free to one part after the other.
 
-    What the first ``ended`` of ``scratch.jobs`` hold is free too, whose lease is over; then it is only found out who of
+    The GPUs of the first ``ended`` of ``scratch.jobs``, whose lease is over, are free too; then it only finds which of
     them keeps it: the others give it up first.
     """
     queue, state, first = auctions.offers.queue, auctions.state, 0
@@ -341,7 +341,7 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
     count = 0
     if state.open > ended:
         count = rank(world, auctions)
-    else:  # nobody else could take anything
+    else:  # no other job could take anything
         for i in range(ended):
             renew(world, auctions, tools, queue.scratch.jobs[i], plan)
     while first < count and state.open > 0 and (state.free > 0 or queue.config.shares):
@@ -362,7 +362,7 @@ def hold(world: World, auctions: Auctions, tools: OfferTools, ended: int, plan: 
 
 @kernel
 def greet(world: World, auctions: Auctions, fresh: bool) -> None:
-    """Enlist those who are new, or back in the queue; they may fit."""
+    """Enlist jobs that are new, or back in the queue; they may fit."""
     queue, row, length = auctions.offers.queue, w.L_ARRIVED, w.N_ARRIVED
     if fresh:
         row, length = w.L_PENDING, w.N_PENDING
@@ -383,7 +383,7 @@ def decide(world: World, auctions: Auctions, tools: OfferTools, plan: Decision) 
     take_in(world, queue, tools.parts)
     count_jobs(world, auctions.fair)
     greet(world, auctions, fresh)
-    news = offers.state.seen != world.clock[w.RELEASES]  # else all who fit have been started
+    news = offers.state.seen != world.clock[w.RELEASES]  # else all jobs that fit have been started
     if news and world.clock[w.N_PENDING] > 0 and (queue.config.shares or any_gpu_free(world)):
         hold(world, auctions, tools, 0, plan)
     if plan.counts[0] == 0 and offers.config.lease < w.NEVER and offers.config.renewal != AGAIN:

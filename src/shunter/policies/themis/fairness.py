@@ -12,7 +12,7 @@ from shunter.world import World
 
 VALUE, FAIRNESS = range(2)  # objectives
 LARGEST_RHO = 1e9  # what counts as infinite where a number is needed
-LEAST_GAIN = 1e-5  # of a bid that brings nothing, so that GPUs are not left idle
+LEAST_GAIN = 1e-5  # of a bid without a gain, so that GPUs are not left idle
 
 
 class FairnessConfig(Arrays):
@@ -31,7 +31,7 @@ class JobTime(Variables):
     present: int = 0  # ... and how many are
 
 
-class Known(Arrays):
+class JobFairness(Arrays):
     """What is known of each job; times in ms."""
 
     met_at: F1  # when it was first seen, infinite: not yet ...
@@ -49,14 +49,14 @@ class Fairness(Arrays):
 
     config: FairnessConfig
     job_time: JobTime
-    known: Known
+    known: JobFairness
     speeds: F2  # (tiers, classes) what is left of a job's speed at a tier
     values: F2  # (tiers, classes) the logarithm of its GPUs times that
 
 
 @kernel
 def count_jobs(world: World, fair: Fairness) -> None:
-    """Bring the job time up to now; between two instants neither comes nor goes any job."""
+    """Bring the job time up to now; no job arrives or leaves between two instants."""
     time, now = fair.job_time, world.clock[w.NOW]
     if time.counted_at < now:
         time.total += time.present * (now - time.counted_at)

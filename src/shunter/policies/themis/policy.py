@@ -38,7 +38,7 @@ NOT_YET = ("met_at", "last_rho")  # infinite before a job is met, or has run
 
 @dataclass(frozen=True)
 class Themis(Leasing):
-    """GPUs are auctioned among those who are treated most unfairly: finish time here over that in a fair share."""
+    """Auctions GPUs among the most unfairly treated jobs, by finish time here over finish time in a fair share."""
 
     lease: float = param(
         1200.0,
@@ -61,8 +61,8 @@ class Themis(Leasing):
     )
     auction: str = param(
         "auto",
-        "who gets the GPUs, of those offered: by an exact search, one after the other by gain per GPU (greedy), or by "
-        "search where they are few (auto)",
+        "how winners are found: by an exact search, one after the other by gain per GPU (greedy), or by search if "
+        "there are few bidders (auto)",
         choices=a.AUCTIONS,
     )
     objective: str = param(
@@ -87,12 +87,12 @@ class Themis(Leasing):
         by_path=True,
     )
     threshold: float = param(
-        0.4, "skew (largest layer / all layers) from which on a job must be consolidated; 1: none must", low=0, high=1
+        0.4, "lowest skew (largest layer / all layers) of a job that must be consolidated; 1: none must", low=0, high=1
     )
     speeds: str = param(
-        "1/0.98/0.96", "what is left of a job's speed on one machine, in one rack, beyond, below the threshold"
+        "1/0.98/0.96", "relative speed on one machine, in one rack and beyond, for jobs below the threshold"
     )
-    skewed_speeds: str = param("1/0.72/0.52", "the same of jobs from the threshold on")
+    skewed_speeds: str = param("1/0.72/0.52", "the same for jobs at or above the threshold")
     fit: str = param("best", "which machine or rack, where several have room", choices=FITS[:2])
     spread: str = param("pack", "which GPUs of a rack or of the cluster", choices=SPREADS)
 
@@ -126,7 +126,7 @@ class Themis(Leasing):
         return table
 
     def placing(self, view: View, sample: I64, holds: Mask) -> Placing:
-        """Jobs with skew only at the first tier that could hold them; nobody where fewer GPUs would be as good as one.
+        """Jobs with skew only at the first tier that could hold them; no job where its GPUs are worth less than one.
 
         The last means: a bid of a value below 1.
         """
@@ -156,7 +156,7 @@ class Themis(Leasing):
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
         jobs = view.world.jobs.shape[1]
         config = f.FairnessConfig(self.ideal == "share", self.growth * 1000, OBJECTIVES.index(self.objective))
-        known = f.Known(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.Known.fields])
+        known = f.JobFairness(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.JobFairness.fields])
         speeds = self._speed_table(view, queue.sample, len(queue.tiers.takes))
         gpus = view.jobs.gpus[queue.sample] * view.jobs.share[queue.sample] / GPU
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)

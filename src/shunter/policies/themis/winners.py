@@ -1,7 +1,7 @@
-"""Who wins an auction: an exact search, for few bidders.
+"""The winners of an auction: an exact search, for few bidders.
 
 GPUs are alike, so where a bidder goes is one choice among domains: a machine, a rack, what is above, the cluster.  A
-choice is possible if no domain holds more than it has free; who shares a domain is then laid out one after the other.
+choice is possible if no domain holds more than it has free; jobs in one domain are then laid out one after the other.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def next_choice(world: World, search: Search, at: int, after: int) -> int:
 
 @kernel
 def bound(world: World, search: Search, at: int, count: int) -> float:
-    """What the bidders from ``at`` on can gain at most: as if GPUs could be divided."""
+    """An upper bound on the gain of the bidders from ``at`` on: GPUs could be divided."""
     left, total = search.room[len(search.room) - 1, 0], 0.0
     for i in range(at, count):
         gpus = world.jobs[w.GPUS, search.jobs[i]]

@@ -119,7 +119,7 @@ def _left_out(count: int, what: str) -> str:
 
 
 def _worst(means: Mapping[str, Sequence[float]], groups: Sequence[str]) -> str:
-    """Who waits longest, under the best and the worst policy for them."""
+    """The users that wait longest, under the best and the worst policy for them."""
     table = np.nan_to_num(np.array(list(means.values()), np.float64))
     policies, at = list(means), int(table.max(axis=0).argmax())
     column = table[:, at]

@@ -19,7 +19,7 @@ SHORTEST = 1.0  # s; what is shorter lies at the edge
 
 
 @dataclass(frozen=True)
-class Frame:
+class DensityAxes:
     """The axes, both alike, in seconds."""
 
     low: float
@@ -31,23 +31,23 @@ class Frame:
         return found
 
 
-def frame_of(*times: F64) -> Frame:
+def frame_of(*times: F64) -> DensityAxes:
     """Axes that hold all of these times, from one power of ten to another."""
     every = np.concatenate([np.maximum(each, SHORTEST) for each in times])
     if not len(every):
-        return Frame(1.0, 10.0)
+        return DensityAxes(1.0, 10.0)
     low, high = 10.0 ** math.floor(math.log10(every.min())), 10.0 ** math.ceil(math.log10(every.max()))
-    return Frame(low, max(high, 10 * low))
+    return DensityAxes(low, max(high, 10 * low))
 
 
-def counts(x: F64, y: F64, frame: Frame) -> I64:
+def counts(x: F64, y: F64, frame: DensityAxes) -> I64:
     """(BINS, BINS) points by bin of x and y."""
     cells = [np.minimum((frame.at(each) * BINS).astype(np.int64), BINS - 1) for each in (x, y)]
     found: I64 = np.bincount(cells[0] * BINS + cells[1], minlength=BINS * BINS).reshape(BINS, BINS)
     return found
 
 
-def density(label: str, x: F64, y: F64, names: tuple[str, str], frame: Frame) -> str:
+def density(label: str, x: F64, y: F64, names: tuple[str, str], frame: DensityAxes) -> str:
     """The drawing: ``y`` over ``x`` in seconds, the darker the more points, and where both are the same."""
     found = counts(x, y, frame)
     bounds = _bounds(int(found.max()))
@@ -84,7 +84,7 @@ def _range(low: int, high: int) -> str:
     return f"{low:,}" + (f" to {high:,}" if high > low else "") + (" job" if high == 1 else " jobs")
 
 
-def _ticks(frame: Frame) -> str:
+def _ticks(frame: DensityAxes) -> str:
     shown = [tick for tick in TICKS if frame.low <= tick <= frame.high]
     parts = [f'<path class="edge" d="M{LEFT} {TOP}V{TOP + SIDE}H{LEFT + SIDE}"/>']
     for tick, at in zip(shown, frame.at(np.array(shown)).tolist(), strict=True):

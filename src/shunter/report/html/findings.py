@@ -115,7 +115,7 @@ def sentences(rows: Sequence[Row]) -> list[str]:
 
 
 def _free(rows: Sequence[Row]) -> list[str]:
-    """Whoever stops jobs at no cost should know it."""
+    """Warn readers of a report in which stopping jobs costs nothing."""
     if not any(row["preemptions"] and not row["lost_gpu_hours"] for row in rows):
         return []
     return [
@@ -158,7 +158,7 @@ def _praise(winner: Row, rows: Sequence[Row], first: Row) -> str:
 
 
 def _clearly(measure: Measure, winner: Row, rows: Sequence[Row]) -> bool:
-    """Whether it is the only best one, and not by so little that nobody would call it better."""
+    """Whether it is the only best one, and by a margin that matters."""
     others = [row for row in rows if row is not winner]
     if measure.winner(rows) is not winner or not others:
         return measure.winner(rows) is winner
@@ -249,7 +249,7 @@ def winners(rows: Sequence[Row]) -> str:
 
 
 def _best(measure: Measure, rows: Sequence[Row]) -> tuple[str, str]:
-    """Who is best, and the number."""
+    """The best policy, and its number."""
     value = measure.text(measure.winner(rows))
     who = [label(row) for row in rows if measure.text(row) == value]
     if len(who) == len(rows) > 1:
@@ -293,7 +293,7 @@ def tables(rows: Sequence[Row]) -> list[str]:
 
 
 def _own(rows: Sequence[Row]) -> str:
-    """Measures of third parties, of which nobody knows whether more is better."""
+    """Measures of third parties, for which it is unknown whether more is better."""
     names = list(rows[0]["measures"])
     columns = [_column(rows, _point("measures", name), number, None) for name in names]
     return table("Measures of your own", ["policy", *names], _lines(rows, columns))

@@ -10,7 +10,7 @@ import numpy as np
 
 from shunter.model import GPU
 from shunter.report.html.charts import Axis, bars
-from shunter.report.html.density import Frame, density, frame_of
+from shunter.report.html.density import DensityAxes, density, frame_of
 from shunter.report.html.findings import Row
 from shunter.report.html.page import figure, grid, note, table, text_of
 from shunter.report.html.words import counted
@@ -71,7 +71,7 @@ def _table(judging: Sequence[tuple[str, Row]]) -> str:
     return table("How well run times were predicted; bias: mean log of predicted over actual", headings, lines, (1,))
 
 
-def _plane(name: str, jobs: pl.DataFrame, frame: Frame) -> str:
+def _plane(name: str, jobs: pl.DataFrame, frame: DensityAxes) -> str:
     """Predicted over actual run time of one policy's jobs, and the numbers behind it."""
     title, size = f"Predicted and actual run times under {name}", np.abs(_errors(jobs))
     finding = (

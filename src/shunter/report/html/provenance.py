@@ -57,7 +57,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """What was left out or taken for granted, as sentences, each once."""
+    """What was left out or assumed, as sentences, each once."""
     found = dict.fromkeys(remark for row in rows for remark in row.get("remarks", ()))
     return [f"{remark[0].upper() if remark.split()[0].isalpha() else remark[0]}{remark[1:]}." for remark in found]
 
@@ -74,7 +74,7 @@ def _estimates(run: Run) -> str:
 
 
 def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
-    """What to type to get this again, where the files of the trace and the cluster lie in the present folder."""
+    """What to type to get this again, where the files of the trace and the cluster lie in the current folder."""
     record = runs[0].experiment
     path, cluster = record.trace.path, record.cluster.text
     trace = path if path.startswith("synthetic") else PurePath(path).name or "TRACE"

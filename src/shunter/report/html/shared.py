@@ -1,4 +1,4 @@
-"""Who shared GPUs, how much slower that made them, and what the profiler saw of the jobs."""
+"""Which jobs shared GPUs, how much slower that made them, and what the profiler saw of the jobs."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def slowed(values: F64) -> F64:
 
 
 def _workloads(run: Run) -> str:
-    """Which workloads were paired how often, how fast each is beside the other, and what became of these jobs."""
+    """Which workloads were paired how often, how fast each is beside the other, and how these jobs ended."""
     import polars as pl
 
     assert run.pairs is not None
     slowdown = run.jobs["slowdown"]
     pairs = run.pairs.with_columns(own=slowdown[run.pairs["job"]], other=slowdown[run.pairs["partner"]])
-    turned = pl.col("workload") > pl.col("partner_workload")  # who came first does not matter
+    turned = pl.col("workload") > pl.col("partner_workload")  # the order does not matter
 
     def sided(first: str, second: str, name: str) -> pl.Expr:
         return pl.when(turned).then(pl.col(second)).otherwise(pl.col(first)).alias(name)

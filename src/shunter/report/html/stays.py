@@ -1,4 +1,4 @@
-"""Who was on which node when, from the event log, and how busy that made the nodes."""
+"""Which jobs were on which node when, from the event log, and how busy that made the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The node timeline: who was on which node when, packed small enough for a page.
+"""The node timeline: which jobs were on which node when, packed small enough for a page.
 
 While they fit, all stays of jobs on nodes are in the page, and the browser draws any part of them exactly.  Where they
 don't, the page has a grid of how busy groups of nodes were in slices of time.

@@ -37,7 +37,7 @@ def missing(subject: Subject) -> Iterator[Finding]:
             yield Finding(
                 "jobs without a user", "warning", int(empty.sum()),
                 f"{jobs(empty)} without a user",
-                "they have no past, and count as nobody's in fairness", "fill it in, or leave these jobs out",
+                "they have no past, and belong to no user in fairness", "fill it in, or leave these jobs out",
                 subject.examples(empty),
             )  # fmt: skip
 

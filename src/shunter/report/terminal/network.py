@@ -13,11 +13,11 @@ from shunter.report.terminal.tables import number, table
 
 if TYPE_CHECKING:
     from shunter.cluster import Cluster
-    from shunter.network.models import Model
+    from shunter.network.models import CatalogueModel
     from shunter.network.placing import Costs, Shape
 
 
-def model_record(model: Model, layers: bool = False) -> dict[str, Any]:
+def model_record(model: CatalogueModel, layers: bool = False) -> dict[str, Any]:
     """A model for scripts; its layers too where wanted."""
     return {
         "name": model.name,
@@ -30,7 +30,7 @@ def model_record(model: Model, layers: bool = False) -> dict[str, Any]:
     }
 
 
-def models_view(models: Iterable[Model]) -> RenderableType:
+def models_view(models: Iterable[CatalogueModel]) -> RenderableType:
     """All models."""
     made = table("model", "layers", "gradient\nMB", "compute\nms", "compute follows from", "Table I")
     for model in models:
@@ -39,7 +39,7 @@ def models_view(models: Iterable[Model]) -> RenderableType:
     return made
 
 
-def layers_view(model: Model) -> RenderableType:
+def layers_view(model: CatalogueModel) -> RenderableType:
     """The layers of a model, first to last."""
     made = table("layer", "gradient bytes", "forward us", "weights us", "input us", "update us")
     for layer in model.layers:

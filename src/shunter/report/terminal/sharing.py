@@ -24,7 +24,7 @@ _SCORES = ("tiny", "medium", "jumbo")
 def record(profiles: Profiles, tree: ScoreTree) -> dict[str, Any]:
     """Everything that ``shunter profile show`` prints."""
     from shunter.sharing.interference import TERMS, curve, held_out
-    from shunter.sharing.judging import GOOD, good_pairs, recall_at, said_by_model, said_by_tree
+    from shunter.sharing.judging import GOOD, good_pairs, good_pairs_by_model, good_pairs_by_tree, recall_at
     from shunter.sharing.published import ACCURACY
     from shunter.sharing.score import THRESHOLDS, agreement, labels
 
@@ -33,7 +33,9 @@ def record(profiles: Profiles, tree: ScoreTree) -> dict[str, Any]:
     measured, said = np.minimum(profiles.pair[known], 1.0), held_out(profiles)[known]
     slower, _ = good_pairs(profiles)
     by_tree = (
-        said_by_tree(profiles)._asdict() if tree.accuracy is not None and extras.is_there("sklearn.tree") else None
+        good_pairs_by_tree(profiles)._asdict()
+        if tree.accuracy is not None and extras.is_there("sklearn.tree")
+        else None
     )
     return {
         "about": dict(profiles.about),
@@ -49,7 +51,7 @@ def record(profiles: Profiles, tree: ScoreTree) -> dict[str, Any]:
         "good_pairs": {
             "both_keep": GOOD,
             "share": float(np.mean(slower >= GOOD)),
-            "model": said_by_model(profiles)._asdict(),
+            "model": good_pairs_by_model(profiles)._asdict(),
             "model_recall_at_precision_0.8": recall_at(profiles, 0.8),
             "tree": by_tree,
         },

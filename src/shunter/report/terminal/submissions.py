@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from shunter.predictors.submissions import RULES, Forecast
+from shunter.predictors.submissions import RULES, SubmissionForecast
 from shunter.predictors.throughput import DAY
 from shunter.report.gains import gain_by_day, gain_text
 from shunter.report.terminal.tables import table
@@ -19,7 +19,7 @@ SERIES = ("jobs", "gpus")
 _LEGEND = "error: mean |error| in ten minutes; gain: on the best rule, with its 95 % interval over days"
 
 
-def records(actual: F64, found: Sequence[Forecast]) -> list[dict[str, Any]]:
+def records(actual: F64, found: Sequence[SubmissionForecast]) -> list[dict[str, Any]]:
     """The error of each forecast, and of models what they gain on the best rule."""
     errors = {forecast.name: np.abs(forecast.counts - actual) for forecast in found}
     best = [min(RULES, key=lambda name: errors[name][series].mean()) for series in range(len(SERIES))]

@@ -175,7 +175,7 @@ def _facts(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _insights(summary: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """What the policy expected of jobs, and who shared GPUs; nothing where it reports nothing."""
+    """What the policy expected of jobs, and which jobs shared GPUs; nothing if it reports nothing."""
     if (found := summary.get("prediction")) and found["jobs"]:
         error, rank = found["mean_abs_log_error"], found["rank_correlation"]
         order = "" if rank is None else f", rank correlation {rank:.2f}"

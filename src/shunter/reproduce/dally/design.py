@@ -12,7 +12,7 @@ from shunter import traces
 from shunter.errors import RunError
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Case, Scheduler, Watch, resolved, with_settings
+from shunter.reproduce.trials import Scheduler, TrialCase, TrialExtras, resolved, with_settings
 from shunter.safe_files import data_folder
 
 FILES = {
@@ -37,11 +37,11 @@ OURS = Scheduler("Marshal", "marshal", 3)
 UNDECLARED = Scheduler("Marshal without declared iterations", "marshal:order=attained", 3)
 SCHEDULERS = (*PAPERS, OURS)
 FREE_STYLES = (7, 8, 9)  # of any other
-EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # of which it is seen why jobs wait
+EXPLAINED = (DALLY, MANUAL, CONSOLIDATED, TIRESIAS)  # for which the reasons for waiting are recorded
 
 
 @dataclass(frozen=True)
-class World:
+class NetworkSetting:
     """How the network is modelled."""
 
     title: str
@@ -50,10 +50,12 @@ class World:
     description: str
 
 
-TABLE_I = World("Table I", "dally", False, "the network that was fitted to Table I")
+TABLE_I = NetworkSetting("Table I", "dally", False, "the network that was fitted to Table I")
 WORLDS = (
-    World("Profiled network", "profiled", False, "compute as measured and links as specified, instead of Table I"),
-    World("Contention", "profiled", True, "the profiled network, and jobs that share its links"),
+    NetworkSetting(
+        "Profiled network", "profiled", False, "compute as measured and links as specified, instead of Table I"
+    ),
+    NetworkSetting("Contention", "profiled", True, "the profiled network, and jobs that share its links"),
 )
 
 
@@ -77,7 +79,7 @@ class Reading:
 LEASING = ("dally", "gandiva", "marshal")  # policies that always give GPUs for a time
 WITH_LEASES = {"lease": HOUR, "limits": "none", "fit": "first", "spread": "list"}
 SIMULATOR = {**WITH_LEASES, "ties": "assignment", "clamps": "true"}
-RESTART_S = 62.0  # measured by Tiresias' authors, whose scheduler spares nobody for it: min_run=0
+RESTART_S = 62.0  # measured by Tiresias' authors, whose scheduler spares no job for it: min_run=0
 PACKED = Reading("Dally takes GPUs of a rack from few machines", {"spread": "pack"}, ("dally",))
 READINGS = (
     Reading("Tiresias without queues", {"limits": "none"}, ("tiresias",), headline=True),
@@ -87,9 +89,9 @@ READINGS = (
     Reading("restarts cost 62 s, Tiresias with leases", WITH_LEASES, ("tiresias",), restart=RESTART_S, headline=True),
     Reading("lease of 20 minutes", {"lease": 1200}, LEASING),
     Reading("lease of 2 hours", {"lease": 7200}, LEASING),
-    Reading("who wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
+    Reading("a job that wins again keeps its GPUs", {"renewal": "keep"}, LEASING),
     Reading("in a queue of Tiresias running jobs come first", {"inside": "running"}, ("tiresias",)),
-    Reading("Tiresias consolidates nobody strictly", {"skewed": "tiers"}),
+    Reading("Tiresias consolidates no job strictly", {"skewed": "tiers"}),
     Reading("Tiresias scatters jobs of low skew", {"loose": "scatter"}),
     Reading("Tiresias puts jobs of low skew in list order", {"loose": "list"}),
     Reading("Gandiva takes GPUs in list order", {"draw": "list"}),
@@ -141,12 +143,12 @@ class Design:
         """Whether all these take part."""
         return set(wanted) <= set(self.schedulers)
 
-    def case(self, workload: str, racks: int, policy: str, world: World = TABLE_I) -> Case:
+    def case(self, workload: str, racks: int, policy: str, world: NetworkSetting = TABLE_I) -> TrialCase:
         """One cell."""
         text = with_settings(policy, {})
-        return Case(workload, f"dally-{racks}rack", text, world.network, world.contention)
+        return TrialCase(workload, f"dally-{racks}rack", text, world.network, world.contention)
 
-    def read(self, reading: Reading, workload: str, scheduler: Scheduler, racks: int = 0) -> Case:
+    def read(self, reading: Reading, workload: str, scheduler: Scheduler, racks: int = 0) -> TrialCase:
         """A cell under another reading; the same as without where that changes nothing. 0 racks: the shown size."""
         world = dataclasses.replace(TABLE_I, network=reading.network or TABLE_I.network)
         found = self.case(workload, racks or self.shown, reading.of(scheduler.policy), world)
@@ -157,12 +159,12 @@ class Design:
         plain = {s: self.case("", self.shown, s.policy) for s in self.schedulers}
         return [r for r in READINGS if any(self.read(r, "", s) != case for s, case in plain.items())]
 
-    def timed(self, workload: str, hours: float) -> Case:
+    def timed(self, workload: str, hours: float) -> TrialCase:
         """Dally with timers of a length set by hand, on the shown size."""
         timers = {"machine_timer": hours * HOUR, "rack_timer": 2 * hours * HOUR}
         return self.case(workload, self.shown, with_settings(MANUAL.policy, timers))
 
-    def leased(self, workload: str, scheduler: Scheduler, seconds: float) -> Case:
+    def leased(self, workload: str, scheduler: Scheduler, seconds: float) -> TrialCase:
         """A scheduler with another lease, on the shown size."""
         return self.case(workload, self.shown, with_settings(scheduler.policy, {"lease": seconds}))
 
@@ -171,7 +173,7 @@ class Design:
         leased = Scheduler("Tiresias with leases", with_settings(TIRESIAS.policy, WITH_LEASES), TIRESIAS.style)
         return [leased if s == TIRESIAS else s for s in self.schedulers if s in (TIRESIAS, DALLY, OURS)]
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[TrialCase]:
         """Everything that is run; some of it more than once on the list."""
         for workload in self.workloads:
             for scheduler in self.schedulers:
@@ -183,7 +185,7 @@ class Design:
                         yield self.read(reading, workload, scheduler, racks)
             yield from self._varied(workload)
 
-    def _varied(self, workload: str) -> Iterator[Case]:
+    def _varied(self, workload: str) -> Iterator[TrialCase]:
         """Other lengths of timers and leases, and our own policy in parts and on jobs that it was not made with."""
         if self.has(MANUAL):
             yield from (self.timed(workload, hours) for hours in TIMERS_H)
@@ -200,16 +202,16 @@ class Design:
                     yield self.case(workload + HELD_OUT, racks, scheduler.policy)
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> TrialExtras:
         """What else is seen of the runs."""
-        return Watch(self.keeps_course, self.explains)
+        return TrialExtras(self.keeps_course, self.explains)
 
-    def explains(self, case: Case) -> bool:
-        """Whether it is seen why jobs wait."""
+    def explains(self, case: TrialCase) -> bool:
+        """Whether the reasons for waiting are recorded."""
         policies = [s.policy for s in EXPLAINED if s in self.schedulers]
         return case in [self.case(case.workload, n, policy) for policy in policies for n in self.racks]
 
-    def keeps_course(self, case: Case) -> bool:
+    def keeps_course(self, case: TrialCase) -> bool:
         """Whether the page shows a run over time: all schedulers on the shown size, and Dally's timers on all."""
         sizes = {s.policy: (self.racks if s == DALLY else (self.shown,)) for s in self.schedulers}
         return case in [self.case(case.workload, n, policy) for policy, racks in sizes.items() for n in racks]

@@ -13,19 +13,19 @@ from shunter.report.html.course import Step, binned
 from shunter.report.html.page import choice, figure, grid
 from shunter.report.html.words import counted, span_of
 from shunter.report.terminal.tables import duration, number, share
-from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, World
-from shunter.reproduce.trials import Course, Scheduler
+from shunter.reproduce.dally.design import DALLY, HOUR, LEASES_S, MANUAL, TABLE_I, TIMERS_H, WORDS, NetworkSetting
+from shunter.reproduce.trials import RunCourse, Scheduler
 from shunter.world import F64
 
 if TYPE_CHECKING:
-    from shunter.reproduce.dally.study import Study
+    from shunter.reproduce.dally.study import DallyStudy
 
 BOTH = (("Makespan", "makespan_s", "makespan"), ("Mean JCT", "jct_mean_s", "mean JCT"))
 POINTS = 1000  # of a curve over time
 NEARLY = 0.99  # of the jobs
 WIDE = 20  # times the least value
 OFTEN = 10  # changes of a timer, so that it is drawn
-LONGEST = 3  # a chart over time is at most so many times as long as most schedulers take for nearly all jobs
+LONGEST = 3  # maximum length of a chart over time, relative to what most schedulers take for nearly all jobs
 SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally is below Tiresias in print (batch)
     ("Makespan (Fig. 7)", "makespan_s", "makespan", "up to 69 %"),
     ("Mean JCT (Fig. 13)", "jct_mean_s", "mean JCT", "19 % to 36 %"),
@@ -36,7 +36,7 @@ SIZES = (  # what is drawn by cluster size: title, measure, axis, how far Dally 
 )
 
 
-def by_size(study: Study, world: World, titles: Sequence[str] = ()) -> str:
+def by_size(study: DallyStudy, world: NetworkSetting, titles: Sequence[str] = ()) -> str:
     """Measures by cluster size, one workload after the other."""
     shown = [row for row in SIZES if not titles or row[1] in titles]
     return choice(
@@ -48,7 +48,9 @@ def by_size(study: Study, world: World, titles: Sequence[str] = ()) -> str:
     )
 
 
-def _by_size(study: Study, world: World, workload: str, title: str, measure: str, label: str, below: str) -> str:
+def _by_size(
+    study: DallyStudy, world: NetworkSetting, workload: str, title: str, measure: str, label: str, below: str
+) -> str:
     design = study.design
     unit: Unit = "share" if measure == "utilization" else "duration"
     series = {
@@ -78,12 +80,12 @@ def _wide(series: Mapping[str, Sequence[Estimate]]) -> bool:
 # ------------------------------------------------------------------------------------------- over time
 
 
-def over_time(study: Study) -> str:
+def over_time(study: DallyStudy) -> str:
     """GPUs in use, jobs that remain, and how completion times are spread, on the shown size."""
     return choice("Workload", {WORDS[workload]: _over_time(study, workload) for workload in study.design.workloads})
 
 
-def _over_time(study: Study, workload: str) -> list[str]:
+def _over_time(study: DallyStudy, workload: str) -> list[str]:
     schedulers, racks = study.design.schedulers, study.design.shown
     courses = {s.label: _course(study, workload, s) for s in schedulers}
     edges = np.linspace(0, _end(courses), POINTS + 1)
@@ -119,7 +121,7 @@ def _over_time(study: Study, workload: str) -> list[str]:
     ]
 
 
-def _completion(study: Study, workload: str) -> str:
+def _completion(study: DallyStudy, workload: str) -> str:
     schedulers = study.design.schedulers
     jct = {s.label: np.concatenate([o.jct for o in study.trials.outcomes[study.case(workload, s)]]) for s in schedulers}
     medians = {name: float(np.median(values)) for name, values in jct.items()}
@@ -130,7 +132,7 @@ def _completion(study: Study, workload: str) -> str:
     )
 
 
-def _course(study: Study, workload: str, scheduler: Scheduler, racks: int = 0) -> Course:
+def _course(study: DallyStudy, workload: str, scheduler: Scheduler, racks: int = 0) -> RunCourse:
     found = study.trials.outcomes[study.case(workload, scheduler, racks)][0].course
     assert found is not None  # the design keeps those that are drawn
     return found
@@ -140,19 +142,19 @@ def _last(true: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
     return int(np.flatnonzero(true)[-1]) if true.any() else 0
 
 
-def _nearly_over(course: Course) -> float:
+def _nearly_over(course: RunCourse) -> float:
     """When nearly all jobs have ended."""
     still = _last(course.remaining > (1 - NEARLY) * course.remaining.max())
     return float(course.time[min(still + 1, len(course.time) - 1)])
 
 
-def _end(courses: Mapping[str, Course]) -> float:
+def _end(courses: Mapping[str, RunCourse]) -> float:
     """Where charts over time end: later, a few jobs of the slowest would be all that is to be seen."""
     ends = [_nearly_over(course) for course in courses.values()]
     return min(max(ends), LONGEST * float(np.median(ends)))
 
 
-def _beyond(courses: Mapping[str, Course]) -> str:
+def _beyond(courses: Mapping[str, RunCourse]) -> str:
     ends = {name: float(course.time[-1]) for name, course in courses.items() if course.time[-1] > _end(courses)}
     return f"Beyond the end of the chart the last job ends after {span_of(ends, duration)}." if ends else ""
 
@@ -160,7 +162,7 @@ def _beyond(courses: Mapping[str, Course]) -> str:
 # ------------------------------------------------------------------------------------------- timers
 
 
-def timers(study: Study) -> str:
+def timers(study: DallyStudy) -> str:
     """Dally's tuned timers over time by cluster size, for each tier and number of GPUs."""
     parts: dict[str, list[str]] = {}
     for workload in study.design.workloads:
@@ -175,7 +177,7 @@ def timers(study: Study) -> str:
     return choice("Timer", parts) if parts else ""
 
 
-def _changes_of_timers(course: Course) -> dict[tuple[str, int], Step]:
+def _changes_of_timers(course: RunCourse) -> dict[tuple[str, int], Step]:
     """By tier and number of GPUs when a timer changed, and what it was from then on; of those that often did."""
     import polars as pl
 
@@ -222,8 +224,8 @@ def _held(time: F64, value: F64, at: F64) -> F64:
 # ------------------------------------------------------------------------------------------- sensitivity
 
 
-def sensitivity(study: Study) -> list[str]:
-    """How much hangs on the length of timers and leases."""
+def sensitivity(study: DallyStudy) -> list[str]:
+    """How much depends on the length of timers and leases."""
     parts: dict[str, list[str]] = {}
     for workload in study.design.workloads:
         charts = [*_by_timer(study, workload), *_by_lease(study, workload)]
@@ -232,7 +234,7 @@ def sensitivity(study: Study) -> list[str]:
     return [choice("Workload", parts)] if parts else []
 
 
-def _by_timer(study: Study, workload: str) -> list[str]:
+def _by_timer(study: DallyStudy, workload: str) -> list[str]:
     if not study.design.has(MANUAL):
         return []
     names = [counted(hours, "hour") for hours in TIMERS_H]
@@ -250,7 +252,7 @@ def _by_timer(study: Study, workload: str) -> list[str]:
     return found
 
 
-def _by_lease(study: Study, workload: str) -> list[str]:
+def _by_lease(study: DallyStudy, workload: str) -> list[str]:
     schedulers = study.design.with_leases()
     if not schedulers:
         return []

@@ -1,4 +1,4 @@
-"""What follows from all readings together, and what explains it: why jobs wait, and what placement alone brings."""
+"""Conclusions from all readings together, and what explains them: why jobs wait, and the effect of placement alone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from shunter.reproduce.dally.design import (
     Reading,
 )
 from shunter.reproduce.numbers import WAITED_CLOSER, WAITED_FULL
-from shunter.reproduce.trials import Case, Scheduler
+from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import interval, percent, record
 
 if TYPE_CHECKING:
-    from shunter.reproduce.dally.study import Study
+    from shunter.reproduce.dally.study import DallyStudy
 
 MEASURES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"))
 WAITS = (("too few free", WAITED_FULL), ("not close", WAITED_CLOSER))
@@ -38,7 +38,7 @@ PLAIN = "Dally with spread=pack"  # Dally in all but placement
 # ------------------------------------------------------------------------------------------- Dally against Tiresias
 
 
-def compared(study: Study) -> list[Reading | None]:
+def compared(study: DallyStudy) -> list[Reading | None]:
     """The readings that stand beside the main result, which comes first; nothing where one of the two is missing."""
     if not study.design.has(DALLY, TIRESIAS):
         return []
@@ -50,13 +50,13 @@ def title(reading: Reading | None) -> str:
     return reading.title if reading else AS_ABOVE
 
 
-def change(study: Study, reading: Reading | None, workload: str, racks: int, measure: str) -> Estimate:
+def change(study: DallyStudy, reading: Reading | None, workload: str, racks: int, measure: str) -> Estimate:
     """By which part a measure of Dally is above (below: negative) that of Tiresias."""
     case, base = (study.read(reading, workload, s, racks) for s in (DALLY, TIRESIAS))
     return study.trials.change(case, base, measure)
 
 
-def conclusions(study: Study) -> list[str]:
+def conclusions(study: DallyStudy) -> list[str]:
     """In how many of all comparisons Dally is ahead, one sentence per workload and measure; none without intervals."""
     readings, racks = compared(study), study.design.racks
     if not readings or study.design.repeats < FEWEST:
@@ -77,7 +77,7 @@ def conclusions(study: Study) -> list[str]:
     return said
 
 
-def queues(study: Study) -> list[str]:
+def queues(study: DallyStudy) -> list[str]:
     """How much of the work lies beyond the queues of Tiresias as above, where submission alone decides."""
     if not study.design.has(TIRESIAS):
         return []
@@ -93,19 +93,19 @@ def queues(study: Study) -> list[str]:
 # ------------------------------------------------------------------------------------------- why jobs wait
 
 
-def explained(study: Study) -> list[Scheduler]:
-    """Schedulers of which it was seen why jobs wait."""
+def explained(study: DallyStudy) -> list[Scheduler]:
+    """Schedulers with recorded reasons for waiting."""
     return [scheduler for scheduler in EXPLAINED if scheduler in study.design.schedulers]
 
 
-def waited(study: Study, workload: str, scheduler: Scheduler, racks: int = 0) -> dict[str, Estimate]:
+def waited(study: DallyStudy, workload: str, scheduler: Scheduler, racks: int = 0) -> dict[str, Estimate]:
     """Parts of all waiting, by what it was for; nothing where no job waited. 0 racks: the shown size."""
     case = study.case(workload, scheduler, racks)
     found = {name: study.trials.of(case, name) for _, name in WAITS}
     return found if any(one.value > 0 for one in found.values()) else {}
 
 
-def waits(study: Study) -> list[str]:
+def waits(study: DallyStudy) -> list[str]:
     """How much of the waiting timers can act on, on the shown size."""
     variants = [scheduler for scheduler in explained(study) if scheduler != TIRESIAS]
     if not variants:
@@ -124,21 +124,21 @@ def waits(study: Study) -> list[str]:
     return said
 
 
-# ------------------------------------------------------------------------------------------- what timers bring
+# ------------------------------------------------------------------------------------------- the effect of timers
 
 
-def untuned(study: Study) -> list[Scheduler]:
+def untuned(study: DallyStudy) -> list[Scheduler]:
     """Dally with other timers than tuned ones, where that one takes part too."""
     return [s for s in (MANUAL, CONSOLIDATED) if study.design.has(DALLY, s)]
 
 
-def timed(study: Study, workload: str, scheduler: Scheduler, racks: int, measure: str) -> Estimate:
+def timed(study: DallyStudy, workload: str, scheduler: Scheduler, racks: int, measure: str) -> Estimate:
     """By which part a measure with these timers is above (below: negative) that with tuned ones; of paired runs."""
     case, base = (study.case(workload, s, racks) for s in (scheduler, DALLY))
     return study.trials.change(case, base, measure)
 
 
-def timers(study: Study) -> list[str]:
+def timers(study: DallyStudy) -> list[str]:
     """What fixed and infinite timers change, by cluster size; nothing without intervals."""
     if study.design.repeats < FEWEST:
         return []
@@ -152,10 +152,10 @@ def timers(study: Study) -> list[str]:
     return said
 
 
-# ------------------------------------------------------------------------------------------- what placement brings
+# ------------------------------------------------------------------------------------------- the effect of placement
 
 
-def placements(study: Study, workload: str, racks: int) -> Iterator[tuple[str, Case, Case]]:
+def placements(study: DallyStudy, workload: str, racks: int) -> Iterator[tuple[str, TrialCase, TrialCase]]:
     """Marshal against Dally, and both against Dally with Marshal's placement on few machines."""
     ours, dally = (study.case(workload, s, racks) for s in (OURS, DALLY))
     packed = study.design.read(PACKED, workload, DALLY, racks)
@@ -164,7 +164,7 @@ def placements(study: Study, workload: str, racks: int) -> Iterator[tuple[str, C
     yield f"{PLAIN} against Dally", packed, dally
 
 
-def placed(study: Study, workload: str, measure: str) -> dict[str, list[Estimate]]:
+def placed(study: DallyStudy, workload: str, measure: str) -> dict[str, list[Estimate]]:
     """The changes of ``placements`` by cluster size."""
     found: dict[str, list[Estimate]] = {}
     for racks in study.design.racks:
@@ -173,7 +173,7 @@ def placed(study: Study, workload: str, measure: str) -> dict[str, list[Estimate
     return found
 
 
-def gains(study: Study) -> list[str]:
+def gains(study: DallyStudy) -> list[str]:
     """How much of what Marshal gains comes from placement alone."""
     if not study.design.has(OURS, DALLY):
         return []
@@ -191,12 +191,12 @@ def gains(study: Study) -> list[str]:
     return [*said, f"What {OURS.label} gains over Dally but not over {PLAIN} is placement."] if said else []
 
 
-def in_words(study: Study) -> list[str]:
+def in_words(study: DallyStudy) -> list[str]:
     """All of it in words."""
     return [*conclusions(study), *queues(study), *waits(study), *timers(study), *gains(study)]
 
 
-def summary(study: Study) -> dict[str, Any]:
+def summary(study: DallyStudy) -> dict[str, Any]:
     """All of it for scripts."""
     design, beside = study.design, compared(study)
     rows = [

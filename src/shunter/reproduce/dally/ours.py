@@ -20,16 +20,16 @@ from shunter.reproduce.dally.design import (
     WORDS,
     WORLDS,
 )
-from shunter.reproduce.trials import Case, Scheduler
+from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import cell, percent
 
 if TYPE_CHECKING:
-    from shunter.reproduce.dally.study import Study
+    from shunter.reproduce.dally.study import DallyStudy
 
 MEASURES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"))
 
 
-def section(study: Study) -> list[str]:
+def section(study: DallyStudy) -> list[str]:
     """What it gains, and what each of its parts does."""
     return [
         paragraph(
@@ -47,7 +47,7 @@ def section(study: Study) -> list[str]:
     ]
 
 
-def _against(study: Study, ours: Scheduler, base: Scheduler) -> str:
+def _against(study: DallyStudy, ours: Scheduler, base: Scheduler) -> str:
     """Rows: workloads and networks; columns: cluster sizes."""
     rows: list[list[str | Cell]] = []
     for workload in study.design.workloads:
@@ -67,7 +67,7 @@ def _against(study: Study, ours: Scheduler, base: Scheduler) -> str:
     return table(f"{ours.label} against {base.label}", ["workload", *_heads(study)], rows)
 
 
-def _under_readings(study: Study) -> str:
+def _under_readings(study: DallyStudy) -> str:
     """Against Dally on the shown size."""
     rows = []
     for reading in study.design.readings():
@@ -78,7 +78,7 @@ def _under_readings(study: Study) -> str:
     return table(caption, ["reading", *heads], rows)
 
 
-def _ablation(study: Study, workload: str) -> str:
+def _ablation(study: DallyStudy, workload: str) -> str:
     sizes = study.design.racks
     whole = [study.case(workload, OURS, racks) for racks in sizes]
     rows = [
@@ -88,11 +88,11 @@ def _ablation(study: Study, workload: str) -> str:
     return table(f"{WORDS[workload]}: against all of it", ["part", *_heads(study)], rows)
 
 
-def _changes(study: Study, cases: Sequence[Case], bases: Sequence[Case]) -> Iterator[str | Cell]:
+def _changes(study: DallyStudy, cases: Sequence[TrialCase], bases: Sequence[TrialCase]) -> Iterator[str | Cell]:
     for _, measure in MEASURES:
         for case, base in zip(cases, bases, strict=True):
             yield cell(study.trials.change(case, base, measure), percent)
 
 
-def _heads(study: Study) -> list[str]:
+def _heads(study: DallyStudy) -> list[str]:
     return [f"{name}, {counted(racks, 'rack')}" for name, _ in MEASURES for racks in study.design.racks]

@@ -11,10 +11,10 @@ from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration, number, share
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import figures, headline, ours, paper
-from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, Reading, World
-from shunter.reproduce.dally.study import TITLE, Study
+from shunter.reproduce.dally.design import DALLY, OURS, SHOWN, TABLE_I, TIRESIAS, WORDS, WORLDS, NetworkSetting, Reading
+from shunter.reproduce.dally.study import TITLE, DallyStudy
 from shunter.reproduce.sheets import optional, provenance, whole
-from shunter.reproduce.trials import Case, Scheduler
+from shunter.reproduce.trials import Scheduler, TrialCase
 from shunter.reproduce.writing import STAND_IN, cell, interval, percent
 
 JCT = (("mean", "jct_mean_s"), ("median", "jct_p50_s"), ("P95", "jct_p95_s"), ("P99", "jct_p99_s"))
@@ -31,7 +31,7 @@ CHANGES = (("makespan", "makespan_s"), ("mean JCT", "jct_mean_s"), ("communicati
 DEFAULT = "as above"
 
 
-def page(study: Study, command: str) -> str:
+def page(study: DallyStudy, command: str) -> str:
     """The whole page; ``command`` leads there again."""
     design = study.design
     sections = [
@@ -54,7 +54,7 @@ def page(study: Study, command: str) -> str:
 # ------------------------------------------------------------------------------------------- summary
 
 
-def _overview(study: Study) -> list[str]:
+def _overview(study: DallyStudy) -> list[str]:
     design = study.design
     jobs = " and ".join(f"{counted(count, 'job')} ({name})" for name, count in study.jobs.items())
     racks = ", ".join(map(str, design.racks))
@@ -69,13 +69,13 @@ def _overview(study: Study) -> list[str]:
     return [*([paragraph(STAND_IN)] if study.stands_in else []), points(sentences), *_headline(study), *_waiting(study)]
 
 
-def _headline(study: Study) -> list[str]:
+def _headline(study: DallyStudy) -> list[str]:
     """Dally against Tiresias on every cluster size, under the readings that stand beside the main result."""
     readings = headline.compared(study)
     return [_by_reading(study, workload, readings) for workload in study.design.workloads] if readings else []
 
 
-def _by_reading(study: Study, workload: str, readings: Sequence[Reading | None]) -> str:
+def _by_reading(study: DallyStudy, workload: str, readings: Sequence[Reading | None]) -> str:
     rows: list[list[str | Cell]] = [
         [
             headline.title(reading),
@@ -91,7 +91,7 @@ def _by_reading(study: Study, workload: str, readings: Sequence[Reading | None])
     return table(f"{WORDS[workload]}: Dally against Tiresias", ["reading", *heads], rows)
 
 
-def _waiting(study: Study) -> list[str]:
+def _waiting(study: DallyStudy) -> list[str]:
     """Why jobs wait, on every cluster size."""
     rows: list[list[str | Cell]] = []
     for workload in study.design.workloads:
@@ -104,7 +104,7 @@ def _waiting(study: Study) -> list[str]:
     return [table("What jobs wait for: part of all waiting", ["", *heads], rows), note(legend)] if rows else []
 
 
-def _against_tiresias(study: Study) -> list[str]:
+def _against_tiresias(study: DallyStudy) -> list[str]:
     if not study.design.has(DALLY, TIRESIAS):
         return []
     sentences = []
@@ -119,7 +119,7 @@ def _against_tiresias(study: Study) -> list[str]:
     return sentences
 
 
-def _luck(study: Study) -> list[str]:
+def _luck(study: DallyStudy) -> list[str]:
     """How much a single run says."""
     if study.design.repeats < 2:
         return ["One run of each shows little: repeats that differ by seconds in arrivals can differ widely."]
@@ -138,7 +138,7 @@ def _luck(study: Study) -> list[str]:
     return sentences
 
 
-def _verdicts(study: Study) -> list[str]:
+def _verdicts(study: DallyStudy) -> list[str]:
     found = study.findings()
     return [paper.verdict(found)] if found else []
 
@@ -146,7 +146,7 @@ def _verdicts(study: Study) -> list[str]:
 # ------------------------------------------------------------------------------------------- tables
 
 
-def _tables(study: Study, of: Callable[[str, Scheduler], Case], beside: bool = True) -> str:
+def _tables(study: DallyStudy, of: Callable[[str, Scheduler], TrialCase], beside: bool = True) -> str:
     """All numbers of all schedulers on the shown size; ``beside``: what is printed, too."""
     beside = beside and study.design.shown == SHOWN
     return "".join(
@@ -154,7 +154,7 @@ def _tables(study: Study, of: Callable[[str, Scheduler], Case], beside: bool = T
     )
 
 
-def _jct_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case], beside: bool) -> str:
+def _jct_table(study: DallyStudy, workload: str, of: Callable[[str, Scheduler], TrialCase], beside: bool) -> str:
     rows = []
     for scheduler in study.design.schedulers:
         cells: list[str | Cell] = [scheduler.label]
@@ -168,7 +168,7 @@ def _jct_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case]
     return table(caption + (f", beside {paper.TABLES[workload]}" if beside else ""), ["scheduler", *heads], rows)
 
 
-def _rest_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case]) -> str:
+def _rest_table(study: DallyStudy, workload: str, of: Callable[[str, Scheduler], TrialCase]) -> str:
     rows: list[list[str | Cell]] = [
         [s.label, *(cell(study.trials.of(of(workload, s), measure), write) for _, measure, write in REST)]
         for s in study.design.schedulers
@@ -177,14 +177,14 @@ def _rest_table(study: Study, workload: str, of: Callable[[str, Scheduler], Case
     return table(caption, ["scheduler", *(name for name, *_ in REST)], rows)
 
 
-def _distance(study: Study) -> list[str]:
+def _distance(study: DallyStudy) -> list[str]:
     factor = study.distance()
     printed = "The paper prints only JCTs of four schedulers on 8 racks, in seconds."
     off = f" Ours are off by a factor of {number(factor)} in the geometric mean." if math.isfinite(factor) else ""
     return [note(printed + off)]
 
 
-def _claims(study: Study) -> list[str]:
+def _claims(study: DallyStudy) -> list[str]:
     found = study.findings()
     if not found:
         return [paragraph("The claims of the paper are about jobs, schedulers or cluster sizes that were not run.")]
@@ -202,7 +202,7 @@ def _claims(study: Study) -> list[str]:
     ]
 
 
-def _claims_table(study: Study, workload: str, found: Sequence[paper.Finding]) -> str:
+def _claims_table(study: DallyStudy, workload: str, found: Sequence[paper.ChangeClaimResult]) -> str:
     rows = []
     for one in found:
         sizes = [cell(one.ours[n], percent) if n in one.ours else "" for n in study.design.racks]
@@ -216,7 +216,7 @@ def _claims_table(study: Study, workload: str, found: Sequence[paper.Finding]) -
 # ------------------------------------------------------------------------------------------- readings and networks
 
 
-def _readings(study: Study) -> list[str]:
+def _readings(study: DallyStudy) -> list[str]:
     design = study.design
     readings = design.readings()
     if not readings:
@@ -238,14 +238,14 @@ def _readings(study: Study) -> list[str]:
     ]
 
 
-def _on_all_sizes(study: Study, readings: Sequence[Reading]) -> list[str]:
+def _on_all_sizes(study: DallyStudy, readings: Sequence[Reading]) -> list[str]:
     if not study.design.has(DALLY, TIRESIAS):
         return []
     parts = {WORDS[w]: [_by_reading(study, w, [None, *readings])] for w in study.design.workloads}
     return [choice("Readings on all cluster sizes", parts)]
 
 
-def _printed(study: Study) -> list[list[str | Cell]]:
+def _printed(study: DallyStudy) -> list[list[str | Cell]]:
     """What the paper has in the place of a reading's changes: JCT on 8 racks, the rest over all sizes."""
     if study.design.shown != SHOWN:
         return []
@@ -258,7 +258,7 @@ def _printed(study: Study) -> list[list[str | Cell]]:
     return [[*cells, ""]]
 
 
-def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
+def _reading(study: DallyStudy, reading: Reading | None) -> list[str | Cell]:
     cells: list[str | Cell] = []
     for workload in study.design.workloads:
         for _, measure in CHANGES:
@@ -272,7 +272,7 @@ def _reading(study: Study, reading: Reading | None) -> list[str | Cell]:
     return [*cells, off]
 
 
-def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
+def _nearest(study: DallyStudy, readings: Sequence[Reading]) -> list[str]:
     sentences = []
     for name, relative in (("JCTs as they are", False), ("JCTs relative to Dally's", True)):
         factors = {r.title if r else DEFAULT: study.distance(r, relative) for r in (None, *readings)}
@@ -289,7 +289,7 @@ def _nearest(study: Study, readings: Sequence[Reading]) -> list[str]:
     )
 
 
-def _world(study: Study, world: World) -> list[str]:
+def _world(study: DallyStudy, world: NetworkSetting) -> list[str]:
     return [
         paragraph(f"The same with {world.description}."),
         _tables(study, lambda workload, scheduler: study.case(workload, scheduler, 0, world), beside=False),
@@ -300,7 +300,7 @@ def _world(study: Study, world: World) -> list[str]:
 # ------------------------------------------------------------------------------------------- provenance
 
 
-def _provenance(study: Study, command: str) -> list[str]:
+def _provenance(study: DallyStudy, command: str) -> list[str]:
     design = study.design
     workloads = "made-up stand-ins" if study.stands_in else "as published by the authors"
     policies = [(s.label, study.case(design.workloads[0], s).policy) for s in design.schedulers]

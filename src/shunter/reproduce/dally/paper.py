@@ -65,7 +65,7 @@ def printed(workload: str, scheduler: Scheduler, measure: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ChangeClaim:
     """By which part a measure of one scheduler is above (below: negative) that of others; of several, the best one."""
 
     workload: str
@@ -105,58 +105,58 @@ class Claim:
         return f"{most}{' to '.join(ends)} % {'below' if self.below else 'above'}"
 
 
-def _claims() -> Iterator[Claim]:
+def _claims() -> Iterator[ChangeClaim]:
     below, above = (-np.inf, -np.inf), (np.inf, np.inf)
     tiresias, gandiva, dally = (TIRESIAS,), (GANDIVA,), (DALLY,)
     others = tuple(s for s in PAPERS if s is not DALLY)
     larger = tuple(n for n in RACKS if n > 2)
 
     m, c, j = "makespan_s", "communication_mean_s", "jct_mean_s"
-    yield Claim("batch", m, tiresias, -0.69, -0.69, over="most")
-    yield Claim("batch", m, tiresias, -0.68, -0.68, over="mean")
-    yield Claim("batch", m, gandiva, -0.92, -0.92, over="most")
-    yield Claim("batch", m, dally, *above, whose=MANUAL)
-    yield Claim("batch", m, tiresias, *below, whose=MANUAL)
-    yield Claim("batch", m, gandiva, *below, whose=MANUAL)
-    yield Claim("batch", m, tiresias, *above, whose=NO_WAIT, racks=larger)
-    yield Claim("batch", m, tiresias, *below, whose=NO_WAIT, racks=(2,))
-    yield Claim("batch", m, dally, *above, whose=CONSOLIDATED)
-    yield Claim("batch", m, tiresias, *below, whose=CONSOLIDATED)
-    yield Claim("batch", "wait_mean_s", tiresias, -0.31, -0.18)
-    yield Claim("batch", "wait_p95_s", tiresias, -0.71, -0.58)
-    yield Claim("batch", "wait_p99_s", tiresias, -0.78, -0.67)
-    yield Claim("batch", "wait_p95_s", gandiva, -0.81, -0.81, over="most")
-    yield Claim("batch", "wait_p99_s", gandiva, -0.81, -0.81, over="most")
-    yield Claim("batch", c, tiresias, -0.83, -0.53)
-    yield Claim("batch", c, tiresias, -0.66, -0.66, over="mean")
-    yield Claim("batch", c, others, *below)
-    yield Claim("batch", j, tiresias, -0.36, -0.19)
-    yield Claim("batch", j, tiresias, -0.26, -0.26, over="mean")
-    yield Claim("batch", j, gandiva, -0.51, -0.23, racks=larger)
-    yield Claim("batch", j, gandiva, 0.39, 0.39, racks=(2,))
-    yield Claim("batch", j, others, *below, racks=(SHOWN,))
-    yield Claim("poisson", j, tiresias, -0.34, -0.16, racks=(2, 8, 16))
-    yield Claim("poisson", j, tiresias, *above, racks=(4,))
-    yield Claim("poisson", j, gandiva, -0.51, -0.23)
+    yield ChangeClaim("batch", m, tiresias, -0.69, -0.69, over="most")
+    yield ChangeClaim("batch", m, tiresias, -0.68, -0.68, over="mean")
+    yield ChangeClaim("batch", m, gandiva, -0.92, -0.92, over="most")
+    yield ChangeClaim("batch", m, dally, *above, whose=MANUAL)
+    yield ChangeClaim("batch", m, tiresias, *below, whose=MANUAL)
+    yield ChangeClaim("batch", m, gandiva, *below, whose=MANUAL)
+    yield ChangeClaim("batch", m, tiresias, *above, whose=NO_WAIT, racks=larger)
+    yield ChangeClaim("batch", m, tiresias, *below, whose=NO_WAIT, racks=(2,))
+    yield ChangeClaim("batch", m, dally, *above, whose=CONSOLIDATED)
+    yield ChangeClaim("batch", m, tiresias, *below, whose=CONSOLIDATED)
+    yield ChangeClaim("batch", "wait_mean_s", tiresias, -0.31, -0.18)
+    yield ChangeClaim("batch", "wait_p95_s", tiresias, -0.71, -0.58)
+    yield ChangeClaim("batch", "wait_p99_s", tiresias, -0.78, -0.67)
+    yield ChangeClaim("batch", "wait_p95_s", gandiva, -0.81, -0.81, over="most")
+    yield ChangeClaim("batch", "wait_p99_s", gandiva, -0.81, -0.81, over="most")
+    yield ChangeClaim("batch", c, tiresias, -0.83, -0.53)
+    yield ChangeClaim("batch", c, tiresias, -0.66, -0.66, over="mean")
+    yield ChangeClaim("batch", c, others, *below)
+    yield ChangeClaim("batch", j, tiresias, -0.36, -0.19)
+    yield ChangeClaim("batch", j, tiresias, -0.26, -0.26, over="mean")
+    yield ChangeClaim("batch", j, gandiva, -0.51, -0.23, racks=larger)
+    yield ChangeClaim("batch", j, gandiva, 0.39, 0.39, racks=(2,))
+    yield ChangeClaim("batch", j, others, *below, racks=(SHOWN,))
+    yield ChangeClaim("poisson", j, tiresias, -0.34, -0.16, racks=(2, 8, 16))
+    yield ChangeClaim("poisson", j, tiresias, *above, racks=(4,))
+    yield ChangeClaim("poisson", j, gandiva, -0.51, -0.23)
     yield from _read_off_table_iii()
 
 
-def _read_off_table_iii() -> Iterator[Claim]:
+def _read_off_table_iii() -> Iterator[ChangeClaim]:
     for against, changes in ((TIRESIAS, (-0.35, -0.38)), (GANDIVA, (-0.83, -0.88, -0.76, -0.92))):
         for measure, change in zip(MEASURES, changes, strict=False):
-            yield Claim("poisson", measure, (against,), change, change, racks=(SHOWN,))
+            yield ChangeClaim("poisson", measure, (against,), change, change, racks=(SHOWN,))
     for measure in MEASURES[2:]:
-        yield Claim("poisson", measure, (TIRESIAS,), -0.1, 0.1, WITHIN, racks=(SHOWN,))
+        yield ChangeClaim("poisson", measure, (TIRESIAS,), -0.1, 0.1, WITHIN, racks=(SHOWN,))
 
 
 CLAIMS = tuple(_claims())
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What became of a claim."""
+class ChangeClaimResult:
+    """A claim and our result."""
 
-    claim: Claim
+    claim: ChangeClaim
     ours: dict[int, Estimate]  # the change by cluster size
     judged: dict[str, Estimate]  # what the claim is about: the same, or one number of all sizes
     counted: bool  # there are enough repeats for intervals, and all cluster sizes that it names were run
@@ -205,7 +205,7 @@ def _side(ours: Estimate) -> int:
     return int(low > 0) - int(high < 0)
 
 
-def _size(change: Estimate, claim: Claim) -> str:
+def _size(change: Estimate, claim: ChangeClaim) -> str:
     """How the size of a change compares with the printed one; a range within which it should be is not widened."""
     within = claim.printed_as == WITHIN
     found = place(Estimate(*(1 + end for end in change)), 1 + claim.low, 1 + claim.high, 1.0 if within else TOLERANCE)
@@ -218,12 +218,12 @@ def _size(change: Estimate, claim: Claim) -> str:
     return "larger" if (found == "below") == claim.below else "smaller"
 
 
-def findings(design: Design, trials: Trials) -> list[Finding]:
-    """What becomes of the claims about what was run."""
+def findings(design: Design, trials: Trials) -> list[ChangeClaimResult]:
+    """The judged claims about what was run."""
     return [found for claim in CLAIMS if (found := _finding(claim, design, trials))]
 
 
-def _finding(claim: Claim, design: Design, trials: Trials) -> Finding | None:
+def _finding(claim: ChangeClaim, design: Design, trials: Trials) -> ChangeClaimResult | None:
     racks = [size for size in claim.racks if size in design.racks]
     if claim.workload not in design.workloads or not racks or not design.has(claim.whose, *claim.against):
         return None
@@ -232,12 +232,12 @@ def _finding(claim: Claim, design: Design, trials: Trials) -> Finding | None:
     ours = {size: trials.estimate(changes) for size, changes in draws.items()}
     table = np.stack(list(draws.values()))
     if claim.over == "each":
-        return Finding(claim, ours, {str(size): change for size, change in ours.items()}, counted)
+        return ChangeClaimResult(claim, ours, {str(size): change for size, change in ours.items()}, counted)
     one = table.mean(axis=0) if claim.over == "mean" else table.min(axis=0)
-    return Finding(claim, ours, {claim.over: trials.estimate(one)}, counted)
+    return ChangeClaimResult(claim, ours, {claim.over: trials.estimate(one)}, counted)
 
 
-def verdict(found: Sequence[Finding]) -> str:
+def verdict(found: Sequence[ChangeClaimResult]) -> str:
     """How many claims come out, in words; none is counted where that takes more repeats or cluster sizes."""
     counted = [one for one in found if one.counted]
     if not counted:
@@ -253,7 +253,7 @@ def verdict(found: Sequence[Finding]) -> str:
     )
 
 
-def _changes(claim: Claim, design: Design, trials: Trials, racks: int) -> F64:
+def _changes(claim: ChangeClaim, design: Design, trials: Trials, racks: int) -> F64:
     cases = [design.case(claim.workload, racks, s.policy) for s in (claim.whose, *claim.against)]
     best = min(cases[1:], key=lambda case: trials.of(case, claim.measure).value)
     return trials.changes(cases[0], best, claim.measure)

@@ -12,9 +12,9 @@ import numpy as np
 from shunter.model import GPU
 from shunter.processes import Progress
 from shunter.reproduce.dally import headline, paper
-from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, Reading, World, workloads
+from shunter.reproduce.dally.design import DALLY, SHOWN, TABLE_I, WORLDS, Design, NetworkSetting, Reading, workloads
 from shunter.reproduce.numbers import waiting
-from shunter.reproduce.trials import Case, Scheduler, Trials, run_cases
+from shunter.reproduce.trials import Scheduler, TrialCase, Trials, run_cases
 from shunter.reproduce.writing import record
 from shunter.run_folder import versions
 from shunter.world import F64
@@ -30,7 +30,7 @@ MEASURES = (
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class DallyStudy:
     """What was run, and what came of it."""
 
     design: Design
@@ -44,7 +44,7 @@ class Study:
         """One row per run."""
         return self.trials.table
 
-    def case(self, workload: str, scheduler: Scheduler, racks: int = 0, world: World = TABLE_I) -> Case:
+    def case(self, workload: str, scheduler: Scheduler, racks: int = 0, world: NetworkSetting = TABLE_I) -> TrialCase:
         """A cell of the experiment; 0 racks: the shown size."""
         return self.design.case(workload, racks or self.design.shown, scheduler.policy, world)
 
@@ -64,14 +64,14 @@ class Study:
             found += [abs(value - dally) for value in off.values()]
         return math.exp(float(np.mean(found))) if found and self.design.shown == SHOWN else float("nan")
 
-    def read(self, reading: Reading | None, workload: str, scheduler: Scheduler, racks: int = 0) -> Case:
+    def read(self, reading: Reading | None, workload: str, scheduler: Scheduler, racks: int = 0) -> TrialCase:
         """A cell under a reading, or as it is; 0 racks: the shown size."""
         if reading is None:
             return self.case(workload, scheduler, racks)
         return self.design.read(reading, workload, scheduler, racks)
 
-    def findings(self) -> list[paper.Finding]:
-        """What becomes of what is printed; nothing, where the jobs are made up."""
+    def findings(self) -> list[paper.ChangeClaimResult]:
+        """The judged claims of the paper; none if the jobs are synthetic."""
         return [] if self.stands_in else paper.findings(self.design, self.trials)
 
     def summary(self) -> dict[str, Any]:
@@ -100,23 +100,23 @@ class Study:
         }
 
 
-def run(design: Design, workers: int | None = None, progress: Progress = lambda done, total: None) -> Study:
+def run(design: Design, workers: int | None = None, progress: Progress = lambda done, total: None) -> DallyStudy:
     """Run the whole experiment."""
     traces, stands_in = workloads(design.workloads)
     cases = list(design.cases())
     trials = run_cases(traces, cases, design.repeats, design.seed, design.watch, workers, progress, waiting)
     jobs = {name: len(traces[name]) for name in design.workloads}
     work = {name: traces[name].duration / 1000 * traces[name].gpus / GPU for name in design.workloads}
-    return Study(design, trials, jobs, stands_in, work)
+    return DallyStudy(design, trials, jobs, stands_in, work)
 
 
-def _row(study: Study, world: World, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:
+def _row(study: DallyStudy, world: NetworkSetting, workload: str, racks: int, scheduler: Scheduler) -> dict[str, Any]:
     case = study.case(workload, scheduler, racks, world)
     where = {"world": world.title, "workload": workload, "racks": racks, "scheduler": scheduler.label}
     return {**where, "policy": case.policy, **{name: record(study.trials.of(case, name)) for name in MEASURES}}
 
 
-def _claim(found: paper.Finding) -> dict[str, Any]:
+def _claim(found: paper.ChangeClaimResult) -> dict[str, Any]:
     claim = found.claim
     return {
         "claim": claim.text,
@@ -132,7 +132,7 @@ def _claim(found: paper.Finding) -> dict[str, Any]:
     }
 
 
-def _reading(study: Study, reading: Reading | None) -> dict[str, Any]:
+def _reading(study: DallyStudy, reading: Reading | None) -> dict[str, Any]:
     rows = [
         {"workload": workload, "scheduler": scheduler.label, "policy": case.policy}
         | {name: record(study.trials.of(case, name)) for name in MEASURES}

@@ -11,7 +11,7 @@ from shunter.report.terminal.tables import duration, share, table
 from shunter.reproduce.claims import RULE
 from shunter.reproduce.dally import headline, paper
 from shunter.reproduce.dally.design import DALLY, HELD_OUT, OURS, SHOWN, WORDS
-from shunter.reproduce.dally.study import Study
+from shunter.reproduce.dally.study import DallyStudy
 from shunter.reproduce.trials import Scheduler
 from shunter.reproduce.writing import interval, percent
 
@@ -26,7 +26,7 @@ COLUMNS = (
 LEGEND = "Claims: change by racks. Direction: yes where the whole 95 % interval is on the printed side."
 
 
-def view(study: Study) -> RenderableType:
+def view(study: DallyStudy) -> RenderableType:
     """Tables II and III, ours and theirs, and the claims."""
     parts = [
         part
@@ -45,7 +45,7 @@ def view(study: Study) -> RenderableType:
     return Group(*parts, *conclusions, *(Text(f" {note}", style="dim") for note in notes))
 
 
-def _table(study: Study, workload: str) -> RenderableType:
+def _table(study: DallyStudy, workload: str) -> RenderableType:
     made = table(f"{workload.capitalize()},\n{study.design.shown} racks", *(name for name, _ in COLUMNS))
     for scheduler in study.design.schedulers:
         cells = (_cell(study, workload, scheduler, measure) for _, measure in COLUMNS)
@@ -57,7 +57,7 @@ def _label(scheduler: Scheduler) -> str:
     return scheduler.label.replace("yC", "y\nC")  # one name is too long for a line
 
 
-def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Text:
+def _cell(study: DallyStudy, workload: str, scheduler: Scheduler, measure: str) -> Text:
     """Ours, its interval and what is printed, one below the other."""
     ours = study.trials.of(study.case(workload, scheduler), measure)
     printed = paper.printed(workload, scheduler, measure) if study.design.shown == SHOWN else None
@@ -66,7 +66,9 @@ def _cell(study: Study, workload: str, scheduler: Scheduler, measure: str) -> Te
     return Text.assemble((duration(ours.value), "bold"), *ends, *theirs)
 
 
-def _by_size(study: Study, heading: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]) -> RenderableType:
+def _by_size(
+    study: DallyStudy, heading: str, names: Sequence[str], rows: Mapping[str, Sequence[str]]
+) -> RenderableType:
     """A table with a group of columns for each name, one for each cluster size."""
     racks = study.design.racks
     heads = [f"{name if n == racks[0] else ''}\n{n}" for name in names for n in racks]
@@ -76,7 +78,7 @@ def _by_size(study: Study, heading: str, names: Sequence[str], rows: Mapping[str
     return made
 
 
-def _readings(study: Study, workload: str) -> list[RenderableType]:
+def _readings(study: DallyStudy, workload: str) -> list[RenderableType]:
     """Dally against Tiresias under the readings that stand beside the main result."""
     rows = {
         headline.title(reading): [
@@ -90,7 +92,7 @@ def _readings(study: Study, workload: str) -> list[RenderableType]:
     return [_by_size(study, heading, [name for name, _ in headline.MEASURES], rows)] if rows else []
 
 
-def _waits(study: Study, workload: str) -> list[RenderableType]:
+def _waits(study: DallyStudy, workload: str) -> list[RenderableType]:
     """Why jobs wait."""
     rows = {}
     for s in headline.explained(study):
@@ -101,7 +103,7 @@ def _waits(study: Study, workload: str) -> list[RenderableType]:
     return [_by_size(study, heading, [name for name, _ in headline.WAITS], rows)] if rows else []
 
 
-def _placement(study: Study, workload: str) -> list[RenderableType]:
+def _placement(study: DallyStudy, workload: str) -> list[RenderableType]:
     """How much of what our own policy gains is placement, on all jobs and on those that were held out."""
     if not study.design.has(OURS, DALLY):
         return []
@@ -113,7 +115,7 @@ def _placement(study: Study, workload: str) -> list[RenderableType]:
     return [_by_size(study, heading, [name for name, _ in headline.MEASURES], rows)]
 
 
-def _claims(study: Study, workload: str) -> list[RenderableType]:
+def _claims(study: DallyStudy, workload: str) -> list[RenderableType]:
     found = [one for one in study.findings() if one.claim.workload == workload]
     if not found:
         return []

@@ -32,7 +32,7 @@ SHARING: tuple[sheets.Measure, ...] = (
 DEPARTURES = (
     "A job enters the main queue when its profiling has ended. The artifact lets it in at once, so that profiling"
     " delays nobody.",
-    "Who shares GPUs is slowed down as was measured of its workload beside the other's, also where the artifact takes"
+    "A job that shares GPUs is slowed down as measured for the two workloads, also where the artifact takes"
     " full speed for granted; when a partner ends, the other runs at full speed again.",
     "The tree computes scores from what the profiler saw. The artifact reads them off its table.",
     "A job that Tiresias stops pays 40 s (up to 8 GPUs) or 60 s when it continues, as in the artifact. Where a stop"
@@ -40,7 +40,7 @@ DEPARTURES = (
     "Tiresias' jobs above 8 GPUs may take parts of nodes; all others need whole ones.",
     "Lucid's estimates are judged on the jobs that get one: as published, those that outlast the profiler; under ours"
     " also those that skip it, of which the model expects too much.",
-    "The order of Lucid and QSSF goes by models fitted to the months before the window; that of SJF, and the"
+    "The order of Lucid and QSSF uses models fitted to the months before the window; that of SJF, and the"
     " backfilling of EASY, by true run times.",
 )
 

@@ -53,7 +53,7 @@ DATA = {
         "2017-12-01",
         (
             SPARSE,
-            "On the published numbers of nodes these jobs need 5 % to 37 % of a virtual cluster, so that hardly anybody"
+            "On the published numbers of nodes these jobs need 5 % to 37 % of a virtual cluster, so that hardly any job"
             " waits and no order can gain much.",
             NO_USERS,
             MOVED,
@@ -67,7 +67,7 @@ DATA = {
         (
             "The same jobs. Every virtual cluster has as many nodes as make its load a half (never more than published,"
             " and enough for its largest job): the load, in steps of 5 %, at which FIFO's mean queueing delay is"
-            " nearest to the printed one. That choice goes by FIFO alone.",
+            " nearest to the printed one. That choice uses FIFO alone.",
             NO_USERS,
             MOVED,
         ),
@@ -94,7 +94,7 @@ DATA = {
             "Jobs have users and requested times. QSSF learns from July to October. The AAIC workload log was"
             " graciously provided by AIRC, AIST.",
             "Recorded waits are from the live cluster: FCFS with backfilling and limits per queue, on 32 to 40 nodes."
-            " Here all 40 nodes are there all the time, and nobody has a limit.",
+            " Here all 40 nodes are there all the time, and no user has a limit.",
             MOVED,
         ),
     ),

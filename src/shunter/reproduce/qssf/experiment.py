@@ -6,6 +6,8 @@ from shunter.reproduce.numbers import about_estimates
 from shunter.reproduce.qssf.data import setups_of
 from shunter.reproduce.qssf.design import DATA, FIFO, QSSF, QUICK, REFITTED
 from shunter.reproduce.qssf.paper import CLAIMS, TITLE
-from shunter.reproduce.study import MEASURES, Experiment
+from shunter.reproduce.study import MEASURES, PublishedExperiment
 
-EXPERIMENT = Experiment("qssf", TITLE, DATA, QUICK, FIFO, QSSF, REFITTED, CLAIMS, MEASURES, about_estimates, setups_of)
+EXPERIMENT = PublishedExperiment(
+    "qssf", TITLE, DATA, QUICK, FIFO, QSSF, REFITTED, CLAIMS, MEASURES, about_estimates, setups_of
+)

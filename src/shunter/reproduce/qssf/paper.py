@@ -10,7 +10,7 @@ from shunter.reproduce.trials import Scheduler
 
 TITLE = "Characterization and prediction of deep learning workloads in large-scale GPU datacenters"
 ON_PHILLY = ("philly", "philly-fewer")
-ORDER = (FIFO, SJF, SRTF, NOISY)  # the artifact's QSSF on Philly goes by the truth with noise, not by a predictor
+ORDER = (FIFO, SJF, SRTF, NOISY)  # the artifact's QSSF on Philly uses the truth with noise, not a predictor
 PRINTED = {"jct_mean_s": (86072, 34272, 30683, 37324), "wait_mean_s": (56531, 4731, 1138, 7783)}
 BY_VC = {  # mean JCT
     "6214e9": (97501, 23337, 19532, 26022),

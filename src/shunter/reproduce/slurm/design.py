@@ -1,6 +1,6 @@
 """The cluster of section 5.6 as virtual nodes, a mix of jobs for it, and both as the simulator knows them.
 
-A second here stands for minutes there, but Slurm counts limits in minutes: whoever expects a job to run for 7 s gives
+A second here stands for minutes there, but Slurm counts limits in minutes: a user who expects a run of 7 s gives
 it 7 minutes. Every limit is sixty times too long, for Slurm's backfill, for our policies, and in the simulator alike.
 """
 
@@ -15,10 +15,10 @@ from shunter.cluster import Cluster, NodeGroup
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
-from shunter.slurm.lab import Nodes
+from shunter.slurm.lab import LabNodes
 from shunter.world import F64
 
-NODES = (Nodes("p100", 2, 4), Nodes("k80", 2, 2), Nodes("m40", 1, 1))
+NODES = (LabNodes("p100", 2, 4), LabNodes("k80", 2, 2), LabNodes("m40", 1, 1))
 GPUS = sum(group.count * group.gpus for group in NODES)
 USERS = ("nobody", "daemon", "games", "mail")  # every Debian has them
 ACCOUNTS = {f"lab{number}": (user,) for number, user in enumerate(USERS, 1)}
@@ -51,7 +51,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True)
-class Job:
+class SubmittedJob:
     """What a user submits, and when."""
 
     name: str
@@ -81,7 +81,7 @@ class Job:
         )
 
 
-def mix(jobs: int, seed: int, longest_s: float = LONGEST_S) -> list[Job]:
+def mix(jobs: int, seed: int, longest_s: float = LONGEST_S) -> list[SubmittedJob]:
     """A synthetic mix: most jobs small and short, some over two nodes, limits as people write them."""
     if not 1 <= jobs <= 10_000:
         raise RunError(f"--jobs must be from 1 to 10000, got {jobs}")
@@ -94,7 +94,9 @@ def mix(jobs: int, seed: int, longest_s: float = LONGEST_S) -> list[Job]:
     user = draw.choice(len(USERS), jobs, p=USER_SHARE)
     submit = np.sort(draw.uniform(0, HURRY * _least(run, shapes), jobs)).round(2)
     return [
-        Job(f"job{at + 1}", USERS[user[at]], float(submit[at] - submit[0]), float(run[at]), int(limit[at]), *shapes[at])
+        SubmittedJob(
+            f"job{at + 1}", USERS[user[at]], float(submit[at] - submit[0]), float(run[at]), int(limit[at]), *shapes[at]
+        )
         for at in range(jobs)
     ]
 
@@ -110,7 +112,7 @@ def cluster() -> Cluster:
     return Cluster("lab", groups)
 
 
-def trace(jobs: Sequence[Job]) -> Trace:
+def trace(jobs: Sequence[SubmittedJob]) -> Trace:
     """The jobs as the simulator knows them."""
     kinds = [nodes.kind for nodes in NODES]
     return Trace.of(

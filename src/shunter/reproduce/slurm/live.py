@@ -17,21 +17,21 @@ import numpy as np
 
 from shunter.errors import SlurmError
 from shunter.live.daemons import last_lines, wait
-from shunter.reproduce.slurm.design import ACCOUNTS, GPUS, NODES, PERIOD_MIN, SETTINGS, USERS, Job
-from shunter.reproduce.slurm.outcome import Outcome
+from shunter.reproduce.slurm.design import ACCOUNTS, GPUS, NODES, PERIOD_MIN, SETTINGS, USERS, SubmittedJob
+from shunter.reproduce.slurm.outcome import ScheduleTimes
 from shunter.slurm.lab import Lab
 
 POLL_S = 0.25
 SLOWER, SLACK_S = 4.0, 120.0  # this many times the least time, and this much more, is waited for
 PATIENCE_S = 180.0  # the controller's kernels may have to be compiled first
 CONTROLLER_LOG = "controller.log"
-WARM_UP = [Job(f"warm{number}", USERS[number % len(USERS)], 0.0, 0.5, 1, "m40", 1, 1) for number in range(12)]
+WARM_UP = [SubmittedJob(f"warm{number}", USERS[number % len(USERS)], 0.0, 0.5, 1, "m40", 1, 1) for number in range(12)]
 SAW_A_QUEUE = re.compile(rb"round \d+: [1-9]\d* wait")
 
 
 @contextmanager
 def fresh_lab() -> Iterator[Lab]:
-    """The cluster of the experiment, on which nobody has run anything yet; gone after the block."""
+    """The cluster of the experiment, without any usage yet; gone after the block."""
     folder = Path(tempfile.mkdtemp(prefix="lab"))
     folder.chmod(0o755)  # the jobs are those of several users
     lab = Lab(folder, NODES, database=True, settings=SETTINGS, accounts=ACCOUNTS)
@@ -43,7 +43,9 @@ def fresh_lab() -> Iterator[Lab]:
         lab.remove()
 
 
-def play(lab: Lab, jobs: Sequence[Job], on_progress: Callable[[int], None] = lambda ended: None) -> Outcome:
+def play(
+    lab: Lab, jobs: Sequence[SubmittedJob], on_progress: Callable[[int], None] = lambda ended: None
+) -> ScheduleTimes:
     """Submit jobs when it is their time, wait for all, and return what their own clocks said."""
     notes = lab.folder / "notes"
     notes.mkdir(exist_ok=True)
@@ -62,7 +64,7 @@ def play(lab: Lab, jobs: Sequence[Job], on_progress: Callable[[int], None] = lam
     clocks = np.array([[float(line) for line in (notes / str(n)).read_text().split()] for n in numbers])
     first = submitted[0]
     gpus = np.array([job.gpus for job in jobs], np.float64)
-    return Outcome(np.array(submitted) - first, clocks[:, 0] - first, clocks[:, 1] - first, gpus)
+    return ScheduleTimes(np.array(submitted) - first, clocks[:, 0] - first, clocks[:, 1] - first, gpus)
 
 
 def _ended(notes: Path, numbers: Sequence[int]) -> int:
@@ -72,7 +74,7 @@ def _ended(notes: Path, numbers: Sequence[int]) -> int:
 
 
 def _wait(
-    lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[Job], on_progress: Callable[[int], None]
+    lab: Lab, notes: Path, numbers: Sequence[int], jobs: Sequence[SubmittedJob], on_progress: Callable[[int], None]
 ) -> None:
     least = sum(job.run_s * job.gpus for job in jobs) / GPUS
     end = time.monotonic() + SLOWER * least + SLACK_S
@@ -101,7 +103,7 @@ def warm_up(lab: Lab) -> float:
 
 
 def level(lab: Lab) -> None:
-    """Let nobody have used anything, at the beginning of a period after which Slurm computes priorities again."""
+    """Reset all usage, at the beginning of a period after which Slurm computes priorities again."""
     lab.run("sacctmgr", "-i", "modify", "account", "where", "name=root", "set", "RawUsage=0")
     computed = lab.folder / "state" / "priority_last_decay_ran"
     before = computed.stat().st_mtime_ns

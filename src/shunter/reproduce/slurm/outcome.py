@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from shunter import world as w
-from shunter.reproduce.slurm.design import GPUS, Job, cluster, trace
+from shunter.reproduce.slurm.design import GPUS, SubmittedJob, cluster, trace
 from shunter.simulation import simulate
 from shunter.world import F64
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ScheduleTimes:
     """Seconds since the first submission, for each job."""
 
     submit: F64
@@ -43,12 +43,12 @@ class Outcome:
         }
 
 
-def predicted(jobs: Sequence[Job], policy: str, handover_s: float = 0.0) -> Outcome:
+def predicted(jobs: Sequence[SubmittedJob], policy: str, handover_s: float = 0.0) -> ScheduleTimes:
     """What the simulator says before anything is run; GPUs stand free for this long before each job begins."""
     longer = [replace(job, run_s=job.run_s + handover_s) for job in jobs]
     table = simulate(trace(longer), cluster(), policy).table
     submit, start, end = (table[row].astype(np.float64) / 1000 for row in (w.SUBMIT, w.STARTED, w.ENDED_AT))
-    return Outcome(submit, start + handover_s, end, np.array([job.gpus for job in jobs], np.float64))
+    return ScheduleTimes(submit, start + handover_s, end, np.array([job.gpus for job in jobs], np.float64))
 
 
 class Spread(NamedTuple):
@@ -69,7 +69,7 @@ def relative(run: Mapping[str, float], base: Mapping[str, float]) -> dict[str, f
     return {name: run[name] / base[name] - 1 if base[name] else 0.0 for name in run}
 
 
-def fidelity(live: Outcome, simulated: Outcome) -> dict[str, float]:
+def fidelity(live: ScheduleTimes, simulated: ScheduleTimes) -> dict[str, float]:
     """How near the simulator is to what happened: how far its numbers are off, and each job's wait."""
     from shunter.predictors.evaluating import rank_correlation
 

@@ -9,7 +9,7 @@ from shunter.report.html.page import Section, code, facts, figure, grid, paragra
 from shunter.report.terminal.tables import duration
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.design import GPUS
-from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED_SLURM, SLURM, WITH_HANDOVER, Study
+from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED_SLURM, SLURM, WITH_HANDOVER, SlurmStudy
 from shunter.reproduce.slurm.view import (
     CHANGED,
     FIDELITY,
@@ -28,11 +28,11 @@ HOW = (
     " a real Slurm on one machine. Each scheduler gets a cluster that is fresh, with its own accounts.",
     "The same jobs at the same times: most small and short, some over two nodes, submitted within six tenths of the"
     " time that the GPUs need at the least. Each names its GPU type.",
-    "A second stands for minutes. Slurm counts limits in minutes, so that whoever expects 7 s gives 7 minutes: all"
-    " limits are sixty times too long, for Slurm, for the controller and in the simulator alike. Nobody knows more than"
+    "A second stands for minutes. Slurm counts limits in minutes, so a user who expects 7 s gives 7 minutes: all"
+    " limits are sixty times too long, for Slurm, the controller and the simulator alike. No scheduler knows more than"
     " these limits.",
     "Slurm's priority: age, fair share, size, partition and QOS with equal weights, backfill every second. Slurm"
-    " computes age and usage again once a minute, and so does the simulator; each run begins when it does, with nobody"
+    " computes age and usage again once a minute, and so does the simulator; each run begins when it does, with no user"
     " having used anything. Size is by CPUs and nodes, in both.",
     "Times are those of the jobs' own clocks: Slurm's accounting has whole seconds only.",
     "Hand-over: for how long a GPU stands free between two jobs, measured with twelve short jobs before. One simulation"
@@ -42,7 +42,7 @@ HOW = (
 )
 
 
-def page(study: Study, command: str) -> str:
+def page(study: SlurmStudy, command: str) -> str:
     """The whole page; ``command`` leads there again."""
     headings = [heading.replace("\n", " ") for heading, _, _ in MEASURES]
     sections = [
@@ -71,7 +71,7 @@ def _cells(found: Iterable[tuple[str, list[str]]]) -> list[list[str]]:
     return [[name.strip(), *cells] for name, cells in found]
 
 
-def _summary(study: Study) -> list[str]:
+def _summary(study: SlurmStudy) -> list[str]:
     sentences = []
     for scheduler in study.part.policies:
         live, base = (study.measures(name, LIVE)["wait_mean_s"].mean for name in (scheduler, SLURM))
@@ -93,7 +93,7 @@ def _summary(study: Study) -> list[str]:
     return sentences
 
 
-def _ceiling(study: Study) -> str:
+def _ceiling(study: SlurmStudy) -> str:
     """What one live run is to another."""
     if AGAIN not in study.compared(SLURM):
         return ""
@@ -101,7 +101,7 @@ def _ceiling(study: Study) -> str:
     return f"; between two live runs it is {spread(found, '{:.2f}'.format)}"
 
 
-def _charts(study: Study) -> str:
+def _charts(study: SlurmStudy) -> str:
     axis = Axis("time in the queue", "duration")
     live = {label(scheduler): runs[0].wait for scheduler, runs in study.live.items()}
     halves = ", ".join(f"{duration(study.measures(s, LIVE)['wait_p50_s'].mean)} under {label(s)}" for s in study.live)
@@ -114,7 +114,7 @@ def _charts(study: Study) -> str:
     return grid(charts)
 
 
-def _provenance(study: Study, command: str) -> list[str]:
+def _provenance(study: SlurmStudy, command: str) -> list[str]:
     about = versions()
     sentences = [
         ("jobs", f"{len(study.jobs):,}"),

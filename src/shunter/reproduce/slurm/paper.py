@@ -10,5 +10,5 @@ WHY = (
     "RLTune is a learned order with a solver for places; here it is a known policy that only reorders the queue.",
     "Printed are 1,024 jobs over ten days on GPUs that differ in speed; ours are a few hundred jobs of seconds, each"
     " bound to a type of virtual GPU, so that no place makes a job faster.",
-    "The makespan of a short run hangs on its last jobs; what an order changes is above all the waits.",
+    "The makespan of a short run depends on its last jobs; an order changes mostly the waits.",
 )

@@ -14,9 +14,9 @@ from shunter.errors import RunError, SlurmError
 from shunter.processes import Progress
 from shunter.registry import policy as policy_named
 from shunter.reproduce.slurm import paper
-from shunter.reproduce.slurm.design import BASE, Job, mix
+from shunter.reproduce.slurm.design import BASE, SubmittedJob, mix
 from shunter.reproduce.slurm.live import controlled, fresh_lab, level, play, warm_up
-from shunter.reproduce.slurm.outcome import Outcome, Spread, fidelity, predicted, relative, spreads
+from shunter.reproduce.slurm.outcome import ScheduleTimes, Spread, fidelity, predicted, relative, spreads
 from shunter.run_folder import versions
 from shunter.slurm.lab import Lab
 
@@ -33,7 +33,7 @@ SIMULATED, WITH_HANDOVER = "simulated", "simulated with hand-over"
 
 
 @dataclass(frozen=True)
-class Part:
+class SlurmPart:
     """Which part of it is run."""
 
     jobs: int
@@ -44,16 +44,16 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class SlurmStudy:
     """What was run, and what came of it: by scheduler the live runs, and what was simulated."""
 
-    part: Part
-    jobs: Sequence[Job]
-    live: dict[str, list[Outcome]]
-    simulated: dict[str, dict[str, Outcome]]
+    part: SlurmPart
+    jobs: Sequence[SubmittedJob]
+    live: dict[str, list[ScheduleTimes]]
+    simulated: dict[str, dict[str, ScheduleTimes]]
     handover_s: float
 
-    def runs(self, scheduler: str, where: str) -> list[Outcome]:
+    def runs(self, scheduler: str, where: str) -> list[ScheduleTimes]:
         """All runs of a scheduler there."""
         return self.live[scheduler] if where == LIVE else [self.simulated[scheduler][where]]
 
@@ -73,7 +73,7 @@ class Study:
         return spreads([fidelity(*pair) for pair in pairs])
 
     def compared(self, scheduler: str) -> tuple[str, ...]:
-        """What there is to compare with its live runs."""
+        """The runs to compare with its live runs."""
         return (SIMULATED, WITH_HANDOVER, *([AGAIN] if len(self.live[scheduler]) > 1 else []))
 
     @property
@@ -122,7 +122,7 @@ def _record(found: dict[str, Spread]) -> dict[str, Any]:
     return {name: None if isnan(spread.mean) else spread._asdict() for name, spread in found.items()}
 
 
-def check(part: Part) -> list[Job]:
+def check(part: SlurmPart) -> list[SubmittedJob]:
     """Refuse what can't be run before anything is started; the jobs."""
     jobs = mix(part.jobs, part.seed)
     if not part.interval_s >= 0.2:
@@ -137,12 +137,12 @@ def check(part: Part) -> list[Job]:
     return jobs
 
 
-def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
+def run(part: SlurmPart, progress: Progress = lambda done, total: None) -> SlurmStudy:
     """Run it: each scheduler on a cluster that is fresh, and in the simulator."""
     jobs = check(part)
     schedulers = {SLURM: SIMULATED_SLURM} | {text: text for text in part.policies}
     order = [scheduler for _ in range(part.repeat) for scheduler in schedulers]
-    live: dict[str, list[Outcome]] = {scheduler: [] for scheduler in schedulers}
+    live: dict[str, list[ScheduleTimes]] = {scheduler: [] for scheduler in schedulers}
     handovers = []
     for done, scheduler in enumerate(order):
         on_progress = partial(_report, progress, done * len(jobs), len(order) * len(jobs))
@@ -157,7 +157,7 @@ def run(part: Part, progress: Progress = lambda done, total: None) -> Study:
         scheduler: {SIMULATED: predicted(jobs, policy), WITH_HANDOVER: predicted(jobs, policy, handover_s)}
         for scheduler, policy in schedulers.items()
     }
-    return Study(part, jobs, live, simulated, handover_s)
+    return SlurmStudy(part, jobs, live, simulated, handover_s)
 
 
 def _report(progress: Progress, before: int, total: int, ended: int) -> None:

@@ -11,7 +11,7 @@ from shunter.report.terminal.tables import duration, share, table
 from shunter.reproduce import views
 from shunter.reproduce.slurm import paper
 from shunter.reproduce.slurm.outcome import Spread
-from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SLURM, WITH_HANDOVER, Study
+from shunter.reproduce.slurm.study import AGAIN, LIVE, SIMULATED, SLURM, WITH_HANDOVER, SlurmStudy
 
 MEASURES = (
     ("makespan", "makespan_s", duration),
@@ -25,7 +25,7 @@ MEASURES = (
 CHANGED = (("makespan", "makespan_s"), ("wait mean", "wait_mean_s"), ("GPUs in use", "utilization"))
 
 
-def view(study: Study) -> RenderableType:
+def view(study: SlurmStudy) -> RenderableType:
     """What happened, what was simulated, and what is printed."""
     handover = f"hand-over: {study.handover_s:.2f} s for which a GPU stands free between two jobs, measured before"
     notes = (handover, *([SPREAD] if study.part.repeat > 1 else []), *paper.WHY)
@@ -51,7 +51,7 @@ def spread(found: Spread, write: Callable[[float], str], scale: float = 1.0) -> 
     return f"{mean}{more} {unit}".rstrip()
 
 
-def rows(study: Study) -> Iterator[tuple[str, list[str]]]:
+def rows(study: SlurmStudy) -> Iterator[tuple[str, list[str]]]:
     """All numbers of all runs, one by one."""
     for scheduler in study.live:
         for where in (LIVE, SIMULATED, WITH_HANDOVER):
@@ -61,7 +61,7 @@ def rows(study: Study) -> Iterator[tuple[str, list[str]]]:
                 yield again if where == LIVE else f"  {where}", [write(found[name]) for _, name, write in MEASURES]
 
 
-def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
+def change_rows(study: SlurmStudy) -> Iterator[tuple[str, list[str]]]:
     """What each scheduler changes, and what is printed."""
     for scheduler in study.part.policies:
         for where in (LIVE, SIMULATED, WITH_HANDOVER):
@@ -71,7 +71,7 @@ def change_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
     yield "RLTune, as printed", [percent(paper.CHANGES[measure]) for _, measure in CHANGED]
 
 
-def fidelity_rows(study: Study) -> Iterator[tuple[str, list[str]]]:
+def fidelity_rows(study: SlurmStudy) -> Iterator[tuple[str, list[str]]]:
     """How far the simulator is off."""
     for scheduler in study.live:
         for where in study.compared(scheduler):
@@ -88,7 +88,7 @@ FIDELITY = ("makespan", "mean wait", "mean |error| of waits", "rank correlation 
 SPREAD = "±: half of the way from the least to the most over the live runs, or over pairs of them"
 
 
-def numbers(study: Study) -> RenderableType:
+def numbers(study: SlurmStudy) -> RenderableType:
     """All numbers."""
     made = table(f"{len(study.jobs):,} jobs", *(heading for heading, _, _ in MEASURES))
     for name, cells in rows(study):
@@ -96,7 +96,7 @@ def numbers(study: Study) -> RenderableType:
     return made
 
 
-def changes(study: Study) -> RenderableType:
+def changes(study: SlurmStudy) -> RenderableType:
     """What the controller changes."""
     made = table("against Slurm's multifactor", *(heading for heading, _ in CHANGED))
     for name, cells in change_rows(study):
@@ -104,7 +104,7 @@ def changes(study: Study) -> RenderableType:
     return made
 
 
-def fidelity(study: Study) -> RenderableType:
+def fidelity(study: SlurmStudy) -> RenderableType:
     """How far the simulator is off."""
     made = table("simulated over live", *(heading.replace(" of waits", "\nof waits") for heading in FIDELITY))
     for name, cells in fidelity_rows(study):

@@ -1,6 +1,6 @@
 """How long backfilling plans a job to run: a bound, which few jobs pass, and a later one for those that do.
 
-Orders go by estimates.  A reservation is a promise and goes by bounds: the run time that a share of such jobs stays
+Orders use estimates.  A reservation is a promise and uses bounds: the run time that a share of such jobs stays
 within, by what ended jobs took over their estimates.  For a job that has run for a while only those count that took at
 least as long, so that its bound is always ahead of it.  No bound exceeds the job's limit, at which it would be stopped.
 """

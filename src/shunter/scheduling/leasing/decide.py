@@ -1,4 +1,4 @@
-"""One decision of a policy that leases GPUs: who takes what is free at which tier, and which leases are prolonged.
+"""One decision of a policy that leases GPUs: which jobs take what at which tier, and which leases are prolonged.
 
 A job gets the lowest tier at which there is room, if it accepts that tier already: a policy may let it wait for a
 better one.  When its lease ends it is back in the queue, or it keeps its GPUs if no job before it takes them.
@@ -52,12 +52,12 @@ from shunter.scheduling.queue.queue import (
 from shunter.scheduling.tiers import list_nodes, reach_of, tier_of
 from shunter.world import Decision, World
 
-# ------------------------------------------------------------------------------------------- who takes an offer
+# ------------------------------------------------------------------------------------------- jobs that take an offer
 
 
 @kernel
 def look_at(world: World, offers: Offers, tools: OfferTools, paper: Paper, cls: int) -> None:
-    """See what is free for a class and who of it takes that."""
+    """Find what is free for a class and which of its jobs takes that."""
     queue = offers.queue
     job, tier, place = offers.candidate[cls], -1, -1
     if queue.blocked[cls] == 0:
@@ -171,7 +171,7 @@ def still_free(world: World, paper: Paper, job: int, gpu_ids: Any) -> bool:
 
 @kernel
 def let_earlier_ones_take(world: World, offers: Offers, tools: OfferTools, job: int, aside: int) -> int:
-    """On paper, whoever waits before ``job`` takes what is free; returns how many were set aside so far."""
+    """On paper, the jobs that wait before ``job`` take what is free; returns how many were set aside so far."""
     queue, paper = offers.queue, on_paper(offers.queue.scratch)
     while True:
         other = next_taker(world, offers, tools, paper)
@@ -229,7 +229,7 @@ def should_go(world: World, offers: Offers, tools: OfferTools, paper: Paper, job
 
 @kernel
 def take_on_paper(world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int) -> None:
-    """Who gives up its GPUs for others takes those on paper, if it would, so that nobody after it keeps them."""
+    """A job that gives up its GPUs for others takes those on paper, if it would, so that no later job keeps them."""
     tier, place = room_at(world, offers, tools, paper, job)
     if tier >= 0 and world.jobs[w.SHARE, job] == 1000:
         used = choose(world, offers, paper, job, tier, place)
@@ -240,7 +240,7 @@ def take_on_paper(world: World, offers: Offers, tools: OfferTools, paper: Paper,
 
 @kernel
 def renew(world: World, offers: Offers, tools: OfferTools, ended: int, plan: Decision) -> None:
-    """Prolong the leases that end now of those whose GPUs nobody takes who comes before them."""
+    """Prolong the leases that end now if no job before their holders takes the GPUs."""
     queue, scratch, aside = offers.queue, offers.queue.scratch, 0
     paper = on_paper(scratch)
     no_heads(offers)

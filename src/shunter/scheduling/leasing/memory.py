@@ -13,7 +13,7 @@ from shunter.scheduling.tiers import lay_out, reach_of, room_below, room_for, so
 from shunter.world import World
 
 MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has this many timers for one policy
-AGAIN, KEEP, BETTER = range(3)  # what becomes of a job whose lease ends
+AGAIN, KEEP, BETTER = range(3)  # what happens to a job whose lease ends
 
 
 class LeaseConfig(Arrays):
@@ -33,7 +33,7 @@ class LeaseState(Variables):
     wake: int = -1  # when we look again
     reach: int = 0  # of the placement that is being thought about, see `reach_of`
     evidence: int = 0  # from how many waits the timer comes that a policy was last asked for, -1: it isn't tuned
-    planned_for: int = 0  # for whom the reservation on paper is, -1: none
+    planned_for: int = 0  # the job that holds the reservation on paper, -1: none
     laid: int = 0  # how many rows of `then.laid` are in use
 
 
@@ -87,18 +87,18 @@ class OfferTools(NamedTuple):
     """Pointers to what differs between policies that lease GPUs."""
 
     parts: Parts
-    opens: Any  # from when on a waiting job accepts a tier
+    opens: Any  # the time from which a waiting job accepts a tier
     took: Any  # called when a job takes an offer
     lasts: Any  # for how long it takes it
-    ended: Any  # called when a lease ends, before anybody knows whether it is renewed
+    ended: Any  # called when a lease ends, before it is decided whether to renew it
     looks: Any  # called at every new instant, before anything is decided
     give_reasons: Any  # saying why jobs wait
     terms: Terms
-    leaves_alone: Any  # whether the candidate of a class delays nobody who holds a reservation, see `_reserving` ...
+    leaves_alone: Any  # whether the candidate of a class delays no job with a reservation, see `reserving.py` ...
     may_stay: Any  # ... and whether a job whose lease is over doesn't
 
 
-# ------------------------------------------------------------------------------------------- who takes an offer
+# ------------------------------------------------------------------------------------------- jobs that take an offer
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Policies that lease GPUs for a while: an order, tiers at which a job takes what is free, and when it accepts which.
 
 A subclass has a ``key`` (see ``_ordering``), and may say with ``placing`` how jobs are placed, and with ``opens`` and
-``took`` from when on a waiting job accepts a tier and what is learned from that; both are compiled.
+``took`` when a waiting job accepts a tier and what is learned from that; both are compiled.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Leasing(Queued):
 
     @staticmethod
     def opens(world: World, offers: o.Offers, job: int, tier: int) -> int:
-        """From when on a waiting job accepts an offer of this tier (ms)."""
+        """The time from which a waiting job accepts an offer of this tier (ms)."""
         return 0
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 That is for the earliest time at which it has room on a tier that it takes, if all goes as estimated.  A job gives its
 GPUs back when it should end, or when its lease does, unless it comes before the head in the order by then: it would
-take them again.  Who comes after the head must leave the reservation alone: it takes GPUs, or keeps them when its lease
+take them again.  A job after the head must leave the reservation alone: it takes GPUs, or keeps them when its lease
 ends, only if it gives them back in time or the head has room beside it.
 """
 
@@ -26,7 +26,7 @@ from shunter.world import I64, World
 
 @kernel
 def no_heads(offers: Offers) -> None:
-    """Nobody has been found to have no room yet."""
+    """No job without room has been found yet."""
     offers.queue.head[:] = -1
     offers.state.planned_for = -1
 
@@ -37,12 +37,12 @@ def end_of(world: World, queue: Queue, job: int, gpu_ids: I64) -> int:
     return int(world.clock[w.NOW] + run_time(world, queue, job, slowest(world, gpu_ids)))
 
 
-# ------------------------------------------------------------------------------------------- who is on paper
+# ------------------------------------------------------------------------------------------- jobs on paper
 
 
 @kernel
 def nothing_laid(offers: Offers) -> None:
-    """Nobody is on paper but those that run."""
+    """Only running jobs are on paper."""
     offers.state.laid = 0
     offers.then.laid.job[0] = -1
 

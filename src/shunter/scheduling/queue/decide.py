@@ -1,4 +1,4 @@
-"""One decision of a queue policy, compiled: who starts next, where, and who must make room."""
+"""One decision of a queue policy, compiled: which job starts next, where, and which must make room."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Ordering(Estimating):
     def __post_init__(self) -> None:
         if self.backfill != "none" and self.blocking == "skip":
             raise PolicyError(
-                "blocking=skip contradicts backfill: backfilling already decides who may pass; leave one out"
+                "blocking=skip contradicts backfill: backfilling already decides which jobs may pass; leave one out"
             )
         if self.backfill == "conservative" and self.preemptive:
             raise PolicyError(

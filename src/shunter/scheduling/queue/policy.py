@@ -73,7 +73,7 @@ class QueueMemory:
 
 
 class Queued(Compilable, Refits, Ranks, Describes, Explains):
-    """A policy with a ``key``; subclasses say what becomes of the first in the order."""
+    """A policy with a ``key``; subclasses decide what happens to the first job in the order."""
 
     estimate: str = "auto"
     quantile: str = "none"

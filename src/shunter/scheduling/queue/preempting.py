@@ -136,7 +136,7 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
 
 @kernel
 def tenant(world: World, gpu: int) -> int:
-    """A job on a GPU that somebody is on."""
+    """A job on a GPU that is in use."""
     slot = gpu * world.clock[w.SLOTS_PER_GPU]
     while world.slots[w.SLOT_JOB, slot] < 0:
         slot += 1
@@ -145,7 +145,7 @@ def tenant(world: World, gpu: int) -> int:
 
 @kernel
 def note_stoppable(world: World, queue: Queue, node: int) -> None:
-    """Note who on a node may be stopped, the last in the order first; where jobs share a GPU, that all can be had."""
+    """Note which jobs on a node may be stopped, the last in the order first; on a shared GPU, whether all may be."""
     first, total, found, at_once = world.nodes[w.FIRST_GPU, node], world.nodes[w.TOTAL, node], 0, 0
     jobs, spared = queue.stoppable.latest[first : first + total], NO_KEY
     for gpu in range(first, first + total):
@@ -170,7 +170,7 @@ def note_stoppable(world: World, queue: Queue, node: int) -> None:
 
 @kernel
 def look_at(world: World, queue: Queue, job: int, node: int) -> None:
-    """See who may be stopped on a node, unless that was seen since anything changed there."""
+    """Find the jobs that may be stopped on a node, unless nothing changed there since the last time."""
     if queue.stoppable.as_of[node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
         note_stoppable(world, queue, node)
     if queue.stoppable.spared[node] > queue.exact[job]:
@@ -276,9 +276,9 @@ def choose_victims(world: World, queue: Queue, parts: Parts, job: int) -> tuple[
 
 @kernel
 def reconsider_later(queue: Queue, job: int) -> None:
-    """A job makes room for itself: see who may fit now, of those that did not.
+    """A job makes room for itself: find the jobs that may fit now, of those that did not.
 
-    Not who comes before it: the GPUs of those that stop, and its own, were in reach for them already.
+    Not the jobs before it: the GPUs of those that stop, and its own, were in reach for them already.
     """
     for cls in range(len(queue.size)):
         if queue.size[cls] > 0 and queue.key[queue.members[queue.first[cls]]] > queue.exact[job]:

@@ -148,7 +148,7 @@ class Shadows(Arrays):
 
 
 class Stoppable(Arrays):
-    """What stopping jobs brings on each node."""
+    """What stopping jobs would free on each node."""
 
     as_of: I1  # (nodes,) CHANGES of the node when it was looked at, -1: not since keys are new
     at_once: I1  # (nodes,) GPUs to be had without a stop ...
@@ -183,7 +183,7 @@ class Config(Arrays):
 class State(Variables):
     """What a queue has to remember besides its jobs; times in ms."""
 
-    fresh: bool = True  # whoever waits or runs is new to it
+    fresh: bool = True  # every waiting or running job is new to it
     keyed_at: int = -1  # when keys were last looked at
     ranked_at: int = -1  # when running jobs were last compared with those that wait
     looked_at: int = -1  # quantum in which promotions were last considered
@@ -400,7 +400,7 @@ def recount(world: World, queue: Queue) -> None:
 
 @kernel
 def rank_users(queue: Queue) -> None:
-    """Fair Tree without accounts: of n users who used least has factor 1, who used most 1/n, who used alike the same.
+    """Fair Tree without accounts: of n users the one with the least usage has factor 1, the most 1/n, equals the same.
 
     What is kept is minus the binary logarithm of the factor, so that 2^-usage is the factor here too.
     """
@@ -522,7 +522,7 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
 
 @kernel
 def promote(world: World, queue: Queue, parts: Parts) -> None:
-    """Forget what those ran who have waited too long since: they count as new."""
+    """Forget the run time of jobs that have waited too long since: they count as new."""
     config, now, jobs = queue.config, world.clock[w.NOW], world.jobs
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
@@ -539,7 +539,7 @@ def promote(world: World, queue: Queue, parts: Parts) -> None:
 
 @kernel
 def look(world: World, queue: Queue, parts: Parts) -> None:
-    """See who is to be promoted, once in a quantum."""
+    """Find the jobs to promote, once in a quantum."""
     config, state, now = queue.config, queue.state, world.clock[w.NOW]
     if config.quantum > 0 and state.looked_at < now // config.quantum:
         state.looked_at = now // config.quantum
@@ -674,7 +674,7 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
 
 @kernel
 def reconsider(queue: Queue, job: int) -> None:
-    """A job's place in the order is new: who was stopped or did not fit before says nothing about it."""
+    """A job's place in the order is new: earlier stops and failures to fit say nothing about it."""
     cls = queue.class_of[job]
     queue.head[queue.pool_of[cls]] = -1
     first = queue.at[job] == 0 or queue.config.varying
@@ -693,7 +693,7 @@ def take_in(world: World, queue: Queue, parts: Parts) -> None:
     for at in range(world.clock[w.N_ENDED]):
         parts.learn(world, queue, world.lists[w.L_ENDED, at])
     row, length = w.L_ARRIVED, w.N_ARRIVED
-    if state.fresh:  # whoever waits or runs already is new to this queue
+    if state.fresh:  # jobs that already wait or run are new to this queue
         state.fresh = False
         row, length = w.L_PENDING, w.N_PENDING
         for at in range(world.clock[w.N_RUNNING]):
@@ -725,7 +725,7 @@ def any_gpu_free(world: World) -> bool:
 
 @kernel
 def anything_to_try(world: World, queue: Queue) -> bool:
-    """Whether any waiting class may fit: there is room, or somebody could make room."""
+    """Whether any waiting class may fit: there is room, or a running job could make room."""
     if world.clock[w.N_PENDING] == 0:
         return False
     if not queue.config.preemptive and not queue.config.shares and not any_gpu_free(world):

@@ -5,9 +5,9 @@ A folder that needs only PyTorch and NumPy, so that it can be taken to a machine
 measured, and goes on where it was when it finds them.
 """
 
-from .bench import Settings, measure
+from .bench import BenchSettings, measure
 from .errors import MeasuringError
 from .loops import CONFIGURATIONS
 from .tables import PAIRS, SOLO
 
-__all__ = ["CONFIGURATIONS", "PAIRS", "SOLO", "MeasuringError", "Settings", "measure"]
+__all__ = ["CONFIGURATIONS", "PAIRS", "SOLO", "BenchSettings", "MeasuringError", "measure"]

@@ -29,7 +29,7 @@ BACK = 0.25  # seconds that NVML's utilisation looks back
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """What is to be measured."""
 
     out: Path
@@ -41,7 +41,7 @@ class Settings:
     gpu: int = 0
 
 
-class Seen(NamedTuple):
+class Measurement(NamedTuple):
     """One measurement."""
 
     at: float  # seconds since 1970
@@ -103,7 +103,7 @@ class Bench:
             host.kill()
         self.hosts = []
 
-    def run(self, names: tuple[str, ...]) -> Seen:
+    def run(self, names: tuple[str, ...]) -> Measurement:
         """Run one loop, or two side by side."""
         hosts = self.hosts[: len(names)]
         for host, name in zip(hosts, names, strict=True):
@@ -124,7 +124,7 @@ class Bench:
                 self._restart()
             raise
         rates, cpu = [each.steps / each.seconds for each in ran], [each.cpu_s / each.seconds for each in ran]
-        return Seen(at, rates, cpu, watched, rest)
+        return Measurement(at, rates, cpu, watched, rest)
 
     def _watch(self, begin: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Mean utilisations while loops run; power at the end, and what NVML counted."""
@@ -159,7 +159,7 @@ def chosen(only: tuple[str, ...]) -> list[Configuration]:
     return [each for each in CONFIGURATIONS if not only or each.name in only]
 
 
-def measure(settings: Settings) -> int:
+def measure(settings: BenchSettings) -> int:
     """Measure what isn't in the folder yet; how many pairs are still missing then."""
     began = time.perf_counter()
     loops = chosen(settings.only)

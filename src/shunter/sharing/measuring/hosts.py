@@ -119,7 +119,7 @@ class Host:
         self.number, self.built = number, set[str]()
         self.kept = 0.0  # MiB that it has on the GPU while it rests, without its context
         self.connection, other = spawn.Pipe()
-        os.environ["PYTHONSAFEPATH"] = "1"  # it is started as python -c, which would import from the present folder
+        os.environ["PYTHONSAFEPATH"] = "1"  # it is started as python -c, which would import from the current folder
         self.process = spawn.Process(target=work, args=(other, device, number + 1), daemon=True)
         self.process.start()
         other.close()
@@ -128,7 +128,7 @@ class Host:
         """Its next answer."""
         try:
             if not self.connection.poll(seconds):
-                raise HostError(f"process {self.number} says nothing for {seconds:.0f} s")
+                raise HostError(f"process {self.number} has not answered for {seconds:.0f} s")
             answer = self.connection.recv()
         except (EOFError, OSError):
             self.process.join(1)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from .kit import Kit, Step
-from .playing import ppo, td3
+from .reinforcement import ppo, td3
 from .supervised import (
-    Form,
+    TransformerSize,
     dcgan,
     lstm,
     mobilenet,
@@ -23,9 +23,9 @@ from .supervised import (
     vit,
 )
 
-TRANSFORMER = partial(transformer, form=Form(4, 256, 8_000, 32))
-BERT = partial(transformer, form=Form(12, 768, 30_000, 256))
-GPT = partial(transformer, form=Form(6, 512, 16_000, 512, True))
+TRANSFORMER = partial(transformer, form=TransformerSize(4, 256, 8_000, 32))
+BERT = partial(transformer, form=TransformerSize(12, 768, 30_000, 256))
+GPT = partial(transformer, form=TransformerSize(6, 512, 16_000, 512, True))
 CIFAR = partial(resnet, side=32, blocks=1)
 IMAGENET = partial(resnet, side=224, blocks=2)
 LSTM = partial(lstm, width=256, words=10_000, length=35)

@@ -74,7 +74,7 @@ def dcgan(kit: Kit, width: int) -> Step:
     return step
 
 
-class Form(NamedTuple):
+class TransformerSize(NamedTuple):
     """The sizes of a transformer."""
 
     layers: int
@@ -84,7 +84,7 @@ class Form(NamedTuple):
     causal: bool = False
 
 
-def transformer(kit: Kit, form: Form) -> Step:
+def transformer(kit: Kit, form: TransformerSize) -> Step:
     """Attention over text: a language model if causal, else one of hidden words."""
     nn = kit.nn
     layers, width, words, length, causal = form

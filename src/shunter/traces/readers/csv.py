@@ -9,7 +9,7 @@ from __future__ import annotations
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.checks import REQUIRED
-from shunter.traces.meanings import OPTION
+from shunter.traces.column_names import OPTION
 from shunter.traces.readers import Reader, table
 from shunter.traces.source import Source
 

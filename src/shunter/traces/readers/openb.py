@@ -10,7 +10,7 @@ from shunter.traces.readers import Reader
 from shunter.traces.source import Source
 
 REQUIRED = ("name", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time")
-OUTCOMES = {"succeeded": "completed", "running": "cancelled"}  # a pod that ran until somebody deleted it
+OUTCOMES = {"succeeded": "completed", "running": "cancelled"}  # a pod that ran until it was deleted
 QOS = {"LS": "1", "Guaranteed": "1", "Burstable": "0.5", "BE": "0"}  # latency sensitive ... best effort
 
 

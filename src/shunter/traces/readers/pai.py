@@ -107,7 +107,7 @@ def _named(table: Table) -> pl.Series:
 
 
 def _jobs(source: Source, table: Table, start: F64) -> tuple[F64, pl.Series]:
-    """When the tasks' jobs were submitted, and by whom, from the job table; else tasks are submitted as they start."""
+    """Submission times and users of tasks, from the job table; without it, tasks are submitted as they start."""
     import polars as pl
 
     beside = source.beside("pai_job_table*.csv*")

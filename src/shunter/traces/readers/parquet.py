@@ -17,7 +17,7 @@ import numpy as np
 from shunter.errors import TraceError
 from shunter.model import Column, Trace
 from shunter.safe_files import NotAFileError, TooLargeError, check_parquet, check_size, most_parsed, opened, whole
-from shunter.traces import frames, meanings
+from shunter.traces import column_names, frames
 from shunter.traces.checks import REQUIRED, Problems, check_ids, check_stored, rows_of_after
 from shunter.traces.readers import Reader
 from shunter.traces.source import Source
@@ -120,7 +120,7 @@ def _is_ours(source: Source) -> bool:
 
 
 def _frame(source: Source) -> pl.DataFrame:
-    """The columns of somebody's table that mean something, if they are not too much."""
+    """The columns of a user's table that are known, if they fit the size limit."""
     import polars as pl
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -129,7 +129,7 @@ def _frame(source: Source) -> pl.DataFrame:
     try:
         check_parquet(path, most_parsed())
         fields = pq.read_schema(path)
-        wanted = set(meanings.wanted(fields.names, source.given, path))
+        wanted = set(column_names.wanted(fields.names, source.given, path))
         known = [field for field in fields if field.name in wanted]
         texts = [field.name for field in known if _is_text(field.type)]
         flat = [field.name for field in known if _is_plain(field.type)]

@@ -106,7 +106,7 @@ def _gpus(table: Table, asked: pl.Series, tres: pl.Series) -> tuple[F64, pl.Seri
 
 
 def _ready(table: Table, submit: F64, start: F64) -> F64:
-    """From when on a job could have run: its submission, or when --begin, a dependency or an array's limit let it."""
+    """When a job could first have run: at its submission, or when --begin, a dependency or an array's limit let it."""
     eligible = table.time("Eligible")
     later = (eligible > submit) & (eligible <= start) & ~table.left_out
     if later.any():

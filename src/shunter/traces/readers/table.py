@@ -12,7 +12,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Trace
-from shunter.traces import meanings, workbooks
+from shunter.traces import column_names, workbooks
 from shunter.traces.delimited import read_table, single_spaced
 from shunter.traces.readers import Reader, parquet
 from shunter.traces.source import Source
@@ -27,7 +27,7 @@ def recognises(source: Source) -> bool:
     if source.given or workbooks.is_one(source.head):
         return True
     names = set(_first_record(source) or _header(source))
-    known = {found[0] for name in names if (found := meanings.meaning(name))}
+    known = {found[0] for name in names if (found := column_names.meaning(name))}
     return sum(bool(known & some) for some in ({"submit", "start"}, {"duration", "end"}, {"gpus"})) >= ENOUGH
 
 
@@ -72,10 +72,12 @@ def _records(source: Source) -> Table:
     """A JSON list of objects, or an object per line, with the fields that mean something."""
     numbered = _parsed(source)
     fields = dict.fromkeys(key for _, record in numbered if isinstance(record, dict) for key in record)
-    known = meanings.wanted(fields, source.given, source.path)
+    known = column_names.wanted(fields, source.given, source.path)
     table = of_records(source, [record for _, record in numbered], known)
     table.problems.lines = np.array([line for line, _ in numbered])
-    if others := meanings.unread([field for field in fields if field not in known and not meanings.is_index(field)]):
+    if others := column_names.unread(
+        [field for field in fields if field not in known and not column_names.is_index(field)]
+    ):
         table.remarks.append(others)
     return table
 

@@ -1,4 +1,4 @@
-"""Synthetic twins: made-up traces that behave like a published one, or like somebody's own without its names."""
+"""Synthetic twins: synthetic traces that behave like a published one, or like a user's own without its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the jobs of a twin come; and other arrivals for any trace."""
+"""The arrivals of a twin, and other arrivals for any trace."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def stretched(trace: Trace, load: float, gpus: int) -> Trace:
     """The same jobs, their gaps all made longer or shorter until they ask for ``load`` of what ``gpus`` GPUs offer."""
     first, span = int(trace.submit[0]), int(trace.submit[-1] - trace.submit[0])
     if not span:
-        raise TraceError(f"trace '{trace.name}': all jobs come at once, so there is no load to scale; drop --load")
+        raise TraceError(f"trace '{trace.name}': all jobs arrive at once, so there is no load to scale; drop --load")
     wanted = span_for(trace.gpus, trace.duration, load, gpus)
     submit = first + np.rint((trace.submit - first) * (wanted / span)).astype(np.int64)
     return dataclasses.replace(trace, submit=submit)

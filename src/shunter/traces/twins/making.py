@@ -1,6 +1,6 @@
 """From a profile to a trace.
 
-Shares and quantiles are never left to chance: jobs are put in an order that says who is like whom, and the order is cut
+Shares and quantiles are never left to chance: jobs are put in an order by similarity, and the order is cut
 by the shares (sizes, users, outcomes) or read off the quantiles (run times, limits).  So the marginals are exact at any
 number of jobs, and what is random is which job gets what.
 """
@@ -17,7 +17,7 @@ from shunter.errors import TraceError
 from shunter.model import GPU, Trace
 from shunter.seeding import rng
 from shunter.traces.twins.arrivals import rhythmic, span_for
-from shunter.traces.twins.profile import POSITIONS, Kinds, Profile, Users
+from shunter.traces.twins.profile import POSITIONS, Kinds, TwinProfile, UserHabits
 from shunter.traces.twins.quantiles import cut, even, normal, ranks
 from shunter.world import F64, I64
 
@@ -33,14 +33,14 @@ ROUND_S = np.array(  # the run times that people request
 
 @dataclass(frozen=True, eq=False)
 class Cast:
-    """Who submits each job, and which work it is: the job that it re-runs, or itself."""
+    """The user of each job, and which work it is: the job that it re-runs, or itself."""
 
     joined: NDArray[np.bool_]  # comes together with the job before
     user: I64
     work: I64
 
 
-def make(profile: Profile, jobs: int, seed: int = 0, load: float | None = None, gpus: int | None = None) -> Trace:
+def make(profile: TwinProfile, jobs: int, seed: int = 0, load: float | None = None, gpus: int | None = None) -> Trace:
     """A twin of this many jobs.
 
     It comes at the rate of the profile unless a ``load`` is given: then the GPU time between its first and last
@@ -73,7 +73,7 @@ def check(jobs: int, seed: int, load: float | None, gpus: int) -> int:
         if not low <= value <= high:
             raise TraceError(f"synthetic trace: {name} must be from {low:g} to {high:g}, got {value}")
     if load is not None and not 1 <= gpus <= 1e7:
-        raise TraceError(f"synthetic trace: a load is that of some number of GPUs, 1 to 1e+07, got {gpus}; give --gpus")
+        raise TraceError(f"synthetic trace: a load needs a number of GPUs, 1 to 1e+07, got {gpus}; give --gpus")
     return gpus
 
 
@@ -82,7 +82,7 @@ def numbered(prefix: str, count: int, digits: int) -> list[str]:
     return [f"{prefix}{number:0{digits}d}" for number in range(1, count + 1)]
 
 
-def _cast(profile: Profile, jobs: int, seed: int) -> Cast:
+def _cast(profile: TwinProfile, jobs: int, seed: int) -> Cast:
     """Users in sessions, each session of one user; a user's next job is mostly a re-run of the last."""
     draw, users = rng(seed, "twin.users"), profile.users
     joined = draw.random(jobs) < profile.arrivals.together
@@ -113,7 +113,7 @@ def _kinds(kinds: Kinds, cast: Cast, seed: int) -> I64:
     return cut(ranks(place[cast.work]), kinds.share)
 
 
-def _durations(profile: Profile, cast: Cast, kind: I64, seed: int) -> tuple[F64, I64]:
+def _durations(profile: TwinProfile, cast: Cast, kind: I64, seed: int) -> tuple[F64, I64]:
     """The normal score of each job's run time, and the run time in ms.
 
     Within a kind, works lie evenly over the scores in the order of their users' habits; runs of a work differ a bit.
@@ -145,7 +145,7 @@ def _among_all(kinds: Kinds, kind: I64, score: F64) -> F64:
     return found
 
 
-def _places(profile: Profile, cast: Cast, kind: I64, gpu_time: F64, seed: int) -> dict[str, object]:
+def _places(profile: TwinProfile, cast: Cast, kind: I64, gpu_time: F64, seed: int) -> dict[str, object]:
     """Where jobs run: as their kinds say, or so that all places are equally loaded.
 
     Users lie on a line, which is cut by what is free in the places that have room; the largest jobs first.
@@ -169,7 +169,7 @@ def _places(profile: Profile, cast: Cast, kind: I64, gpu_time: F64, seed: int) -
     return {profile.places_are: place, profile.places_are + "s": tuple(profile.places)}
 
 
-def _people(users: Users, cast: Cast) -> dict[str, object]:
+def _people(users: UserHabits, cast: Cast) -> dict[str, object]:
     """Users, their accounts, and the names of works."""
     if not users.count:
         return {}
@@ -186,7 +186,7 @@ def _people(users: Users, cast: Cast) -> dict[str, object]:
     return found
 
 
-def _limits(profile: Profile, cast: Cast, score: F64, duration: I64, seed: int) -> dict[str, I64]:
+def _limits(profile: TwinProfile, cast: Cast, score: F64, duration: I64, seed: int) -> dict[str, I64]:
     """What users request: the same for all runs of a work, round, and never less than the longest of them took."""
     if profile.limits is None:
         return {}
@@ -200,7 +200,7 @@ def _limits(profile: Profile, cast: Cast, score: F64, duration: I64, seed: int) 
     return {"limit": np.rint(np.maximum(rounded, longest) * 1000).astype(np.int64)[cast.work]}
 
 
-def _outcomes(profile: Profile, score: F64, seed: int) -> dict[str, object]:
+def _outcomes(profile: TwinProfile, score: F64, seed: int) -> dict[str, object]:
     """How jobs ended: the outcomes of short jobs first, as far as they go with the run time."""
     if not profile.outcomes:
         return {}
@@ -210,7 +210,7 @@ def _outcomes(profile: Profile, score: F64, seed: int) -> dict[str, object]:
     return {"outcome": code, "outcomes": tuple(profile.outcomes)}
 
 
-def for_plain_cluster(profile: Profile, gpus: int) -> Profile:
+def for_plain_cluster(profile: TwinProfile, gpus: int) -> TwinProfile:
     """The profile for this many GPUs without virtual clusters or types: only jobs that fit, and fewer of them a day."""
     kinds = profile.kinds
     fits = kinds.gpus <= gpus * GPU

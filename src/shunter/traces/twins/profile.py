@@ -59,8 +59,8 @@ class Kinds:
 
 
 @dataclass(frozen=True)
-class Users:
-    """Who submits, and how much a user's jobs are alike."""
+class UserHabits:
+    """How many users submit, and how similar a user's jobs are."""
 
     count: int = 0  # 0: jobs have no user
     skew: float = 0.0  # the k-th user submits in proportion to k ** -skew
@@ -73,7 +73,7 @@ class Users:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class TwinProfile:
     """All that a twin is made from; there is no name in it but those of GPU types and published virtual clusters."""
 
     name: str
@@ -81,7 +81,7 @@ class Profile:
     arrivals: Arrivals
     kinds: Kinds
     durations: Quantiles
-    users: Users
+    users: UserHabits
     limits: Quantiles | None = None
     limit_tie: float = 0.0  # rank correlation of requested and true run time
     outcomes: dict[str, float] = field(default_factory=dict)  # shares, those of the shortest jobs first
@@ -97,7 +97,7 @@ def names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in PROFILES.iterdir() if file.name.endswith(".toml"))
 
 
-def load(name: str) -> Profile:
+def load(name: str) -> TwinProfile:
     """The profile of a published trace."""
     if name not in names():
         raise TraceError(f"there is no published trace '{name}' to be like; {did_you_mean(name, names())}")
@@ -107,7 +107,7 @@ def load(name: str) -> Profile:
     arrivals, users = table["arrivals"], table["users"]
     week = np.outer(arrivals.pop("weekday"), arrivals.pop("hour")).ravel()
     start = datetime.combine(arrivals.pop("start"), datetime.min.time(), UTC)
-    return Profile(
+    return TwinProfile(
         name=name,
         gpus=table["gpus"],
         cluster=table["cluster"],
@@ -116,7 +116,7 @@ def load(name: str) -> Profile:
         places=table.get("vcs") or table.get("gpu_types") or {},
         places_are="vc" if "vcs" in table else "gpu_type",
         durations=durations,
-        users=Users(**users),
+        users=UserHabits(**users),
         limits=Quantiles.of(table["limits"]["quantiles"]),
         limit_tie=table["limits"]["tie"],
         outcomes=table.get("outcomes", {}).get("shares", {}),

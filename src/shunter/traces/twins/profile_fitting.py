@@ -1,4 +1,4 @@
-"""From somebody's trace to a profile: only summaries of at least a few jobs, and no name but those of GPU types."""
+"""From a user's trace to a profile: only summaries of at least a few jobs, and no names except those of GPU types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shunter.model import Trace
 from shunter.seeding import rng
 from shunter.traces.twins.arrivals import HOUR_MS, MONDAY_H, WEEK_H, rhythmic
 from shunter.traces.twins.making import DAY_MS, numbered
-from shunter.traces.twins.profile import POSITIONS, Arrivals, Kinds, Profile, Users, solve
+from shunter.traces.twins.profile import POSITIONS, Arrivals, Kinds, TwinProfile, UserHabits, solve
 from shunter.traces.twins.quantiles import Quantiles, cumulative_normal, normal, ranks
 from shunter.world import F64, I64
 
@@ -23,7 +23,7 @@ KEPT = {"submit", "duration", "gpus", "user", "vc", "gpu_type", "limit", "accoun
 SHARES = np.array([0, 0.1, 1, 2.5, *range(5, 96, 5), 92.5, 97.5, 98, 98.5, 99, 99.5, 99.9, 100]) / 100
 
 
-def fit(trace: Trace) -> Profile:
+def fit(trace: Trace) -> TwinProfile:
     """The profile of a trace."""
     if len(trace) < 100:
         raise TraceError(
@@ -34,7 +34,7 @@ def fit(trace: Trace) -> Profile:
     kinds = _kinds(trace, score)
     limited = trace.limit > 0
     outcomes, outcome_tie = _outcomes(trace, score)
-    return Profile(
+    return TwinProfile(
         name="twin",
         gpus=0,
         arrivals=_arrivals(trace.submit),
@@ -194,11 +194,11 @@ def _relative(count: F64, seen: I64) -> F64:
 # ------------------------------------------------------------------------------------------- users and outcomes
 
 
-def _users(trace: Trace, log_s: F64, score: F64) -> Users:
+def _users(trace: Trace, log_s: F64, score: F64) -> UserHabits:
     """How few submit most, how they stay, and how much their jobs are alike."""
     known = trace.user >= 0
     if known.mean() < 0.5:
-        return Users()
+        return UserHabits()
     order, user = _by_number(trace.user)
     count = np.bincount(user[known])
     top = max(len(count) // 20, 1)
@@ -215,7 +215,7 @@ def _users(trace: Trace, log_s: F64, score: F64) -> Users:
     alike = same & (np.abs(np.diff(log_s[by_user])) < ALIKE) & (np.diff(trace.gpus[by_user]) == 0)
     pairs = np.stack([score[by_user][:-1], score[by_user][1:]])[:, same & ~alike]
     habit = float((pairs[0] * pairs[1]).mean()) if pairs.shape[1] > FEW else 0.0  # scores have mean 0, variance 1
-    return Users(
+    return UserHabits(
         count=len(order),
         skew=skew,
         stay=float(np.clip(stays.mean(), 0, 0.99)) if len(stays) else 0.0,

@@ -257,7 +257,7 @@
       return y.log ? scale(y, this.least, high * 1.2, 6) : scale(y, Math.min(low, 0), high || 1, 5);
     }
 
-    // The part of the data that is in view, as means of so many neighbours that lines stay apart.
+    // The visible part of the data, as means of enough neighbours for lines to stay apart.
     thinned(most) {
       const { x, series } = this.spec,
         [low, high] = this.zoom ? this.zoom.now : extent([x.values]),

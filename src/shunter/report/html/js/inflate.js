@@ -4,7 +4,7 @@
 
 const inflate = (() => {
   const ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]; // in which code lengths come
-  // Numbers from `first` on, as a base and so many more bits: the first `alone` have none, then every `each` get one more.
+  // Numbers from `first` on, as a base and a number of extra bits: the first `alone` have none, then every `each` get one more.
   const ranges = (first, count, alone, each) => {
     const found = [];
     for (let i = 0, base = first; i < count; i++) {

@@ -372,7 +372,7 @@
     }
 
     missing() {
-      const rows = "a job goes by its row in jobs.parquet, counted from 1, in order of submission";
+      const rows = "a job is named by its row in jobs.parquet, counted from 1, in order of submission";
       return this.jobs.ids ? "" : ` Job ids are not in this page, there are too many: ${rows}.`;
     }
 

@@ -23,7 +23,7 @@ TWO_PARTS = r"^\d+:\d\d(\.\d+)?$"
 
 
 def numbers(texts: pl.Series, separator: str = ",") -> tuple[pl.Series, str]:
-    """Numbers, null where a text is none, and what was taken for granted about their commas.
+    """Numbers, null where a text is not one, and what was assumed about their commas.
 
     Between fields that are separated by commas, a comma in a number groups thousands; elsewhere it begins the decimals.
     """

@@ -1,4 +1,4 @@
-"""Which column of somebody's table is which column of a trace: by usual names in any case, with units, or as given."""
+"""Maps the columns of a user's table to those of a trace: by usual names in any case, with units, or as given."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def found(fields: Iterable[str], given: Mapping[str, str], path: object) -> tupl
     A documented name goes before a usual one, and what was ``given`` before both.
     """
     fields = list(fields)
-    said = _said(fields, given, path)
+    said = _given_columns(fields, given, path)
     chosen = {column: [choice] for column, choice in said.items()}
     taken = {choice.field for choice in said.values()}
     ignored = []
@@ -127,11 +127,11 @@ def found(fields: Iterable[str], given: Mapping[str, str], path: object) -> tupl
 def wanted(fields: Iterable[str], given: Mapping[str, str], path: object) -> list[str]:
     """The fields to read of a table that has more: those that were ``given``, and those with usual names."""
     fields = list(fields)
-    taken = {choice.field for choice in _said(fields, given, path).values()}
+    taken = {choice.field for choice in _given_columns(fields, given, path).values()}
     return [field for field in fields if field in taken or meaning(field)]
 
 
-def _said(fields: list[str], given: Mapping[str, str], path: object) -> dict[str, Choice]:
+def _given_columns(fields: list[str], given: Mapping[str, str], path: object) -> dict[str, Choice]:
     """What the user said about each column of the trace, which may have any of its usual names."""
     said: dict[str, Choice] = {}
     for name, text in given.items():

@@ -1,7 +1,7 @@
-"""The waiting line as the manager has it now: who competes with a job, who is before it, and what is not known of them.
+"""The waiting line as the manager has it now: jobs that compete with a job or are before it, and what is unknown.
 
 The order is that of the tiers of partitions, then priorities.  They age alike, so that it mostly stays; what fair share
-and jobs still to come will change in it, nobody knows.
+and jobs still to come will change in it is unknown.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from shunter.live import job_arrays
 from shunter.live.replica import number_of
 from shunter.live.requests import Requests
 from shunter.live.rules import Rules
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Reservation
-from shunter.live.waiting import Kind
+from shunter.live.wait_causes import Kind
 
-NAMED = 3  # jobs before one that an answer names as those it can't tell because of
+NAMED = 3  # maximum number of jobs that an answer names as the cause of "can't tell"
 
 
 @dataclass(frozen=True)
-class Line:
+class WaitingLine:
     """The jobs that wait for their turn."""
 
     snapshot: Snapshot
@@ -36,49 +36,49 @@ class Line:
 
     # -- the order
 
-    def order(self, jobs: Iterable[Job]) -> list[Job]:
+    def order(self, jobs: Iterable[LiveJob]) -> list[LiveJob]:
         """Jobs as the manager has them in line."""
         return sorted(jobs, key=lambda job: (-self.tier(job), -job.priority, job.submit, _number(job)))
 
-    def tier(self, job: Job) -> int:
+    def tier(self, job: LiveJob) -> int:
         """The tier of a job's partition, the highest of several."""
         return max((self.rules.tiers.get(name, 1) for name in job.partition.split(",")), default=1)
 
-    def queue(self, job: Job) -> list[Job]:
+    def queue(self, job: LiveJob) -> list[LiveJob]:
         """The jobs that wait for their turn and compete with this one, in line, with this one among them."""
         rivals = (each for each in self._waiting if each.id != job.id and self._rival(each, job))
         return self.order([job, *(part for each in rivals for part in _parts(each, job))])
 
-    def waiting(self, *jobs: Job) -> list[Job]:
+    def waiting(self, *jobs: LiveJob) -> list[LiveJob]:
         """All jobs that wait for their turn, in line, with these among them."""
         return self.order({each.id: each for each in [*self._waiting, *jobs]}.values())
 
-    def before(self, job: Job) -> list[Job]:
+    def before(self, job: LiveJob) -> list[LiveJob]:
         """Those of them that are before it."""
         queue = self.queue(job)
         return queue[: queue.index(job)]
 
-    def place(self, job: Job) -> tuple[int, int]:
+    def place(self, job: LiveJob) -> tuple[int, int]:
         """A job's place in line, from 1, and how long the line is; every task of an array counts."""
         return 1 + sum(each.count for each in self.before(job)), sum(each.count for each in self.queue(job))
 
     @cached_property
-    def _waiting(self) -> list[Job]:
+    def _waiting(self) -> list[LiveJob]:
         return [job for job in self.snapshot.jobs if job.waits or (job.state == "PENDING" and self.in_turn(job))]
 
-    def in_turn(self, job: Job) -> bool:
+    def in_turn(self, job: LiveJob) -> bool:
         """Whether a job waits for its turn, or for other tasks of its array."""
         found = self.snapshot.words.meaning(job)
         return found.kind is Kind.TURN or (job.throttle > 0 and found.cause == "array")
 
-    def _rival(self, other: Job, job: Job) -> bool:
+    def _rival(self, other: LiveJob, job: LiveJob) -> bool:
         """Whether another job wants GPUs of the same nodes, at a time when this one may have them."""
         wants = other.gpus + other.shards > 0 or other.exclusive
         return bool(wants) and other.reservation == job.reservation and self.requests.compete(job, other)
 
     # -- what is not known
 
-    def obstacles(self, job: Job) -> list[str]:
+    def obstacles(self, job: LiveJob) -> list[str]:
         """Why no start can be forecast for a job, each as the second half of "can't tell, because ..."."""
         own = [*self._hidden(), *self._own(job)]
         others = ((each, next(self._own(each, ahead=True), "")) for each in self.before(job))
@@ -90,7 +90,7 @@ class Line:
             name = self.snapshot.words.name
             yield f"{name} shows you only your own jobs (PrivateData=jobs), and those of others may be before it"
 
-    def _own(self, job: Job, ahead: bool = False) -> Iterator[str]:
+    def _own(self, job: LiveJob, ahead: bool = False) -> Iterator[str]:
         """What is not known of a job itself; of one that is ahead of another only what matters to that one."""
         request = self.requests.of(job)
         yield from request.unmodelled
@@ -108,7 +108,7 @@ class Line:
         if request.whole and (beside := self._without_gpus & request.names):
             yield f"jobs without GPUs run on {min(beside)}, where it needs whole nodes, and these are not modelled"
         if request.away:
-            yield "nodes that it needs are down or drained, and nobody knows until when"
+            yield "nodes that it needs are down or drained, and it is unknown until when"
 
     @cached_property
     def _without_gpus(self) -> frozenset[str]:
@@ -122,19 +122,19 @@ class Line:
         """The handles of heterogeneous jobs: each of their parts has an id of its own."""
         return {job.handle for job in self.snapshot.jobs if job.handle != job.id and "_" not in job.id}
 
-    def _kept_back(self, job: Job) -> Iterator[str]:
+    def _kept_back(self, job: LiveJob) -> Iterator[str]:
         found = self.snapshot.words.meaning(job)
         limited = found.kind is Kind.LIMIT and not self.in_turn(job) and found.cause != "licences"
         if limited or (found.kind is Kind.CLUSTER and not job.waits):
             yield f"{found.words} ({job.reason})"
 
-    def _without_nodes(self, job: Job) -> Iterator[str]:
+    def _without_nodes(self, job: LiveJob) -> Iterator[str]:
         parts = set(job.partition.split(","))
         able = (node.gpus and not parts.isdisjoint(node.partitions) for node in self.snapshot.nodes)
         if job.gpus + job.shards and not any(able):
             yield f"partition '{job.partition}' has no node with GPUs"
 
-    def _reserved(self, job: Job) -> Iterator[str]:
+    def _reserved(self, job: LiveJob) -> Iterator[str]:
         if job.reservation:
             yield f"it runs in reservation {job.reservation}, and what happens inside one is not modelled"
             return
@@ -146,13 +146,13 @@ class Line:
             elif self._never_ends(each, job):
                 yield f"reservation {each.name} comes again before it could end by its limit, whenever it starts"
 
-    def _never_ends(self, each: Reservation, job: Job) -> bool:
+    def _never_ends(self, each: Reservation, job: LiveJob) -> bool:
         """Whether a reservation that comes again and again leaves a job too little time on all its nodes."""
         gap = each.every - (each.end - each.start)
         covered = self.requests.of(job).names <= set(each.nodes)
         return each.every > 0 and covered and not 0 < job.limit <= gap
 
-    def reservations(self, job: Job) -> list[Reservation]:
+    def reservations(self, job: LiveJob) -> list[Reservation]:
         """The reservations of others that keep nodes where a job may run."""
         names = self.requests.of(job).names
         now = self.snapshot.now
@@ -162,7 +162,7 @@ class Line:
             if each.end > now and each.name != job.reservation and not names.isdisjoint(each.nodes)
         ]
 
-    def _licences(self, job: Job) -> Iterator[str]:
+    def _licences(self, job: LiveJob) -> Iterator[str]:
         for name in self.snapshot.words.licences(job):
             if self.licence_demand.get(name, 0) > self._licence_totals.get(name, 0):
                 yield f"it needs licences of {name}, of which there are too few for all that ask for them"
@@ -180,12 +180,12 @@ class Line:
     def _licence_totals(self) -> dict[str, int]:
         return {licence.name: licence.total for licence in self.snapshot.licences}
 
-    def _preempts(self, job: Job) -> Iterator[str]:
+    def _preempts(self, job: LiveJob) -> Iterator[str]:
         """Whether a job may stop others that run where it may run."""
         if victim := self._victim(job):
             yield f"it may stop running jobs such as {victim} ({self.snapshot.preemption.words}: not modelled)"
 
-    def _victim(self, job: Job) -> str:
+    def _victim(self, job: LiveJob) -> str:
         """A running job that a job may stop; "": there is none."""
         if not self.snapshot.preemption.kind:
             return ""
@@ -210,10 +210,10 @@ class Line:
         return {}
 
     @cached_property
-    def _running(self) -> list[Job]:
+    def _running(self) -> list[LiveJob]:
         return [job for job in self.snapshot.jobs if job.runs]
 
-    def _unsettled(self, job: Job) -> Iterator[str]:
+    def _unsettled(self, job: LiveJob) -> Iterator[str]:
         """Another job that waits and may stop running ones, wherever it stands in line: what it leaves may be taken."""
         for other in self.snapshot.jobs if self.snapshot.preemption.kind else ():
             waits = other.state == "PENDING" and not other.held and job.whole != other.whole
@@ -224,9 +224,9 @@ class Line:
 
     # -- arrays as rows of a simulation
 
-    def rows(self, job: Job, lanes: int, apart: Iterable[int] = ()) -> tuple[list[Job], dict[str, int]]:
+    def rows(self, job: LiveJob, lanes: int, apart: Iterable[int] = ()) -> tuple[list[LiveJob], dict[str, int]]:
         """The rows that stand for an array, and how many tasks each; tasks that are ``apart`` have none."""
-        spans, found, repeats = job_arrays.numbers(job.tasks), list[Job](), dict[str, int]()
+        spans, found, repeats = job_arrays.numbers(job.tasks), list[LiveJob](), dict[str, int]()
         cuts = sorted(apart)
         gaps = [each.every - (each.end - each.start) for each in self.reservations(job) if each.every]
         most = max(min(gaps) // max(job.limit, 1), 1) if gaps else 2**31  # so that a bundle fits in between
@@ -244,12 +244,12 @@ class Line:
         return found, repeats
 
 
-def _number(job: Job) -> tuple[int, ...]:
+def _number(job: LiveJob) -> tuple[int, ...]:
     """Jobs in the order of their numbers, an array at its first task."""
     return (*number_of(job.id), job_arrays.numbers(job.tasks)[0][0]) if job.is_array else number_of(job.id)
 
 
-def _parts(other: Job, job: Job) -> list[Job]:
+def _parts(other: LiveJob, job: LiveJob) -> list[LiveJob]:
     """Another job of the line; of the array of which a job is a task, what is before and what is behind that."""
     if not (other.is_array and job.id.startswith(f"{other.id}_")):
         return [other]
@@ -260,7 +260,7 @@ def _parts(other: Job, job: Job) -> list[Job]:
 
 def unmodelled(snapshot: Snapshot, rules: Rules) -> list[str]:
     """What on this site keeps forecasts from being made for some jobs, or makes them less sure."""
-    line, kind = Line(snapshot, rules), snapshot.preemption.kind
+    line, kind = WaitingLine(snapshot, rules), snapshot.preemption.kind
     waiting = [job for job in snapshot.jobs if job.state == "PENDING" and job.gpus + job.shards]
     stuck = [job for job in waiting if line.requests.of(job).unmodelled]
     found = [
@@ -280,5 +280,5 @@ def unmodelled(snapshot: Snapshot, rules: Rules) -> list[str]:
     return [text for holds, text in found if holds]
 
 
-def _first(line: Line, jobs: list[Job]) -> str:
+def _first(line: WaitingLine, jobs: list[LiveJob]) -> str:
     return f"job {jobs[0].id}: {line.requests.of(jobs[0]).unmodelled[0]}" if jobs else ""

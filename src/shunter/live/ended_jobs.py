@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 from shunter.live.replica import NAMED, Names
-from shunter.live.snapshot import Job, Snapshot
+from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.model import GPU, Trace
 
 MOST = 50_000  # ended jobs that are kept, the last ones
 FEW = 1000  # names of jobs that are not worth looking through
 
 
-class Past:
+class EndedHistory:
     """The jobs of a history, and those that ended since."""
 
     def __init__(self, names: Names, history: Trace | None) -> None:
         self._names, self._history = names, history
-        self._ended: deque[tuple[Job, dict[str, int]]] = deque(maxlen=MOST)  # with the codes of their names
+        self._ended: deque[tuple[LiveJob, dict[str, int]]] = deque(maxlen=MOST)  # with the codes of their names
         self._known: set[str] = set()  # of those that are still listed
         self._many = names.count("job_name") + FEW  # names of jobs, at which some are forgotten
 
-    def note(self, snapshot: Snapshot, ended: Sequence[Job]) -> None:
+    def note(self, snapshot: Snapshot, ended: Sequence[LiveJob]) -> None:
         """Keep what has ended, each once; also what came and went between two looks."""
         over = {job.id: job for job in snapshot.jobs if job.over and job.start >= 0 and job.gpus}
         over |= {job.id: job for job in ended}

@@ -14,7 +14,7 @@ class Kind(Enum):
     DEPENDENCY = "it waits for another job"
     LIMIT = "a limit keeps it back until others of the same user, account or QOS have ended"
     CLUSTER = "something must come back or be changed by an administrator"
-    HELD = "somebody holds it"
+    HELD = "someone holds it"
     NEVER = "as it is, it will never start"
 
 
