@@ -151,7 +151,7 @@ class Source:
             line = data.count(b"\n", 0, error.start) + 1
             raise TraceError(
                 f"{self.path} line {line}: text must be UTF-8, got the byte {data[error.start]:#04x}; save the file as"
-                " UTF-8"
+                f" UTF-8, or convert one from Windows: iconv -f WINDOWS-1252 -t UTF-8 {self.path.name} > new.csv"
             ) from None
 
     def _unpacked(self, size: int = -1) -> bytes:
