@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 import types
@@ -24,6 +25,7 @@ from shunter.scheduling.leasing.policy import Backfilled, Leasing
 from shunter.scheduling.queue.ordering import Ordering
 from shunter.setup import set_up
 from shunter.traces.checks import REQUIRED
+from shunter.world import Job
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -121,6 +123,11 @@ def own_parameter_rows() -> list[str]:
 )
 def test_a_table_says_what_the_code_says(page, heading, expected):
     assert rows_of(page, heading) == expected()
+
+
+def test_every_field_that_a_key_can_read_is_described():
+    described = [cells(line)[0].strip("`") for line in rows_of("policies.md", "### What a key can read")]
+    assert described == list(Job._fields)
 
 
 def test_every_reason_is_described():
@@ -377,6 +384,14 @@ def test_the_python_of_the_readme_runs(capsys):
     (block,) = blocks(ROOT / "README.md", "python")
     exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
     assert "las" in capsys.readouterr().out
+
+
+def test_the_first_policy_leads_to_a_figure(save, tmp_path):
+    save(ROOT / "docs" / "first-policy.md")
+    done = subprocess.run([sys.executable, "figure.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "95 % interval" in done.stdout
+    assert "mine.Patient" in (tmp_path / "figure.svg").read_text()
 
 
 def test_the_python_about_the_network_runs(capsys):

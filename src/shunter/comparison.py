@@ -81,6 +81,7 @@ class Comparison:
     stop_costs: tuple[str, ...] = ()  # per policy: what a stop costs, in words
     other_costs: tuple[dict[str, Any] | None, ...] = ()  # per policy that stops jobs: free, or not, where the run was
     runs: tuple[Run, ...] = ()  # the first of each policy, if they were kept
+    measures: tuple[Any, ...] = ()  # of third parties, as they were given
 
     @cached_property
     def policies(self) -> list[dict[str, Any]]:
@@ -160,7 +161,7 @@ class Comparison:
             raise RunError("the runs of this comparison were not kept; use shunter.compare")
         from shunter.report.html.report import write
 
-        return write(Path(file), self.runs, self.policies, force, self.about_intervals, sections)
+        return write(Path(file), self.runs, self.policies, force, self.about_intervals, sections, self.measures)
 
     def as_dict(self) -> dict[str, Any]:
         """The dictionary of ``comparison.json``."""
@@ -317,6 +318,7 @@ def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
             tuple(costs_text(_costing(setup, cost).cluster) for cost in costs),
             others,
             tuple(load(Path(row[0].folder)) for row in rows) if keep else (),
+            tuple(measures),
         )
         if out is not None:
             _save(comparison, tasks, out, force)

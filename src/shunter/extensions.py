@@ -7,7 +7,8 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,21 @@ PYTHON = str(Path(traceback.__file__).parent)  # the standard library
 
 def offered(group: str) -> list[str]:
     """The names that installed packages offer in a group of entry points."""
-    return sorted({point.name for point in entry_points(group=group)})
+    return sorted({point.name for point in _installed(group, tuple(sys.path))})
 
 
 def entry(group: str, name: str, error: type[InputError] = InputError) -> Any:
     """What an installed package offers under a name; None: nothing."""
-    for point in entry_points(group=group, name=name):
+    for point in _installed(group, tuple(sys.path)).select(name=name):
         with _importing(f"'{name}' of the package {point.dist.name if point.dist else '?'}", point.module, error):
             return point.load()
     return None
+
+
+@lru_cache(maxsize=32)
+def _installed(group: str, _places: tuple[str, ...]) -> EntryPoints:
+    """The entry points of a group; they are looked for once for each ``sys.path``, because that takes milliseconds."""
+    return entry_points(group=group)
 
 
 def by_path(path: str, what: str, error: type[InputError]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 
 def printable(text: str) -> str:
@@ -16,3 +17,13 @@ def toml_text(text: str) -> str:
     """Text in quotes for a TOML file; what is not printable is written by its number."""
     quoted = json.dumps(text, ensure_ascii=False)
     return "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in quoted)
+
+
+def unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object whose keys differ (ValueError), for ``object_pairs_hook``: json alone takes the last of two."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key '{twice[:40]}' is given twice")
+    return found

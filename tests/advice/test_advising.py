@@ -253,6 +253,7 @@ def test_a_site_without_slurm_gets_no_change_of_slurm_conf_but_a_command_to_past
     pasted = CliRunner().invoke(app, [*words[1:], "--workers", "1"], prog_name="shunter")
     assert pasted.exit_code == 0, pasted.stderr
     shown = run(*common)
+    assert all(row["action"]["compare"] in shown.stdout.splitlines() for row in record["best"])
     assert "slurm.conf" not in shown.stdout.replace("--slurm-conf", "")
     assert "PriorityType" not in shown.stdout
 

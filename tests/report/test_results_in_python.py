@@ -91,6 +91,21 @@ def test_ticks_of_a_figure_are_round():
     assert drawn(0, 0)[:2] == ["0", "0.2 s"]
 
 
+def test_names_of_points_do_not_overlap():
+    """The points are near each other, or at the edges; a letter is at least 6 px wide."""
+    close = [(5000 + 10 * at, 40_000 - 50 * at) for at in range(12)]
+    places = [*close, (9000, 90_000), (8990, 89_900), (10, 100)]
+    names = [f"saf:backfill=easy,placement={at:02}" if at % 2 else f"f{at:02}" for at in range(len(places))]
+    rows = [{"policy": name, "jct_s": {"mean": x, "p99": y}} for name, (x, y) in zip(names, places, strict=True)]
+    texts = [one for one in ET.fromstring(mean_and_tail(rows).svg).iter() if one.text in names]
+    boxes = [(float(one.get("x")), float(one.get("y")), 6 * len(one.text)) for one in texts]
+    assert len(boxes) == len(names)
+    for at, (x, y, width) in enumerate(boxes):
+        assert 0 <= x <= 640 - width
+        for other, base, more in boxes[:at]:
+            assert x >= other + more or other >= x + width or abs(y - base) >= 11
+
+
 def test_a_distribution_has_round_ticks_to_its_end():
     root = ET.fromstring(distribution(np.array([3.0, 5000.0, np.nan]), "jct of jobs").svg)
     texts = [one.text for one in root.iter() if one.tag.endswith("text")]

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from shunter.errors import LiveError
 from shunter.slurm.hostlist import expand
+from shunter.slurm.nodes import SINFO_HEADER, of_sinfo
 from shunter.slurm.tres import Gres, Resources, gres, resources
+
+NODES = {"good": "gpu:a100:4", "huge": "gpu:a100:1000000"}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,24 @@ def test_tres_with_words_are_refused() -> None:
 )
 def test_gres(text: str, found: list[Gres]) -> None:
     assert list(gres(text)) == found
+
+
+@pytest.mark.parametrize("index", ["0-999999999", "5000", ",".join(["0-4000"] * 3), "0-" + "9" * 18])
+def test_gpus_of_a_node_are_bounded_before_they_are_written_out(index):
+    with pytest.raises(LiveError, match="at most 4,096 GPUs"):
+        gres(f"gpu:a100:4(IDX:{index})")
+
+
+@pytest.mark.parametrize("index", ["²", "9" * 5000, "3-1", "-"])
+def test_what_is_no_number_of_a_gpu_is_none(index):
+    assert gres(f"gpu:a100:4(IDX:{index})")[0].index == ()
+
+
+def test_a_node_with_too_many_gpus_is_left_out_and_named():
+    rows = [dict(zip(SINFO_HEADER, (name, "p", "4", "10", has, "idle"), strict=True)) for name, has in NODES.items()]
+    unread: dict[str, str] = {}
+    assert [node.name for node in of_sinfo(rows, unread)] == ["good"]
+    assert "at most 4,096 GPUs, got 1,000,000" in unread["node huge"]
 
 
 @pytest.mark.parametrize("text", ["n[" + ",".join(["0-99999"] * 30) + "]", ",".join(["n[0-60000]"] * 2)])

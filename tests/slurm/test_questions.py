@@ -424,6 +424,14 @@ def test_a_snapshot_with_odd_values_is_refused_with_the_field_named(tmp_path, ha
         Snapshot.load(path)
 
 
+def test_a_snapshot_with_a_field_twice_is_refused(tmp_path) -> None:
+    path = tmp_path / "now.json"
+    BUSY.save(path)
+    path.write_text(path.read_text().replace('"now":', '"now":1,"now":'))
+    with pytest.raises(LiveError, match="key 'now' is given twice"):
+        Snapshot.load(path)
+
+
 def test_hints_that_no_job_gives_count_for_nothing() -> None:
     for odd in (-math.inf, math.inf, math.nan, -1e308):
         assert JobHints(run_s=odd).run_time_ms == 0

@@ -142,7 +142,7 @@ def test_batches_are_of_about_two_seconds_and_leave_some_for_every_worker():
     sizes = []
     while len(queue):
         sizes.append(len(queue.batch(2).runs))
-    assert max(sizes) == 100
+    assert max(sizes) == 99  # times are rounded up
     assert sum(sizes) == len(made.runs) - 1
     assert sizes[-4:] == [1, 1, 1, 1]
 

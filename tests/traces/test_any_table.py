@@ -134,6 +134,11 @@ ASKED = {
     "minutes or hours": ("id,submit,duration,gpus\na,0,01:30,1\n", "got '01:30'; write seconds, or HH:MM:SS"),
     "a word for a time": ("id,submit,duration,gpus\na,0,5,1\nb,soon,5,1\n", "line 3: submit must be a time"),
     "a word for a span": ("id,submit,runtime,gpus\na,0,5,1\nb,0,long,1\n", "line 3: runtime must be a number"),
+    "a key twice on a line": (
+        '{"submit":0,"runtime":5,"gpus":1}\n{"submit":1,"runtime":5,"gpus":1,"submit":2}\n',
+        "line 2: is no JSON (key 'submit' is given twice)",
+    ),
+    "a key twice in a list": ('[{"submit":0,"runtime":5,"gpus":1,"gpus":2}]', "is no JSON (key 'gpus' is given twice)"),
     "a line that is no JSON": ('{"submit":0,"runtime":5,"gpus":1}\n{"submit":\n', "line 2: is no JSON"),
 }
 

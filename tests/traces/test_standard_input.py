@@ -28,7 +28,7 @@ def _own_place(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("given", [JOBS, gzip.compress(JOBS.encode())])
+@pytest.mark.parametrize("given", [JOBS, gzip.compress(JOBS.encode(), mtime=0)], ids=["plain", "gzip"])
 def test_it_is_read_packed_or_not(given):
     found = shunter("trace", "describe", "-", "--json", given=given)
     assert found.exit_code == 0, found.output

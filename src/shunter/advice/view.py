@@ -91,10 +91,15 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
         if "diff" in row["action"]:
             parts += [Text("slurm.conf:"), Syntax(row["action"]["diff"], "diff", background_color="default")]
         elif "compare" in row["action"]:
-            parts += [Text(NO_SETTINGS), Text(row["action"]["compare"], style="bold", overflow="fold")]
+            parts += [Text(NO_SETTINGS), _command(row["action"]["compare"])]
         else:
-            parts.append(Text(f"to watch what it would do:  {row['action']['command']}", style="bold", overflow="fold"))
+            parts += [Text("To watch what it would do:"), _command(row["action"]["command"])]
     return [*parts, *(Text(f"\n{row['checked']}", style="yellow") for row in record["dropped"])]
+
+
+def _command(text: str) -> Text:
+    """A command on one line, however long: a line end within a word could not be pasted."""
+    return Text(text, style="bold", no_wrap=True, overflow="ignore")
 
 
 def _groups(row: Mapping[str, Any]) -> RenderableType:

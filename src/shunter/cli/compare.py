@@ -150,7 +150,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if found.resumed:
         note(f"{found.resumed} of {len(policies) * repeat} runs were reused from an interrupted comparison")
     if report is not None:
-        write_report(report, found.runs, found.policies, found.about_intervals, section or ())
+        write_report(report, found.runs, found.policies, found.about_intervals, section or (), measure or ())
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
 
 

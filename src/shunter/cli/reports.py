@@ -52,11 +52,16 @@ def write_page(file: Path, page: str, label: str = "page") -> None:
 
 
 def write_report(
-    file: Path, runs: Sequence[Run], rows: Sequence[dict[str, Any]] = (), about: str = "", sections: Sequence[str] = ()
+    file: Path,
+    runs: Sequence[Run],
+    rows: Sequence[dict[str, Any]] = (),
+    about: str = "",
+    sections: Sequence[str] = (),
+    measures: Sequence[str] = (),
 ) -> None:
     """Make the report of runs, and say where it is."""
     from shunter.report.html.report import report
 
     with progress("making the report") as on_progress:
-        page = report(runs, rows, on_progress, about, sections)
+        page = report(runs, rows, on_progress, about, sections, measures)
     write_page(file, page, "report")

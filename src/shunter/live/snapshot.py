@@ -20,6 +20,7 @@ from shunter.live.marks import Mark
 from shunter.live.nodes import Node
 from shunter.live.surroundings import Defaults, Licence, Preemption, Reservation
 from shunter.safe_files import text_of, whole
+from shunter.texts import unrepeated
 
 if TYPE_CHECKING:
     from shunter.live.requests import Dialect, Requests
@@ -205,7 +206,7 @@ class Snapshot:
         from pydantic import ValidationError
 
         try:
-            read = json.loads(text_of(path, LiveError), parse_int=_bounded)
+            read = json.loads(text_of(path, LiveError), parse_int=_bounded, object_pairs_hook=unrepeated)
             around = {"hidden": _loaded(tuple[str, ...], read.get("hidden", ())), "dialect": dialect}
             for name, kind in AROUND.items():
                 around |= {name: _loaded(kind, read[name])} if name in read else {}

@@ -63,6 +63,12 @@ def shown(runs: Sequence[Run], by: Mapping[str, Showing]) -> list[Section]:
     return found
 
 
+def options(measures: Sequence[str | Measuring], sections: Sequence[str | Showing]) -> list[str]:
+    """The options of ``compare`` that add the same."""
+    added = [("--measure", _path(each)) for each in measures] + [("--section", _path(each)) for each in sections]
+    return [word for option in dict.fromkeys(added) for word in option]
+
+
 def _number(value: Any) -> float:
     """A value as a number; nan for what is none: texts, truth values, arrays, complex and huge numbers."""
     odd = isinstance(value, bool | np.bool_) or not hasattr(type(value), "__float__")

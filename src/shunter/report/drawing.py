@@ -17,6 +17,7 @@ from shunter.world import F64
 
 COLOURS = ("#0072b2", "#d55e00", "#00815e", "#a8327d", "#8a6a00", "#5b4bb5", "#4f5d68", "#2f9fc4")
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 400, 70, 20, 20, 50
+LINE, POINT, GAP = 11, 5, 9  # height of a label, radius of a point, and the room between them
 TICKS = 5  # maximum number of steps
 HOUR, DAY = 3600, 86_400
 LOG_TIMES = (1, 10, 60, 600, HOUR, 10 * HOUR, DAY, 10 * DAY, 100 * DAY, 1000 * DAY)  # ticks of a logarithmic axis
@@ -97,17 +98,48 @@ def mean_and_tail(rows: Sequence[dict[str, Any]], measure: str = "jct_s", tail: 
     what, seconds = {"jct_s": "JCT", "wait_s": "wait"}.get(measure, measure), measure.endswith("_s")
     frame = _Frame(_linear(f"mean {what}", right, seconds), _linear(f"{tail} of {what}", top, seconds))
     parts = frame.axes()
-    for at, (row, (x, y)) in enumerate(zip(rows, points, strict=True)):
-        colour = COLOURS[at % len(COLOURS)]
-        centre = frame.x(x[0]), frame.y(y[0])
+    centres = [(frame.x(x[0]), frame.y(y[0])) for x, y in points]
+    labels = [str(row["policy"]) for row in rows]
+    places = _apart(labels, centres)
+    for at, (x, y) in enumerate(points):
+        colour, centre = COLOURS[at % len(COLOURS)], centres[at]
         parts.append(
             f'<path d="M{frame.x(x[1]):.1f} {centre[1]:.1f}H{frame.x(x[2]):.1f}'
             f'M{centre[0]:.1f} {frame.y(y[1]):.1f}V{frame.y(y[2]):.1f}" stroke="{colour}" stroke-width="1.5"/>'
         )
-        parts.append(f'<circle cx="{centre[0]:.1f}" cy="{centre[1]:.1f}" r="5" fill="{colour}"/>')
-        side, anchor = (-9, "end") if x[0] > 0.6 * frame.across.end else (9, "start")
-        parts.append(_text(centre[0] + side, centre[1] - 6, str(row["policy"]), anchor, colour))
+        parts.append(f'<circle cx="{centre[0]:.1f}" cy="{centre[1]:.1f}" r="{POINT}" fill="{colour}"/>')
+        left, base = places[at]
+        if abs(base - centre[1]) > LINE:  # a line shows which point is meant
+            near = left if left > centre[0] else left + _width(labels[at])
+            ends = f"M{centre[0]:.1f} {centre[1]:.1f}L{near:.1f} {base - 4:.1f}"
+            parts.append(f'<path d="{ends}" stroke="{colour}" stroke-width="0.7"/>')
+        parts.append(_text(left, base, labels[at], "start", colour))
     return _drawn(parts)
+
+
+def _apart(labels: Sequence[str], centres: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Where each label begins: beside its point, and as far up or down that no label covers another, or a point."""
+    taken = [(x - POINT, y - POINT, x + POINT, y + POINT) for x, y in centres]
+    found = []
+    for label, (x, y) in zip(labels, centres, strict=True):
+        width = _width(label)
+        sides = [x + GAP] if x + GAP + width <= WIDTH else []
+        sides += [x - GAP - width] if x - GAP - width >= 0 or not sides else []
+        steps = [sign * step for step in range(0, HEIGHT, 4) for sign in (-1, 1)]
+        choices = [(left, y + 4 + step) for step in steps for left in sides if LINE < y + step < HEIGHT - BOTTOM]
+        boxes = [(left, base - LINE, left + width, base + 3) for left, base in choices]
+        best = next((at for at, box in enumerate(boxes) if not any(_meet(box, other) for other in taken)), 0)
+        taken.append(boxes[best])
+        found.append(choices[best])
+    return found
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _width(label: str) -> float:
+    return 7.0 * len(label)  # at most, for letters of 12 px
 
 
 def distribution(values: F64, label: str) -> Figure:

@@ -24,6 +24,7 @@ from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError, did_you_mean
 from shunter.safe_files import text_of
 from shunter.sharing.measuring import PAIRS, SOLO
+from shunter.texts import unrepeated
 from shunter.world import F64, I64
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _number(file: Path, line: int, column: str, text: str, most: float) -> float
 
 def _about(file: Path) -> dict[str, Any]:
     try:
-        about: dict[str, Any] = json.loads(text_of(file, SharingError, AGAIN))
+        about: dict[str, Any] = json.loads(text_of(file, SharingError, AGAIN), object_pairs_hook=unrepeated)
     except (ValueError, RecursionError) as error:
         raise SharingError(f"{file}: is no JSON: {error}; {AGAIN}") from None
     if not isinstance(about, dict) or not isinstance(about.get("gpu"), str):

@@ -15,6 +15,7 @@ from shunter.cluster import USUAL_SHARING
 from shunter.errors import SharingError
 from shunter.safe_files import text_of
 from shunter.sharing.profiles import Profiles
+from shunter.texts import unrepeated
 from shunter.world import I64
 
 SCORES = ("tiny", "medium", "jumbo")
@@ -81,7 +82,7 @@ class ScoreTree:
     def from_json(cls, text: str, where: str) -> ScoreTree:
         """A tree that was written as a file."""
         try:
-            record = json.loads(text)
+            record = json.loads(text, object_pairs_hook=unrepeated)
             right = record["accuracy"]
             accuracy = None if right is None else _within(right, "accuracy", 1)
             return cls(_tree(record["tree"]), str(record["origin"]), accuracy)

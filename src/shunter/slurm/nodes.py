@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from shunter.errors import LiveError, SlurmError
 from shunter.live.nodes import Node, Partition
+from shunter.live.ranges import GPUS_OF_NODE
 from shunter.slurm.hostlist import expand
 from shunter.slurm.scontrol_output import records
 from shunter.slurm.tres import Gres, gres, resources
@@ -46,6 +47,8 @@ def _with_gpus(node: Node, has: str, tres: str = "") -> Node:
         counts[each.kind] = counts.get(each.kind, 0) + each.count
     most = max(counts, key=lambda kind: (counts[kind], kind), default="")
     gpus, shards = sum(counts.values()), sum(each.count for each in listed if each.name == "shard")
+    if gpus > GPUS_OF_NODE:
+        raise SlurmError(f"'{node.name[:40]}' must have at most {GPUS_OF_NODE:,} GPUs, got {gpus:,}")
     return replace(node, gpus=gpus, gpu_type=most, shards=shards, other_gpus=gpus - counts.get(most, 0))
 
 

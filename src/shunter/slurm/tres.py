@@ -8,11 +8,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from shunter.errors import SlurmError
+from shunter.live.ranges import GPUS_OF_NODE
 
 MIB_PER_UNIT = {"": 1.0, "K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 GRES = re.compile(
     r"(?:gres[:/])?([A-Za-z_]\w*)(?::([^:,()=]*[^:,()=\d][^:,()=]*|\d+(?=[:=]\d)))?(?:[:=](\d{1,18})[KMGT]?)?(?:\(([^)]*)\))?"
 )
+RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+SHOWN = 80  # characters of a text in a message
 REMEMBERED = 8192  # texts whose meaning is kept: thousands of jobs write the same few
 NOTHING = ("", "(null)", "N/A", "n/a")
 
@@ -70,7 +73,7 @@ def _whole(value: str, text: str, unit: float = 1.0) -> int:
     try:
         return round(float(value) * unit) if unit != 1.0 else int(float(value))
     except (ValueError, OverflowError):  # the latter: infinite
-        raise SlurmError(f"a resource must have a number, got '{value[:40]}' in '{text[:80]}'") from None
+        raise SlurmError(f"a resource must have a number, got '{value[:40]}' in '{text[:SHOWN]}'") from None
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def gres(text: str) -> tuple[Gres, ...]:
         if match is None and not re.match(r"(?:gres[:/])?(?:gpu|shard)\b", item.strip()):
             continue  # bandwidth:lustre:no_consume:4G and the like: none of ours
         if match is None:
-            raise SlurmError(f"generic resources look like gpu:a100:4, got '{item[:40]}' in '{text[:80]}'")
+            raise SlurmError(f"generic resources look like gpu:a100:4, got '{item[:40]}' in '{text[:SHOWN]}'")
         found.append(Gres(match[1], match[2] or "", int(match[3]) if match[3] else 1, _index(match[4] or "")))
     return tuple(found)
 
@@ -105,9 +108,11 @@ def _index(text: str) -> tuple[int, ...]:
         return ()
     numbers: list[int] = []
     for piece in text[4:].split(","):
-        low, _, high = piece.partition("-")
-        if low.isdigit() and (high or low).isdigit():
-            numbers += range(int(low), int(high or low) + 1)
+        if found := RANGE.fullmatch(piece):
+            low, high = int(found[1]), int(found[2] or found[1])
+            if max(low, high, len(numbers)) >= GPUS_OF_NODE:
+                raise SlurmError(f"a node must have at most {GPUS_OF_NODE:,} GPUs, got '{piece}' in '{text[:SHOWN]}'")
+            numbers += range(low, high + 1)
     return tuple(numbers)
 
 

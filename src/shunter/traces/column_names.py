@@ -161,7 +161,7 @@ def _given(column: str, text: str, fields: list[str], path: object) -> Choice:
     if choice.field not in fields:
         raise TraceError(
             f"{path}: {OPTION} names a column '{choice.field}', which the table lacks; "
-            f"{_near(choice.field, fields)}{_listed(fields)}"
+            f"{_near(choice.field, fields)}{listed(fields)}"
         )
     return choice
 
@@ -183,7 +183,7 @@ def _near(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, known).partition("known:")[0]
 
 
-def _listed(fields: list[str]) -> str:
+def listed(fields: list[str]) -> str:
     """The columns of a table, in words."""
     shown = ", ".join(f"'{field[:40]}'" for field in fields[:20])
     return f"it has {shown}" + (f" and {len(fields) - 20} more" if len(fields) > 20 else "")
@@ -195,7 +195,7 @@ def lacking(column: str, fields: list[str], path: object, line: int) -> TraceErr
     start = ", or start and end" if column == "duration" else ""
     return TraceError(
         f"{path} line {line}: no column says {what[column]} ({column}{start}); the first line must name the columns, "
-        f"and {_listed(fields)}; say which with {OPTION} {column}=NAME"
+        f"and {listed(fields)}; say which with {OPTION} {column}=NAME"
     )
 
 

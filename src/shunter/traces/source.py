@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from shunter.errors import TraceError
 from shunter.safe_files import NotAFileError, TooLargeError, opened, unpacked
+from shunter.texts import unrepeated
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,16 +119,16 @@ class Source:
             raise TraceError(f"{self.path} line {line}: a zero byte is no text; is this a text file?")
         return data
 
-    def parsed(self) -> Any:
-        """What a JSON file holds."""
+    def parsed(self, hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+        """What a JSON file holds; ``hook`` makes an object of its keys and values."""
         try:
-            return json.loads(self.text())
+            return json.loads(self.text(), object_pairs_hook=hook)
         except (ValueError, RecursionError) as error:
             raise TraceError(f"{self.path}: is no JSON ({error}); name another format, or correct it") from None
 
     def json(self) -> list[Any]:
         """The list of records in a JSON file."""
-        found = self.parsed()
+        found = self.parsed(unrepeated)
         if not isinstance(found, list) or not found:
             raise TraceError(f"{self.path}: must be a JSON list of jobs, got {str(found)[:60]!r}; correct it")
         return found
@@ -150,7 +151,7 @@ class Source:
             line = data.count(b"\n", 0, error.start) + 1
             raise TraceError(
                 f"{self.path} line {line}: text must be UTF-8, got the byte {data[error.start]:#04x}; save the file as"
-                " UTF-8"
+                f" UTF-8, or convert one from Windows: iconv -f WINDOWS-1252 -t UTF-8 {self.path.name} > new.csv"
             ) from None
 
     def _unpacked(self, size: int = -1) -> bytes:

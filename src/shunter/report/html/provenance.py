@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from shunter.clusters.stop_costs import USUAL
 from shunter.report.html.findings import Row, label
 from shunter.report.html.page import code, facts, paragraph, points, table
 from shunter.report.html.words import counted
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from shunter.run_folder import Run
 
 
-def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
+def provenance(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = ()) -> list[str]:
     """The trace, the cluster, the policies, the versions, and the command that leads here again."""
     first, record, cluster = runs[0], runs[0].experiment, runs[0].cluster
     path = record.trace.path
@@ -52,7 +53,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
             lines,
             words=(1, 2),
         ),
-        code(command(runs, rows)),
+        code(command(runs, rows, added)),
     ]
 
 
@@ -73,8 +74,11 @@ def _estimates(run: Run) -> str:
     return "–" if run.summary["estimate"] == "none" else str(run.summary["estimate"])
 
 
-def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
-    """What to type to get this again, where the files of the trace and the cluster lie in the current folder."""
+def command(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = ()) -> str:
+    """What to type to get this again, where the files that were read lie in the current folder.
+
+    ``added`` are the options for measures and sections of third parties.
+    """
     record = runs[0].experiment
     path, cluster = record.trace.path, record.cluster.text
     trace = path if path.startswith("synthetic") else PurePath(path).name or "TRACE"
@@ -86,8 +90,21 @@ def command(runs: Sequence[Run], rows: Sequence[Row]) -> str:
     repeats = len(rows[0].get("repeats", ()))
     words += ["--repeat", str(repeats)] if repeats > 1 else []
     words += ["--seed", str(record.seed)] if record.seed else []
+    words += ["--load", record.load] if record.load else []
+    words += ["--since", record.since] if record.since else []
+    words += ["--until", record.until] if record.until else []
     words += ["--drop-unfit"] if record.drop_unfit else []
     words += ["--network", record.network] if record.network else []
     words += ["--contention"] if record.contention else []
+    words += ["--models", PurePath(record.models).name] if record.models else []
     words += ["--sharing", record.sharing] if record.sharing else []
-    return shlex.join(words)
+    words += [word for costs in _overheads(runs) for word in ("--overhead", costs)]
+    return shlex.join([*words, *added])
+
+
+def _overheads(runs: Sequence[Run]) -> list[str]:
+    """What stops cost, as ``--overhead`` takes it: once if all policies have the same costs, else for each policy."""
+    costs = [run.experiment.overhead or USUAL for run in runs]
+    if len(set(costs)) == 1:
+        return [] if costs[0] == USUAL else costs[:1]
+    return [f"{run.experiment.policy}={cost}" for run, cost in zip(runs, costs, strict=True) if cost != USUAL]

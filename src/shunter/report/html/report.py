@@ -34,10 +34,11 @@ def report(
     progress: Progress | None = None,
     about: str = "",
     added: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
 ) -> str:
     """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them.
 
-    ``added`` are sections of third parties; see ``shunter.report.additions``.
+    ``added`` are sections of third parties, ``measures`` those that the rows have; see ``shunter.report.additions``.
     """
     more = additions.sections(added)
     rows = rows or [run.summary for run in runs]
@@ -70,7 +71,7 @@ def report(
     if together:
         sections.append(Section("Sharing", together))
     sections += additions.shown(runs, more)
-    run = Section("What was run", provenance(runs, rows))
+    run = Section("What was run", provenance(runs, rows, additions.options(measures, added)))
     title, lead = _title(names, first), _lead(runs)
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
     nodes = timeline(names, runs, room, progress or (lambda done, total: None))
@@ -84,10 +85,11 @@ def write(
     force: bool = False,
     about: str = "",
     added: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
 ) -> Path:
     """Write the page of these runs to a file."""
     check_file(file, force)
-    write_file(file, report(runs, rows, about=about, added=added))
+    write_file(file, report(runs, rows, about=about, added=added, measures=measures))
     return file
 
 

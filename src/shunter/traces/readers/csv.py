@@ -9,7 +9,7 @@ from __future__ import annotations
 from shunter.errors import TraceError
 from shunter.model import Trace
 from shunter.traces.checks import REQUIRED
-from shunter.traces.column_names import OPTION
+from shunter.traces.column_names import OPTION, listed
 from shunter.traces.readers import Reader, table
 from shunter.traces.source import Source
 
@@ -25,7 +25,8 @@ def read(source: Source) -> Trace:
     if missing and source.first_lines and not source.given:
         raise TraceError(
             f"{source.path} line 1: required columns are missing: {', '.join(missing)}; the first line must name the"
-            f" columns, with commas; where they have other names, say so: {OPTION} {missing[-1]}=NAME"
+            f" columns, and {listed(source.header)}; say which are which: {OPTION}"
+            f" '{','.join(f'{name}=NAME' for name in missing)}' (instead of duration also start=NAME,end=NAME)"
         )
     return table.read(source)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from shunter.errors import TraceError
 from shunter.model import Trace
+from shunter.texts import unrepeated
 from shunter.traces import column_names, workbooks
 from shunter.traces.delimited import read_table, single_spaced
 from shunter.traces.readers import Reader, parquet
@@ -90,7 +91,7 @@ def _parsed(source: Source) -> list[tuple[int, Any]]:
     for line, text in enumerate(source.text().splitlines(), 1):
         if text.strip():
             try:
-                records.append((line, json.loads(text)))
+                records.append((line, json.loads(text, object_pairs_hook=unrepeated)))
             except (ValueError, RecursionError) as error:
                 raise TraceError(f"{source.path} line {line}: is no JSON ({error}); correct the line") from None
     return records
