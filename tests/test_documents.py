@@ -357,6 +357,8 @@ def save(tmp_path, monkeypatch):
         for name, code in re.findall(r"[Ss]ave this as `(\w+)\.py`.*?```python\n(.*?)```", text, re.DOTALL):
             (tmp_path / f"{name}.py").write_text(code)
             names.append(name)
+        for name, content in re.findall(r"```toml\n# (\w+\.toml)\n(.*?)```", text, re.DOTALL):
+            (tmp_path / name).write_text(content)
 
     monkeypatch.syspath_prepend(tmp_path)
     yield write
@@ -398,6 +400,19 @@ def test_the_python_about_the_network_runs(capsys):
     (block,) = blocks(REFERENCE / "network.md", "python")
     exec(compile(block, "network.md", "exec"), {"__name__": "network"})
     assert float(capsys.readouterr().out.split()[0]) > 3600
+
+
+def test_the_python_about_sweeps_runs(capsys):
+    (block,) = blocks(REFERENCE / "sweep.md", "python")
+    exec(compile(block, "sweep.md", "exec"), {"__name__": "sweep"})
+    assert "is best in wait_s.mean" in capsys.readouterr().out
+
+
+def test_every_key_of_a_sweep_file_is_described():
+    from shunter.sweeps.form import SweepForm
+
+    named = {name for line in rows_of("sweep.md", "## The file") for name in re.findall(r"`(\w+)`", cells(line)[0])}
+    assert named == set(SweepForm.model_fields)
 
 
 def test_the_example_of_a_csv_is_one(tmp_path):
