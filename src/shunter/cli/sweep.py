@@ -212,7 +212,7 @@ def _prepared(
     if not make and not (folder / MARK).exists():
         return made, ground, Store(folder)
     store = Store.open(folder, ground.version)
-    check_version(store, ground, any_version)
+    check_version(store, ground.version, any_version)
     return made, ground, store
 
 

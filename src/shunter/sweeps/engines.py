@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeAlias
 from shunter import extras
 from shunter.errors import RunError
 from shunter.processes import crew, ctrl_c_later, safe_path, usable_cores
-from shunter.sweeps.places import Ground, code_version
-from shunter.sweeps.work import Batch, Row, work
+from shunter.sweeps.places import code_version
+from shunter.sweeps.work import Batch, Row, Runner, work
 
 PATIENCE_S = 10  # how long a scheduler may take to answer
 LOCAL = "local:"
@@ -43,23 +43,23 @@ class EngineLostError(RunError):
     """The whole engine is gone, such as a scheduler that was stopped."""
 
 
-Opener: TypeAlias = Callable[[Ground], AbstractContextManager[Engine]]
+Opener: TypeAlias = Callable[[Runner], AbstractContextManager[Engine]]
 
 
 def opener(dask: str = "", workers: int | None = None) -> Opener:
     """The engine that a user chose: an address or ``local:N`` for Dask, else processes."""
     if not dask:
-        return lambda ground: _processes(ground, workers or usable_cores())
+        return lambda runner: _processes(runner, workers or usable_cores())
     if workers is not None:
         raise RunError("--workers is about processes without Dask; with Dask write --dask local:8, or leave it out")
     if dask.startswith(LOCAL):
         count = dask.removeprefix(LOCAL)
         if not count.isdecimal() or not 1 <= int(count) <= 1024:
             raise RunError(f"--dask {dask}: must be local:N with N from 1 to 1024, such as local:8, or an address")
-        return lambda ground: _dask(ground, "", int(count))
+        return lambda runner: _dask(runner, "", int(count))
     if "://" not in dask:
         raise RunError(f"--dask {dask}: must be an address such as tcp://host:8786 or tls://host:8786, or local:N")
-    return lambda ground: _dask(ground, dask, 0)
+    return lambda runner: _dask(runner, dask, 0)
 
 
 # ------------------------------------------------------------------------------------------- processes
@@ -83,11 +83,11 @@ class _Processes:
 
 
 @contextmanager
-def _processes(ground: Ground, workers: int) -> Iterator[Engine]:
+def _processes(runner: Runner, workers: int) -> Iterator[Engine]:
     if workers == 1:
-        yield _Here(ground)
+        yield _Here(runner)
         return
-    with safe_path(), crew(work, ground, workers, 1) as hands:
+    with safe_path(), crew(work, runner, workers, 1) as hands:
         yield _Processes(hands, workers)
 
 
@@ -96,12 +96,12 @@ class _Here:
 
     workers = 1
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
 
     def submit(self, batch: Batch) -> Future[list[Row]]:
         done: Future[list[Row]] = Future()
-        done.set_result(work(self._ground, batch))
+        done.set_result(work(self._runner, batch))
         return done
 
     def poll(self) -> None:
@@ -132,10 +132,10 @@ def _translated(future: Future[Any], *lost: type[BaseException]) -> Future[Any]:
 class _Dask:
     """The workers of a Dask cluster."""
 
-    def __init__(self, client: Any, ground: Any) -> None:
+    def __init__(self, client: Any, runner: Any) -> None:
         from distributed.scheduler import KilledWorker
 
-        self._client, self._ground, self._killed = client, ground, KilledWorker
+        self._client, self._runner, self._killed = client, runner, KilledWorker
         self._executor = client.get_executor(pure=False, retries=0)
 
     @property
@@ -143,7 +143,7 @@ class _Dask:
         return sum(self._client.nthreads().values()) if self._client.status == "running" else 0
 
     def submit(self, batch: Batch) -> Future[list[Row]]:
-        return _translated(self._executor.submit(work, self._ground, batch), self._killed)
+        return _translated(self._executor.submit(work, self._runner, batch), self._killed)
 
     def poll(self) -> None:
         if self._client.status != "running":
@@ -154,7 +154,7 @@ class _Dask:
 
 
 @contextmanager
-def _dask(ground: Ground, address: str, workers: int) -> Iterator[Engine]:
+def _dask(runner: Runner, address: str, workers: int) -> Iterator[Engine]:
     """A cluster at an address, or one of this machine alone, which only this account can use."""
     distributed = extras.load("distributed", "--dask")
     with _quiet(), safe_path():
@@ -168,7 +168,7 @@ def _dask(ground: Ground, address: str, workers: int) -> Iterator[Engine]:
             client = distributed.Client(distributed.LocalCluster(dashboard_address=None, **choices))
         try:
             _check_workers(client)
-            yield _Dask(client, client.scatter(ground, hash=False))
+            yield _Dask(client, client.scatter(runner, hash=False))
         finally:
             cluster = None if address else client.cluster
             client.close(timeout=PATIENCE_S)

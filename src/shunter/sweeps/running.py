@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from shunter.errors import RunError
 from shunter.sweeps.engines import Engine, Opener, WorkerLostError
 from shunter.sweeps.places import Ground, Places
-from shunter.sweeps.plan import Place, Plan, RunSpec
+from shunter.sweeps.plan import Plan
 from shunter.sweeps.store import Store
-from shunter.sweeps.work import Batch, Row, lost
+from shunter.sweeps.work import Batch, Row, RunLike, Runner
 
 BATCH_S = 2.0  # what a batch should take: long against handing it over, short against what is lost with it
 MOST_IN_BATCH = 500
 AHEAD = 2  # batches per worker that wait for it, so that none is idle
 TURN_S = 0.1
-
-Kind: TypeAlias = tuple[Place, str]  # runs of one place and policy take about as long as each other
 
 
 @dataclass
@@ -69,25 +68,24 @@ def keys_of(plan: Plan, ground: Ground, on_key: Callable[[int, int], None] = lam
     return found
 
 
-def run_plan(
-    plan: Plan,
-    keys: Sequence[str],
-    ground: Ground,
+def run_all(
+    runs: Mapping[str, RunLike],
+    runner: Runner,
     store: Store,
     open_engine: Opener,
     retry_failed: bool = False,
     on_progress: OnProgress = lambda progress: None,
 ) -> Progress:
-    """Run what the store lacks; returns what was done."""
+    """Run what the store lacks of these runs, which are given by their keys; returns what was done."""
     known = store.read(["version"])
     done = known if not retry_failed else known.filter(known["error"].is_null())
     there = set(done["key"].to_list())
-    queue = _Queue({key: run for key, run in zip(keys, plan.runs, strict=True) if key not in there})
-    progress = Progress(len(plan.runs), len(plan.runs) - len(queue))
+    queue = _Queue({key: run for key, run in runs.items() if key not in there})
+    progress = Progress(len(runs), len(runs) - len(queue))
     try:
         while len(queue):
-            with open_engine(ground) as engine:
-                _drain(engine, queue, ground, store, progress, on_progress)
+            with suppress(WorkerLostError), open_engine(runner) as engine:
+                _drain(engine, queue, runner, store, progress, on_progress)
     except KeyboardInterrupt as interrupt:
         interrupt.add_note(f"{progress.done:,} runs were added to {store.folder}; the same command goes on from there")
         raise
@@ -96,9 +94,9 @@ def run_plan(
 
 
 def _drain(
-    engine: Engine, queue: _Queue, ground: Ground, store: Store, progress: Progress, on_progress: OnProgress
+    engine: Engine, queue: _Queue, runner: Runner, store: Store, progress: Progress, on_progress: OnProgress
 ) -> None:
-    """Hand out batches until none is left, or until the engine breaks; then the queue has what was under way."""
+    """Hand out batches until none is left. ``WorkerLostError``: the engine broke; the queue has what was under way."""
     under_way: dict[Future[list[Row]], Batch] = {}
     alone = False  # one suspect runs, and nothing else
     try:
@@ -109,17 +107,19 @@ def _drain(
                     break
                 alone = queue.suspicious()
                 batch = queue.batch(progress.workers)
-                under_way[engine.submit(batch)] = batch
+                try:
+                    under_way[engine.submit(batch)] = batch
+                except WorkerLostError:
+                    queue.give_back(batch)
+                    raise
             ready, _ = wait(under_way, timeout=TURN_S, return_when=FIRST_COMPLETED)
             done = {future: under_way.pop(future) for future in ready}
-            died = _collect(done, queue, ground, store, progress, alone)
+            died = _collect(done, queue, runner, store, progress, alone)
             alone = alone and not ready
             engine.poll()
             on_progress(progress)
             if died:
-                return
-    except WorkerLostError:
-        pass  # the engine takes no more batches; another one is opened
+                raise WorkerLostError
     finally:
         for batch in under_way.values():
             queue.give_back(batch)
@@ -128,7 +128,7 @@ def _drain(
 def _collect(
     done: Mapping[Future[list[Row]], Batch],
     queue: _Queue,
-    ground: Ground,
+    runner: Runner,
     store: Store,
     progress: Progress,
     alone: bool,
@@ -141,7 +141,7 @@ def _collect(
             found = future.result()
         except WorkerLostError:
             died = True
-            rows += queue.failed(batch, ground, alone)
+            rows += queue.failed(batch, runner, alone)
             continue
         queue.took(batch, found)
         rows += found
@@ -156,10 +156,10 @@ def _collect(
 class _Queue:
     """The runs that are still to be done, by their keys, in the order of the plan."""
 
-    def __init__(self, todo: Mapping[str, RunSpec]) -> None:
+    def __init__(self, todo: Mapping[str, RunLike]) -> None:
         self._runs = deque(todo.items())
-        self._suspects: deque[tuple[str, RunSpec]] = deque()  # their worker died, perhaps because of one of them
-        self._seconds: dict[Kind | Place, float] = {}  # that a run takes, as measured
+        self._suspects: deque[tuple[str, RunLike]] = deque()  # their worker died, perhaps because of one of them
+        self._seconds: dict[Hashable, float] = {}  # that a run of a place, or of a place and policy, takes, as measured
         self._next = 0
 
     def __len__(self) -> int:
@@ -183,7 +183,7 @@ class _Queue:
         self._next += 1
         return Batch(self._next, tuple(run for _, run in taken), tuple(key for key, _ in taken))
 
-    def _estimate(self, run: RunSpec) -> float | None:
+    def _estimate(self, run: RunLike) -> float | None:
         """The seconds that a run takes: as others of its kind, or as others at its place; None: not known yet."""
         return self._seconds.get((run.place, run.policy), self._seconds.get(run.place))
 
@@ -197,20 +197,20 @@ class _Queue:
         """Put back runs that were not done."""
         self._runs.extendleft(reversed(list(zip(batch.keys, batch.runs, strict=True))))
 
-    def failed(self, batch: Batch, ground: Ground, alone: bool) -> Iterator[Row]:
+    def failed(self, batch: Batch, runner: Runner, alone: bool) -> Iterator[Row]:
         """Runs whose worker died are tried again one by one; whoever dies alone is a failed run."""
         for key, run in zip(batch.keys, batch.runs, strict=True):
             if alone and len(batch.runs) == 1:
-                yield lost(run, key, ground, "its process died, also when nothing else ran (out of memory?)")
+                yield runner.lost(run, key, "its process died, also when nothing else ran (out of memory?)")
             else:
                 self._suspects.append((key, run))
 
 
-def check_version(store: Store, ground: Ground, any_version: bool) -> None:
+def check_version(store: Store, version: str, any_version: bool) -> None:
     """Refuse to mix runs of several versions, whose numbers may differ."""
-    others = sorted(set(store.read(["version"])["version"].drop_nulls().to_list()) - {ground.version})
+    others = sorted(set(store.read(["version"])["version"].drop_nulls().to_list()) - {version})
     if others and not any_version:
         raise RunError(
-            f"{store.folder}: has runs by shunter {others[0]}, and this is {ground.version}: numbers may differ. Choose"
+            f"{store.folder}: has runs by shunter {others[0]}, and this is {version}: numbers may differ. Choose"
             " another folder, or keep those runs as they are with --any-version"
         )

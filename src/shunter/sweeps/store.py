@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from shunter import caches
@@ -35,6 +36,10 @@ TEXTS = (
 WHOLE = ("seed", "base_seed")
 MEASURED = "measures."  # what the columns of third parties' measures begin with
 NUMBERS = ("load", "begun", "seconds", "cpu_s", "engine_s", *METRICS)
+TEXT, INTEGER, NUMBER, INTEGERS, SERIES = "text", "integer", "number", "integers", "series"  # kinds of columns
+COLUMNS = MappingProxyType(  # of sweeps, with their kinds
+    dict.fromkeys(TEXTS, TEXT) | dict.fromkeys(WHOLE, INTEGER) | dict.fromkeys(NUMBERS, NUMBER)
+)
 
 
 class StoreForm(Form):
@@ -44,12 +49,13 @@ class StoreForm(Form):
     version: str
 
 
-def schema() -> dict[str, Any]:
-    """The columns of a store, but for the measures of third parties, and their types."""
+def schema(columns: Mapping[str, str]) -> dict[str, Any]:
+    """The types of columns, by their kinds."""
     import polars as pl
 
-    kinds = {name: pl.String() for name in TEXTS} | {name: pl.Int64() for name in WHOLE}
-    return {**kinds, **{name: pl.Float64() for name in NUMBERS}}
+    kinds = {TEXT: pl.String(), INTEGER: pl.Int64(), NUMBER: pl.Float64()}
+    kinds |= {INTEGERS: pl.List(pl.Int64()), SERIES: pl.List(pl.Float64())}
+    return {name: kinds[kind] for name, kind in columns.items()}
 
 
 @dataclass(frozen=True)
@@ -57,11 +63,12 @@ class Store:
     """A folder of runs."""
 
     folder: Path
+    columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)  # their kinds; there may be measures besides
 
     @classmethod
-    def open(cls, folder: Path, version: str) -> Store:
+    def open(cls, folder: Path, version: str, columns: Mapping[str, str] = COLUMNS) -> Store:
         """The store in a folder, made if it is not there."""
-        store = cls(folder)
+        store = cls(folder, columns)
         if (folder / MARK).exists():
             store.check()
             return store
@@ -107,7 +114,7 @@ class Store:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keep runs; after this they are on disk."""
-        frame = frame_of(rows)
+        frame = frame_of(rows, self.columns)
         name = f"{time.time():.0f}-{secrets.token_hex(8)}.parquet"
         self._put(self.folder / RUNS / name, frame.write_parquet)
 
@@ -135,7 +142,9 @@ class Store:
         wanted = [*dict.fromkeys(("key", "error", "begun", *columns))] if columns else []
         frames = [self._file(path, wanted) for path in self.files()]
         if not frames:
-            return pl.DataFrame(schema={name: schema()[name] for name in wanted or schema()})
+            return pl.DataFrame(
+                schema={name: kind for name, kind in schema(self.columns).items() if name in (wanted or self.columns)}
+            )
         found = pl.concat(frames, how="diagonal")
         # of a key, a run that succeeded comes before one that failed, and a later one before an earlier one
         order = found.sort([pl.col("error").is_not_null(), pl.col("begun")], descending=[False, True], nulls_last=True)
@@ -153,7 +162,7 @@ class Store:
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             reason = str(error).partition("\n")[0]
             raise RunError(f"{path}: is no file of runs ({reason}); remove it, and its runs are made again") from None
-        known = schema()
+        known = schema(self.columns)
         for name, kind in found.schema.items():
             right = known.get(name, pl.Float64() if name.startswith(MEASURED) else None)
             if kind != right:
@@ -174,11 +183,11 @@ class Store:
             path.unlink(missing_ok=True)
 
 
-def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
+def frame_of(rows: Iterable[Row], columns: Mapping[str, str] = COLUMNS) -> pl.DataFrame:
     """Rows as a table with all columns of a store."""
     import polars as pl
 
     rows = list(rows)
     added = sorted({name for row in rows for name in row if name.startswith(MEASURED)})
-    kinds = schema() | dict.fromkeys(added, pl.Float64())
+    kinds = schema(columns) | dict.fromkeys(added, pl.Float64())
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in kinds}, schema=kinds)

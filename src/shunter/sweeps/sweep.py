@@ -17,8 +17,9 @@ from shunter.sweeps.engines import opener
 from shunter.sweeps.form import SweepForm, of, read
 from shunter.sweeps.places import Ground, checked, ground_of
 from shunter.sweeps.plan import Plan, plan
-from shunter.sweeps.running import OnProgress, Progress, check_version, keys_of, run_plan
+from shunter.sweeps.running import OnProgress, Progress, check_version, keys_of, run_all
 from shunter.sweeps.store import Store
+from shunter.sweeps.work import SweepRunner
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +109,7 @@ def sweep(
     checked(made, ground)
     with tempfile.TemporaryDirectory(prefix="shunter-") as temporary:
         store = Store.open(Path(out) if out is not None else Path(temporary) / "runs", ground.version)
-        check_version(store, ground, any_version)
+        check_version(store, ground.version, any_version)
         return finished(made, ground, store, workers, dask, retry_failed, on_progress, out is not None)
 
 
@@ -134,6 +135,7 @@ def finished(
     import polars as pl
 
     keys = keys_of(made, ground)
-    progress = run_plan(made, keys, ground, store, opener(dask, workers), retry_failed, on_progress)
+    todo = dict(zip(keys, made.runs, strict=True))
+    progress = run_all(todo, SweepRunner(ground), store, opener(dask, workers), retry_failed, on_progress)
     runs = store.read()
     return Sweep(runs.filter(pl.col("key").is_in(keys)), progress, store.folder if keep else None)

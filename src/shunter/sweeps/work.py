@@ -8,12 +8,12 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from shunter import registry
 from shunter.compiled import cache_folder
@@ -43,12 +43,38 @@ METRICS = (  # the columns of a store with numbers of the summary, by their path
 Row = dict[str, Any]
 
 
+class RunLike(Protocol):
+    """Something that is run; runs of one place and policy take about as long as each other."""
+
+    @property
+    def place(self) -> Hashable:
+        """Everything but its policy and its seed."""
+
+    @property
+    def policy(self) -> str:
+        """The text of its policy."""
+
+
+class Runner(Protocol):
+    """What workers are given once: all that runs share, and how one of them becomes a row."""
+
+    @property
+    def version(self) -> str:
+        """That of the shunter that plans; a worker with another one is refused."""
+
+    def row(self, run: Any, key: str) -> Row:
+        """Do a run. Its row has ``key``, ``version``, ``begun``, ``seconds`` and, if it failed, ``error``."""
+
+    def lost(self, run: Any, key: str, why: str) -> Row:
+        """The row of a run whose worker died with it."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Runs that one worker does in a row, with their keys; all of one place and policy."""
 
     number: int
-    runs: tuple[RunSpec, ...]
+    runs: tuple[Any, ...]
     keys: tuple[str, ...]
 
 
@@ -56,40 +82,70 @@ class OtherVersionError(RunError):
     """A worker has another version of shunter than the one that plans."""
 
 
-def work(ground: Ground, batch: Batch, report: Callable[[int], None] = lambda done: None) -> list[Row]:
+def work(runner: Runner, batch: Batch, report: Callable[[int], None] = lambda done: None) -> list[Row]:
     """Do the runs of a batch; a run that fails is a row with its error."""
-    if ground.version != code_version():
+    if runner.version != code_version():
         raise OtherVersionError(
-            f"a worker on {os.uname().nodename} has shunter {code_version()}, and this is {ground.version}; "
+            f"a worker on {os.uname().nodename} has shunter {code_version()}, and this is {runner.version}; "
             "install the same version there"
         )
-    places, rows = _places_of(ground), []
+    rows = []
     for done, (each, key) in enumerate(zip(batch.runs, batch.keys, strict=True), 1):
-        rows.append(_row(places, each, key))
+        rows.append(runner.row(each, key))
         report(done)
     return rows
+
+
+def attempted(about: Row, policy: str, command: str, do: Callable[[], Row]) -> Row:
+    """The row of a run: what it is, what it took, and what it gave or its error with the command that repeats it."""
+    begun, cpu = time.time(), time.process_time()
+    row = {**about, "begun": begun, "host": os.uname().nodename}
+    try:
+        with compiled_once(policy):
+            row |= do()
+    except Exception as error:  # whatever it is, the other runs go on
+        row |= {"error": _error_text(error), "command": command}
+    return {**row, "seconds": time.time() - begun, "cpu_s": time.process_time() - cpu}
+
+
+@dataclass(frozen=True, eq=False)
+class SweepRunner:
+    """How a run of a sweep becomes a row."""
+
+    ground: Ground
+
+    @property
+    def version(self) -> str:
+        """That of the shunter that plans."""
+        return self.ground.version
+
+    def row(self, run: RunSpec, key: str) -> Row:
+        """One run as a row: what it is, and its numbers or its error."""
+        return attempted(about(run, key, self.ground), run.policy, self._command(run), lambda: self._done(run))
+
+    def lost(self, run: RunSpec, key: str, why: str) -> Row:
+        """The row of a run whose worker died with it."""
+        return {**about(run, key, self.ground), "error": why, "command": self._command(run)}
+
+    def _done(self, spec: RunSpec) -> Row:
+        places = _places_of(self.ground)
+        settings = _settings(spec.policy)
+        policy = places.policy(spec.place, spec.policy)
+        result = run(places.setup(spec.place), policy, self.ground.seed, spec.seed)
+        return {"settings": settings, "digest": result.digest, "engine_s": result.elapsed_s, **self.found(result)}
+
+    def found(self, result: Result) -> Row:
+        """What is kept of a result."""
+        return {**numbers(result), **_measured(self.ground.choices.measures, result)}
+
+    def _command(self, run: RunSpec) -> str:
+        return command_of(run, self.ground.choices, self.ground.seed)
 
 
 @lru_cache(maxsize=1)
 def _places_of(ground: Ground) -> Places:
     """What a worker has read stays for the batches to come; it serves one sweep at a time."""
     return Places(ground)
-
-
-def _row(places: Places, spec: RunSpec, key: str) -> Row:
-    """One run as a row: what it is, and its numbers or its error."""
-    begun, cpu = time.time(), time.process_time()
-    row = {**about(spec, key, places.ground), "begun": begun, "host": os.uname().nodename}
-    try:
-        row["settings"] = _settings(spec.policy)
-        with compiled_once(spec.policy):
-            result = run(
-                places.setup(spec.place), places.policy(spec.place, spec.policy), places.ground.seed, spec.seed
-            )
-        row |= {"digest": result.digest, "engine_s": result.elapsed_s, **numbers(result), **_measured(places, result)}
-    except Exception as error:  # whatever it is, the other runs go on
-        row |= {"error": _error_text(error), "command": command_of(spec, places.ground.choices, places.ground.seed)}
-    return {**row, "seconds": time.time() - begun, "cpu_s": time.process_time() - cpu}
 
 
 def about(spec: RunSpec, key: str, ground: Ground) -> Row:
@@ -100,11 +156,6 @@ def about(spec: RunSpec, key: str, ground: Ground) -> Row:
         "load": float(place.load) if place.load else None, "network": place.network, "overhead": place.overhead,
         "policy": spec.policy, "seed": spec.seed, "base_seed": ground.seed, "version": ground.version,
     }  # fmt: skip
-
-
-def lost(spec: RunSpec, key: str, ground: Ground, why: str) -> Row:
-    """The row of a run whose worker died with it."""
-    return {**about(spec, key, ground), "error": why, "command": command_of(spec, ground.choices, ground.seed)}
 
 
 def numbers(result: Result) -> dict[str, float | None]:
@@ -121,11 +172,10 @@ def _at(summary: Mapping[str, Any], path: str) -> float | None:
     return None if found is None else float(found)
 
 
-def _measured(places: Places, result: Result) -> dict[str, float]:
+def _measured(wanted: Sequence[str], result: Result) -> dict[str, float]:
     """The measures of third parties."""
     from shunter.report import additions
 
-    wanted: Sequence[str] = places.ground.choices.measures
     found = additions.measured(result.kept, additions.measures(wanted)) if wanted else {}
     return {f"measures.{name}": float(value) for name, value in found.items()}
 
