@@ -155,14 +155,13 @@ class Identity:
 
 def checked(plan: Plan, ground: Ground) -> None:
     """Refuse a plan with a place that can't be set up, or with a job that can never run there."""
-    places = Places(ground)
-    for place in plan.places:
-        for text in dict.fromkeys(run.policy for run in plan.runs if run.place == place):
-            try:
-                check(places.setup(place), resolve(text).policy)
-            except InputError as error:
-                remedy = "" if plan.choices.drop_unfit else "; or set drop_unfit = true in the sweep"
-                raise type(error)(f"{described(place)}, policy {text}: {error}{remedy}") from None
+    places, resolved = Places(ground), {text: resolve(text).policy for text in plan.policies}
+    for place, text in dict.fromkeys((run.place, run.policy) for run in plan.runs):
+        try:
+            check(places.setup(place), resolved[text])
+        except InputError as error:
+            remedy = "" if plan.choices.drop_unfit else "; or set drop_unfit = true in the sweep"
+            raise type(error)(f"{described(place)}, policy {text}: {error}{remedy}") from None
 
 
 def described(place: Place) -> str:
