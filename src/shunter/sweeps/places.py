@@ -16,7 +16,6 @@ from shunter.clusters.stop_costs import USUAL
 from shunter.errors import InputError
 from shunter.experiment import ClusterSource, TraceSource
 from shunter.model import Trace
-from shunter.protocols import Learns, capability
 from shunter.run_folder import versions
 from shunter.setup import Setup, check, data_of, read_trace, set_up
 from shunter.simulation import NamedPolicy, resolve
@@ -129,8 +128,7 @@ class Identity:
         setup = self.setup
         record = setup.experiment(self.policy.text, 0)
         drawn_again = setup.trace_source.path if setup.redraws else ""
-        learner = capability(Learns, self.policy.policy)
-        learned = setup.history if learner is not None and learner.model else None
+        past = setup.history.digest if setup.history is not None else ""  # policies may learn from it
         data = {(Path(name).name if Path(name).is_absolute() else name): digest for name, digest in self._data.items()}
         bare = dataclasses.replace(
             record,
@@ -139,7 +137,7 @@ class Identity:
             versions={},
             trace=TraceSource(drawn_again, setup.trace.digest),
             cluster=ClusterSource("", setup.cluster_source.definition),
-            data={**data, "history": learned.digest if learned is not None else ""},
+            data={**data, "history": past},
         )
         dropping = ",".join(sorted(self.must_fit)) if setup.redraws else ""
         return experiment.to_toml(bare) + dropping + ",".join(self.measures)
