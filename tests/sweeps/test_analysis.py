@@ -119,3 +119,15 @@ def test_parameters_that_vary_become_columns():
     assert found["set.depth"].to_list() == [5.0, 100.0]
     assert found.schema["set.depth"] == pl.Float64
     assert "set.x" not in found.columns
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "no JSON", "[" * 100_000, '{"depth": {"a": 1}}'])
+def test_settings_of_others_may_be_anything(text):
+    rows = runs_of({"saf:depth=5": [1.0], "saf": [2.0]})
+    rows[0]["settings"], rows[1]["settings"] = '{"depth": "5"}', text
+    assert settings_of(frame_of(rows), "saf").height == 2
+
+
+def test_numbers_of_others_may_be_anything():
+    rows = runs_of({"a": [1.0, 2.0], "b": [float("nan"), float("inf")], "c": [3.0, 4.0]})
+    assert [row.policy for row in rank(frame_of(rows)).rows] == ["a", "c"]

@@ -95,7 +95,7 @@ def rank(frame: pl.DataFrame, measure: str = DEFAULT) -> Ranking:
     import polars as pl
 
     measure_of(measure, frame)
-    runs = frame.filter(pl.col("error").is_null() & pl.col(measure).is_not_null())
+    runs = frame.filter(pl.col("error").is_null() & pl.col(measure).is_finite())
     policies = runs["policy"].unique(maintain_order=True).to_list()
     if not policies:
         raise RunError(f"no run has a value of {measure}; 'shunter sweep show' lists what failed")
@@ -189,12 +189,21 @@ def settings_of(frame: pl.DataFrame, policy: str) -> pl.DataFrame:
     import polars as pl
 
     own = frame.filter(pl.col("policy").str.split(":").list.first() == policy, pl.col("settings").is_not_null())
-    parsed = [json.loads(text) for text in own["settings"].to_list()]
+    parsed = [_settings(text) for text in own["settings"].to_list()]
     names = [key for key in (parsed[0] if parsed else {}) if len({row.get(key) for row in parsed}) > 1]
     columns = [pl.Series(f"set.{key}", [row.get(key) for row in parsed], dtype=pl.String) for key in names]
     wide = own.with_columns(columns)
     numeric = [f"set.{key}" for key in names if wide[f"set.{key}"].cast(pl.Float64, strict=False).is_not_null().all()]
     return wide.with_columns(pl.col(numeric).cast(pl.Float64)) if numeric else wide
+
+
+def _settings(text: str) -> dict[str, str]:
+    """The settings of a run as the store has them; a store of others may have anything there."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return {key: str(value) for key, value in found.items()} if isinstance(found, dict) else {}
 
 
 def pareto(frame: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:

@@ -70,7 +70,7 @@ class PolicyForm(Form):
     policy: Name
     grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(default_factory=dict)
     range: dict[str, RangeForm] = Field(default_factory=dict)
-    sample: Annotated[int, Field(ge=1, le=1_000_000)] | None = None  # combinations drawn at random instead of all
+    sample: Annotated[int, Field(ge=1, le=100_000)] | None = None  # combinations drawn at random instead of all
 
 
 class Axes(Form):
