@@ -101,7 +101,7 @@ class Trace:
     accounts: tuple[str, ...] = ()
     job_names: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()  # what its reader left out or took for granted, in words
+    remarks: tuple[str, ...] = ()  # what its reader left out or assumed, in words
 
     def __len__(self) -> int:
         return len(self.submit)

@@ -28,5 +28,5 @@ CODES = {
     "when it began to wait, tuned from how many waits; -1: not tuned)",
     "asleep": "nodes that it needs were asleep and are being woken (when they will be awake in ms)",
     "profile": "it is to be profiled first, and the profiler is busy (jobs before it when it came)",
-    "order": "neither free GPUs nor a job to share with were there for it (jobs before it when it came)",
+    "order": "no free GPUs and no job to share with (jobs before it when it came)",
 }

@@ -18,9 +18,9 @@ from shunter.report.explain import moment
 from shunter.report.terminal.tables import duration, share
 
 NOTHING = (
-    "Nothing that was tried is better than what is done now, beyond chance, on the days compared and on the check days."
+    "No option is better than the present one, beyond chance, on the days compared and on the check days."
 )
-NO_ADVICE = "Nothing was compared: without a replay that holds, the comparison would mean nothing."
+NO_ADVICE = "Nothing was compared: without a valid replay, a comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
 MUCH = 0.1  # a share that is this much larger than the simulation's is worth a sentence
 

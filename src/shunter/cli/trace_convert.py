@@ -160,7 +160,7 @@ def merge(
 
 
 def _read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # noqa: A002
-    """The trace, and a note about each thing that its reader left out or took for granted."""
+    """The trace, and a note about each thing that its reader left out or assumed."""
     found = read(trace, format, on_bad_row)
     for remark in found.remarks:
         note(remark)

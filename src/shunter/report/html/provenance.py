@@ -46,7 +46,7 @@ def provenance(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = 
     noted = remarks(rows)
     return [
         facts(about),
-        *([paragraph("What reading the trace left out or took for granted:"), points(noted)] if noted else []),
+        *([paragraph("Left out or assumed when the trace was read:"), points(noted)] if noted else []),
         table(
             "Policies, with the settings that differ from their defaults",
             ["policy", "estimates", "digest"],
