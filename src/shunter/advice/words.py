@@ -17,9 +17,7 @@ from shunter.model import GPU, Trace
 from shunter.report.explain import moment
 from shunter.report.terminal.tables import duration, share
 
-NOTHING = (
-    "No option is better than the present one, beyond chance, on the days compared and on the check days."
-)
+NOTHING = "No option is better than the present one, beyond chance, on the days compared and on the check days."
 NO_ADVICE = "Nothing was compared: without a valid replay, a comparison would mean nothing."
 MOSTLY = 0.5  # a user with so large a share of the jobs is named
 MUCH = 0.1  # a share that is this much larger than the simulation's is worth a sentence

@@ -96,6 +96,4 @@ def started_at_submission(subject: Subject) -> Iterator[Finding]:
 def remarks(subject: Subject) -> Iterator[Finding]:
     """What the file's reader left out or assumed."""
     for remark in subject.trace.remarks:
-        yield Finding(
-            "reading", "info", 1, remark, "the reader did this for you", "check that it fits"
-        )
+        yield Finding("reading", "info", 1, remark, "the reader did this for you", "check that it fits")
