@@ -155,7 +155,7 @@ def test_what_is_wrong_about_a_series_is_said(nodes, arguments, said):
     ("arguments", "said"),
     [
         (("synthetic:jobs=9",), "a trace is simulated on a cluster"),
-        (("synthetic:jobs=9", "-c", "4x8", "--forecast", "leak"), "knows only the past"),
+        (("synthetic:jobs=9", "-c", "4x8", "--forecast", "leak"), "sees the future"),
         (("synthetic:jobs=9", "-c", "4x8", "--search"), "--search needs --since"),
         (("synthetic:jobs=9", "-c", "4x8", "--policy", "fofo", "--forecast", "last"), "there is no policy 'fofo'"),
         (("nowhere.csv", "-c", "4x8"), "nowhere.csv"),

@@ -116,7 +116,7 @@ def test_the_command_writes_a_folder(tmp_path):
 
 def test_the_help_names_every_data_set():
     shown = " ".join(reproduce("--help").stdout.replace("│", " ").split())
-    assert "venus, venus-apart, venus-counted or aaic" in shown
+    assert "venus, venus-apart, venus-counted, aaic" in shown
 
 
 def test_what_is_printed_of_the_model_stands_beside_lucid_alone():

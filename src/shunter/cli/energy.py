@@ -132,7 +132,7 @@ def energy(  # noqa: PLR0913, PLR0917  one argument per option
     if cluster is None:
         raise EnergyError("a trace is simulated on a cluster; give one, such as --cluster 133x8, or --cluster auto")
     if "leak" in kinds:
-        raise EnergyError("--forecast leak: sees the future, and a trace is simulated without; use another forecast")
+        raise EnergyError("--forecast leak: it sees the future, which a simulation does not; use another forecast")
     named = resolve(policy)
     setup = set_up(source, cluster, [named.policy] if drop_unfit else (), format)
     say_about(setup, cluster, [named])
