@@ -54,7 +54,7 @@ def sources_digest() -> str:
     return digest.hexdigest()
 
 
-class Place(NamedTuple):
+class KernelFolder(NamedTuple):
     """Where machine code is kept."""
 
     folder: Path
@@ -62,7 +62,7 @@ class Place(NamedTuple):
 
 
 @cache
-def place() -> Place:
+def place() -> KernelFolder:
     """One folder per state of shunter's sources, which only this account can write to.
 
     It is in the user's cache, or where the environment variable SHUNTER_KERNELS says; if neither is private, in a
@@ -70,11 +70,11 @@ def place() -> Place:
     """
     try:
         parent = caches.user_folder("kernels", VARIABLE)
-        return Place(_prepared(parent))
+        return KernelFolder(_prepared(parent))
     except caches.NotPrivateError as error:
         parent = caches.temporary("shunter-kernels-")
         os.environ[VARIABLE] = str(parent)
-        return Place(_prepared(parent), str(error))
+        return KernelFolder(_prepared(parent), str(error))
 
 
 def cache_folder() -> Path:

@@ -17,7 +17,7 @@ from shunter import clusters, registry
 from shunter import world as w
 from shunter.errors import InvariantError, LiveError
 from shunter.live import run_times
-from shunter.live.forecast import Outlook, Ranked
+from shunter.live.forecast import ManagerOrder, Outlook
 from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
 from shunter.live.rules import Rules
@@ -141,7 +141,7 @@ def test_a_hundred_futures_cost_little_beside_the_simulations_themselves(thousan
     assert quickest(lambda: outlook.of(last)) < 2 * outlook.samples * quickest(plain)
 
 
-def by_the_hour(simulator: Simulator, policy: Ranked, rows: np.ndarray) -> list[int]:
+def by_the_hour(simulator: Simulator, policy: ManagerOrder, rows: np.ndarray) -> list[int]:
     """When jobs start, by letting a simulation go on hour by hour and looking."""
     simulator.reconsider()
     memory, until = None, simulator.now

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
-from shunter.compiled import Place
+from shunter.compiled import KernelFolder
 from shunter.live.journal import Journal
 from shunter.live.locks import only_controller
 from shunter.slurm import doctor
@@ -141,12 +141,12 @@ def test_commands_that_are_missing_are_named(folder):
 
 
 def test_where_kernels_are_kept_is_checked(folder, monkeypatch):
-    monkeypatch.setattr(doctor, "place", lambda: Place(folder))
+    monkeypatch.setattr(doctor, "place", lambda: KernelFolder(folder))
     found = finding(machine(folder / "j.db"), "caches")
     assert (found.verdict, found.remedy) == (CheckStatus.WARN, "sudo shunter compile --for-all")
     (folder / "one.nbi").touch()
     assert finding(machine(folder / "j.db"), "caches").verdict is CheckStatus.OK
-    monkeypatch.setattr(doctor, "place", lambda: Place(folder, "/x: others can write it; chmod go-w /x"))
+    monkeypatch.setattr(doctor, "place", lambda: KernelFolder(folder, "/x: others can write it; chmod go-w /x"))
     found = finding(machine(folder / "j.db"), "caches")
     assert (found.verdict, found.remedy) == (CheckStatus.WARN, "chmod go-w /x")
 

@@ -44,7 +44,7 @@ LEFT_OUT = {Kind.HELD: "held", Kind.NEVER: "that can't start", Kind.LIMIT: "kept
 
 
 @dataclass(frozen=True)
-class Ranked(Ordering):
+class ManagerOrder(Ordering):
     """The order that the manager has now, written into the jobs' column qos."""
 
     @staticmethod
@@ -165,9 +165,9 @@ class Outlook:
         ]
 
     @property
-    def policy(self) -> Ranked:
+    def policy(self) -> ManagerOrder:
         """How the manager goes through its queue, as near as we can run it often: it plans with limits."""
-        return Ranked(bound=0.0, backfill="easy" if self.rules.backfills else "none")
+        return ManagerOrder(bound=0.0, backfill="easy" if self.rules.backfills else "none")
 
     # -- the waiting jobs and their order
 
@@ -289,7 +289,7 @@ class Outlook:
         return [text for holds, text in found if holds]
 
 
-def _started(simulator: Simulator, policy: Ranked, memory: Memory, rows: I64) -> I64:
+def _started(simulator: Simulator, policy: ManagerOrder, memory: Memory, rows: I64) -> I64:
     """When these jobs start; the simulator goes on only until they have."""
     simulator.reconsider()
     simulator.run(policy, until=simulator.now + FARTHEST_MS, awaited=rows, memory=memory)

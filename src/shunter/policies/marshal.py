@@ -30,7 +30,7 @@ class Patience(Arrays):
     probe: float  # ms of the first lease on a tier wider than needed
 
 
-class Places(Variables):
+class PlaceCosts(Variables):
     """What places cost jobs, and how long the best ones are waited for."""
 
     patience: Patience
@@ -41,7 +41,7 @@ class Places(Variables):
     least_reach: I1  # (jobs,) that each could have
 
 
-places_of = narrowed(Places)
+places_of = narrowed(PlaceCosts)
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Marshal(Leasing):
         """As configured."""
         return Placing(FITS.index(self.fit), SPREADS.index(self.spread))
 
-    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> Places:
+    def knowledge(self, sizes: I64, tiers: int, jobs: int) -> PlaceCosts:
         """Waits by number of GPUs; by tier and job, what each unit that it is joined with costs it."""
-        return Places(
+        return PlaceCosts(
             patience=Patience(self.patience, self.longest * HOUR * 1000, self.probe * 1000),
             wait=np.full(len(sizes), self.lease * 1000),  # while nothing is known
             waits=np.ones(len(sizes)),
@@ -182,7 +182,7 @@ def work_ahead(world: World) -> float:
 
 
 @kernel
-def slowdown(places: Places, job: int, tier: int, reach: int) -> float:
+def slowdown(places: PlaceCosts, job: int, tier: int, reach: int) -> float:
     """How much slower than alone a job should be at a tier, joined with this many units; -1: not known."""
     cost = places.cost[tier, job]
     return float(cost if cost == UNKNOWN else 1.0 + cost * max(reach - 1, 1))
