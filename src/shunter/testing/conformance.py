@@ -247,7 +247,7 @@ class BackendConformance:
         assert _snapshot(view) == before
         assert not backend.apply(Plan((good,)))
 
-    def test_nobody_takes_what_another_has(self, backend: Backend, views: Iterator[View]) -> None:
+    def test_no_job_takes_what_another_has(self, backend: Backend, views: Iterator[View]) -> None:
         """Two jobs on the same GPUs in one plan are refused, and so is the second one later."""
         view, (first, second) = next((view, pair) for view in views if (pair := _alike(view)))
         gpus = view.room(first)
