@@ -40,7 +40,7 @@ class ClusterSource:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that decides how a run comes out."""
+    """Everything that decides the result of a run."""
 
     policy: str = ""
     seed: int = 0

@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Param:
-    """What is known about one parameter besides its name."""
+    """The declaration of one parameter, except its name."""
 
     doc: str
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    by_path: bool = False  # besides the choices, the dotted path of something that a third party wrote
+    by_path: bool = False  # also takes the dotted path of something that a third party wrote
     scale: Scale = "linear"
     policy: bool = False  # it names another policy, with ; in place of , between its settings
 

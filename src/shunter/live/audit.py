@@ -101,7 +101,7 @@ class AuditLog:
         self._file.close()
 
     def seen(self, result: RoundResult) -> None:
-        """Add what came of a round."""
+        """Add the results of a round."""
         self._add_events()
         current, refused = result.round, dict(result.failed)
         users = {job.handle: (job.user, job.partition) for job in current.snapshot.jobs if job.state == "PENDING"}

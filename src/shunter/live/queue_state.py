@@ -29,7 +29,7 @@ FEATURES = {
     "user_ahead_gpus": "GPUs that these ask for",
     "user_running": "jobs of its user that run",
     "user_used": "GPUs that these use",
-    "short": "GPUs that must come free until it and all ahead of it have theirs",
+    "short": "GPUs that must become free until it and all ahead of it have theirs",
     "freed": "when that many become free, by usual run times, log s",
     "freed_by_limits": "when that many become free, by limits, log s",
     "drained": "when all work before it would be done, spread over all GPUs, log s",

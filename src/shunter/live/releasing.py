@@ -58,7 +58,7 @@ def together(jobs: Iterable[LiveJob]) -> list[list[LiveJob]]:
 
 
 class _Undoing:
-    """Jobs given back one by one, and what came of it."""
+    """Jobs given back one by one, with the results."""
 
     def __init__(self, manager: ResourceManager, journal: Journal, levers: Collection[str], own: bool) -> None:
         self.manager, self.journal, self.levers, self.own = manager, journal, levers, journal.id if own else ""

@@ -1,6 +1,6 @@
 """A simulated cluster in the present state of the real one: the same jobs wait, the same jobs run.
 
-It serves twice: as the world that a policy sees and plans in, which is never let go on, and as the beginning of what
+It serves twice: as the world that a policy sees and plans in, whose clock stands still, and as the start of what
 may come, which is.
 """
 

@@ -31,7 +31,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class TableFabric:
-    """The network with which Table I comes out; what joins the GPUs of a machine depends on how far a job reaches."""
+    """The network that reproduces Table I; what joins the GPUs of a machine depends on how far a job reaches."""
 
     @classmethod
     def of(cls, cluster: Cluster) -> TableFabric:

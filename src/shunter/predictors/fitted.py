@@ -104,7 +104,7 @@ class Fitted:
 
     @property
     def numbers(self) -> F64:
-        """What the kernels need besides the trees."""
+        """What the kernels need in addition to the trees."""
         return np.array([self.alpha, HEADROOM * self.longest_s])
 
 

@@ -80,7 +80,7 @@ class Lessons:
         return learned.replace(trees=self.fitted.trees, numbers=self.fitted.numbers, edges=edges, spread=spread)
 
     def next_look(self, now: int, days: float) -> int:
-        """When it is seen again whether the model must be fitted again: daily, or more often if it is fitted so."""
+        """When to check again whether the model must be fitted again: daily, or more often if ``days`` is less."""
         return now + round(DAY_MS * min(days, 1.0)) if days > 0 and self.model.libraries else w.NEVER
 
     @cached_property

@@ -54,7 +54,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What was run, and what came of it."""
+    """What was run, and the results."""
 
     experiment: PublishedExperiment
     part: Part

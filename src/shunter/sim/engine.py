@@ -77,7 +77,7 @@ class Simulator:
         trace: The jobs.
         cluster: The machines.
         seed: Seed of everything random in the engine. Equal input gives equal digests.
-        scenario: What happens besides the jobs, such as faults.
+        scenario: What happens in addition to the jobs, such as faults.
         reasons: Whether to keep the reasons that policies give for waiting.
 
     Examples:

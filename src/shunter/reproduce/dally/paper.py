@@ -1,4 +1,4 @@
-"""What is printed: Tables II and III, and the claims of section VI; and whether they come out."""
+"""What the paper prints: Tables II and III, and the claims of section VI; and whether we reproduce them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MEASURES = (
 
 @dataclass(frozen=True, eq=False)
 class DallyStudy:
-    """What was run, and what came of it."""
+    """What was run, and the results."""
 
     design: Design
     trials: Trials

@@ -45,7 +45,7 @@ class SlurmPart:
 
 @dataclass(frozen=True, eq=False)
 class SlurmStudy:
-    """What was run, and what came of it: by scheduler the live runs, and what was simulated."""
+    """What was run, and the results: by scheduler the live runs, and what was simulated."""
 
     part: SlurmPart
     jobs: Sequence[SubmittedJob]

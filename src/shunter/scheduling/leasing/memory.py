@@ -25,7 +25,7 @@ class LeaseConfig(Arrays):
 
 
 class LeaseState(Variables):
-    """What a policy that leases has to remember besides its jobs; times in ms."""
+    """What a policy that leases remembers in addition to its jobs; times in ms."""
 
     seen: int = -1  # the last instant, or RELEASES, that it has looked at
     noted: int = -1  # when ended leases were last noted

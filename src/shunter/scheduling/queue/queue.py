@@ -181,7 +181,7 @@ class Config(Arrays):
 
 
 class State(Variables):
-    """What a queue has to remember besides its jobs; times in ms."""
+    """What a queue remembers in addition to its jobs; times in ms."""
 
     fresh: bool = True  # every waiting or running job is new to it
     keyed_at: int = -1  # when keys were last looked at
