@@ -80,7 +80,7 @@ def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str) -> N
         assert engine_runs(jobs, nodes, text, compiled=compiled) == expected, (text, compiled)
 
 
-SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count"])
