@@ -22,7 +22,7 @@ class WidestOfTheShort(Ordering):
 
 
 class TestWidestOfTheShort(PolicyConformance):
-    """Some forty tests come with it."""
+    """Some thirty tests come with it."""
 
     @pytest.fixture(params=["none", "easy", "conservative"])
     def policy(self, request: pytest.FixtureRequest) -> Policy:

@@ -30,8 +30,9 @@ MODELS = {
 }
 PACKED = ("vgg11", "alexnet", "unheard-of")
 KINDS = [LeaseJob(0, 0, 1, speeds) for speeds in MODELS.values()]
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-FEWER = settings(SETTINGS, max_examples=40)
+EXAMPLES = settings.default.max_examples  # more where scripts/test-search looks for new ones
+SETTINGS = settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEWER = settings(SETTINGS, max_examples=EXAMPLES // 4)
 
 
 def both(jobs: list[LeaseJob], layout: Layout, text: str, rules: LeaseRules, *, compiled: bool = True) -> None:

@@ -1,8 +1,10 @@
 """Every built-in policy in every mode, and the simulator, pass the suites that are shipped for others."""
 
 import importlib
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,8 +63,13 @@ def combinations() -> list[str]:
     return chosen
 
 
+def by_policy(texts: Iterable[str]) -> list[Any]:
+    """Parameters whose tests run in one process, so that a policy is not compiled in two at the same time."""
+    return [pytest.param(text, marks=pytest.mark.xdist_group(text)) for text in texts]
+
+
 class TestBuiltIn(PolicyConformance):
-    @pytest.fixture(params=[*combinations(), *PERIODS, *LEASING])
+    @pytest.fixture(params=by_policy([*combinations(), *PERIODS, *LEASING]))
     def policy(self, request):
         return request.param
 
@@ -73,16 +80,18 @@ class TestPairs(PolicyConformance):
     tenants = 2
 
     @pytest.fixture(
-        params=[
-            "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
-            "gandiva:packing=true,slicing=true,look_again=5",
-            "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
-            "lucid:estimate=rolling,profile_time=20",
-            "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
-            "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
-            "lucid:estimate=rolling,packing=false",
-            "lucid:estimate=rolling,profiling=false,dynamic=false",
-        ]
+        params=by_policy(
+            [
+                "gandiva:packing=true,lease=40,renewal=keep,look_again=10",
+                "gandiva:packing=true,slicing=true,look_again=5",
+                "gandiva:packing=true,slicing=true,growth=2,look_again=12,migration=false",
+                "lucid:estimate=rolling,profile_time=20",
+                "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
+                "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
+                "lucid:estimate=rolling,packing=false",
+                "lucid:estimate=rolling,profiling=false,dynamic=false",
+            ]
+        )
     )
     def policy(self, request):
         return request.param

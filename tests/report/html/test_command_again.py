@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from shunter.cli.main import app
@@ -27,7 +28,11 @@ OPTIONS = {
     "simulate": "--policy las --overhead 30,60",
 }
 COMMON = """--cluster machines.toml --columns submit=came,duration=ran --on-bad-row skip --since +1 --until +3 --seed 7
-    --drop-unfit --network profiled --contention --sharing time-slice"""
+    --load 0.8 --drop-unfit --network profiled --contention --sharing time-slice"""
+ELSEWHERE = {  # what changes no number, or is written in another way
+    *("--out", "--report", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
+    *("--format", "--models", "--set", "--grid"),
+}
 MACHINES = 'name = "small"\n[[nodes]]\ncount = 2\ngpus = 4\ntype = "v100"\n'
 
 
@@ -46,6 +51,14 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_that_changes_numbers_is_tried(name):
+    command = typer.main.get_command(app).commands[name]
+    options = {each.opts[0] for each in command.params if each.opts[0].startswith("--")}
+    tried = {word for word in f"{COMMON} {OPTIONS[name]}".split() if word.startswith("--")}
+    assert options - ELSEWHERE - {"--help"} == tried - ELSEWHERE
 
 
 @pytest.mark.usefixtures("_files")

@@ -93,6 +93,7 @@ def command(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = ())
     words += ["--load", record.load] if record.load else []
     words += ["--since", record.since] if record.since else []
     words += ["--until", record.until] if record.until else []
+    words += ["--load", record.load] if record.load else []
     words += ["--drop-unfit"] if record.drop_unfit else []
     words += ["--network", record.network] if record.network else []
     words += ["--contention"] if record.contention else []
