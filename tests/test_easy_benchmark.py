@@ -27,6 +27,22 @@ def test_easy_harms_no_order():
     assert backfilling.summary(changes).row_count == len(changes)
 
 
+def test_what_loses_is_shown_by_size_of_jobs(monkeypatch):
+    found = backfilling.setups("made-up")
+    made = backfilling.rows(found, ORDERS[:2], (backfilling.BOUND,))
+    trials = backfilling.run_rows(found, made, 2, workers=1)
+    assert backfilling.losses(trials, made).row_count == 0
+    monkeypatch.setattr(backfilling, "WORST", -1.0)
+    shown = backfilling.losses(trials, made)
+    assert [column.header for column in shown.columns[3:]] == ["all jobs", "up to 8 GPUs", "above", "P50", "P99"]
+    (_, row), hours = made, [outcome.numbers["jct_mean_s"] / 3600 for outcome in trials.outcomes[made[1].plain]]
+    cells = [next(iter(reversed(list(column.cells)))) for column in shown.columns]
+    assert cells[2] == f"{min(hours):.2f} to {max(hours):.2f}"
+    for name, cell in zip(backfilling.LOSSES.values(), cells[3:], strict=True):
+        easy, plain = (trials.means(case, name)[0] for case in (row.easy[backfilling.BOUND], row.plain))
+        assert cell.startswith(f"{100 * (easy / plain - 1):+.1f} %")
+
+
 def test_only_an_order_by_a_model_can_reserve_by_its_p90():
     found = backfilling.setups("made-up")
     made = backfilling.rows(found, ORDERS, (backfilling.BOUND, backfilling.P90))
