@@ -25,6 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from shunter import registry, traces
+from shunter import world as w
+from shunter.cluster import NodeGroup
+from shunter.model import GPU
 from shunter.protocols import Learns, capability
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
@@ -37,6 +40,7 @@ from shunter.reproduce.venus import divided, nodes_in
 from shunter.safe_files import data_folder
 from shunter.seeding import rng
 from shunter.setup import Setup, set_up, window_of
+from shunter.simulation import Result
 
 ORDERS = (
     "fifo:estimate=history", "fifo:estimate=limit", "sjf:estimate=history", "sjf:estimate=limit",
@@ -144,6 +148,22 @@ def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT)
     return made
 
 
+def sizes(result: Result) -> dict[str, float]:
+    """Means of jobs that are larger than a node and of the others, and how long the large ones leave nothing free."""
+    return {**by_size(result), "full_h": sum(_full(result, group) for group in result.cluster.groups)}
+
+
+def _full(result: Result, group: NodeGroup) -> float:
+    """The hours in which jobs that are larger than a node hold all GPUs of a virtual cluster."""
+    jobs, vcs = result.table, ("", *result.trace.vcs)
+    large = (result.trace.vc == vcs.index(group.vc) - 1) & (result.trace.gpus > group.gpus * GPU)
+    gpus, begin, end = (column[large] for column in (result.trace.gpus, jobs[w.STARTED], jobs[w.ENDED_AT]))
+    times = np.concatenate((begin, end))
+    order = np.argsort(times)
+    held = np.cumsum(np.concatenate((gpus, -gpus))[order])[:-1]
+    return float(np.diff(times[order])[held == group.count * group.gpus * GPU].sum() / 3.6e6)
+
+
 def run_rows(
     found: Mapping[str, Setup],
     made: Sequence[Row],
@@ -156,7 +176,7 @@ def run_rows(
     teach(found, [row.plain for row in made])
     known = knowing(found)
     draws = [thinned(known, repeat, left_out) for repeat in range(repeats)]
-    runs = [run_cases(draw, cases, 1, workers=workers, more=by_size) for draw in draws]
+    runs = [run_cases(draw, cases, 1, workers=workers, more=sizes) for draw in draws]
     return Trials(repeats, 0, {case: [one.outcomes[case][0] for one in runs] for case in runs[0].outcomes})
 
 
@@ -187,15 +207,19 @@ def in_percent(change: Estimate) -> str:
 
 
 def losses(trials: Trials, made: Sequence[Row]) -> Table:
-    """The rows that lose too much by bounds: which jobs do, and how far the repeats of the order itself are apart."""
-    shown = Table("trace", "order", "JCT, h, least to most", *LOSSES)
+    """The rows that lose too much by bounds: which jobs do, and how far the repeats of the order itself are apart.
+
+    And the hours in which jobs above 8 GPUs hold a whole virtual cluster, without backfilling and with it.
+    """
+    shown = Table("trace", "order", "JCT, h", *LOSSES, "full of large jobs, h")
     for plain, easy in made:
         if BOUND in easy and trials.change(easy[BOUND], plain, "jct_mean_s").value > WORST:
             hours = [outcome.numbers["jct_mean_s"] / 3600 for outcome in trials.outcomes[plain]]
             known = trials.outcomes[plain][0].numbers
             found = [trials.change(easy[BOUND], plain, name) if name in known else None for name in LOSSES.values()]
             cells = [in_percent(one) if one else "" for one in found]
-            shown.add_row(plain.workload, plain.policy, f"{min(hours):.2f} to {max(hours):.2f}", *cells)
+            full = " -> ".join(f"{trials.of(case, 'full_h').value:.0f}" for case in (plain, easy[BOUND]))
+            shown.add_row(plain.workload, plain.policy, f"{min(hours):.2f} to {max(hours):.2f}", *cells, full)
     return shown
 
 
