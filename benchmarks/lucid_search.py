@@ -3,7 +3,7 @@
 Venus from 15 July to 31 August, before the window of ``shunter reproduce lucid``, under its three rules for virtual
 clusters, on machines where a stop costs 62 s.  One setting at a time differs from the defaults.  Settings are ranked by
 the geometric mean of the three mean completion times, relative to that with the defaults: below 1, they are better.
-Tiresias is searched as hard on the same jobs: as many settings, first its queues, then all else with two sorts of queues.
+Tiresias is searched as hard on the same jobs: as many settings, first its queues, then all else with two of these.
 """
 
 from __future__ import annotations
