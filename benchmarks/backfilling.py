@@ -8,7 +8,8 @@ Reservations go by bounds (``bound=0.9``), by the estimates (``bound=0``), or, w
 by limits that are the true run times: what is lost then, no better bound can win back.  With ``--p90`` also by the P90
 of the model, as it is calibrated, where the order goes by one; such an order goes by it, too.  One month is one draw of
 a few long jobs, so every repeat leaves out another twentieth of the jobs; with ``--all-jobs`` there is one run with all
-of them.
+of them.  What is above 5 % comes again at the end, by the size of the jobs, with the mean completion times without
+backfilling that are the least and the most over the repeats.
 """
 
 from __future__ import annotations
@@ -24,9 +25,13 @@ from rich.console import Console
 from rich.table import Table
 
 from shunter import registry, traces
+from shunter import world as w
+from shunter.cluster import NodeGroup
+from shunter.model import GPU
 from shunter.protocols import Learns, capability
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
+from shunter.reproduce.numbers import by_size
 from shunter.reproduce.qssf.data import AAIC, PHILLY, PHILLY_NODES, fewer
 from shunter.reproduce.qssf.design import LOAD, RESTART
 from shunter.reproduce.standin import NODES, begin_of, stand_in, with_loose_limits
@@ -35,6 +40,7 @@ from shunter.reproduce.venus import divided, nodes_in
 from shunter.safe_files import data_folder
 from shunter.seeding import rng
 from shunter.setup import Setup, set_up, window_of
+from shunter.simulation import Result
 
 ORDERS = (
     "fifo:estimate=history", "fifo:estimate=limit", "sjf:estimate=history", "sjf:estimate=limit",
@@ -57,6 +63,10 @@ MONTHS = {  # where each begins, and where the last one ends; early ones before 
     "philly": (("2017-10-01",), ("2017-11-01", "2017-12-01", "")),
 }
 WORST = 0.05
+LOSSES = {
+    "all jobs": "jct_mean_s", "up to 8 GPUs": "small jct_mean_s", "above": "large jct_mean_s", "P50": "jct_p50_s",
+    "P99": "jct_p99_s",
+}  # fmt: skip
 WAITING = 0.1  # of the completion time; an order under which jobs wait less is left out
 
 
@@ -138,6 +148,22 @@ def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT)
     return made
 
 
+def sizes(result: Result) -> dict[str, float]:
+    """Means of jobs that are larger than a node and of the others, and how long the large ones leave nothing free."""
+    return {**by_size(result), "full_h": sum(_full(result, group) for group in result.cluster.groups)}
+
+
+def _full(result: Result, group: NodeGroup) -> float:
+    """The hours in which jobs that are larger than a node hold all GPUs of a virtual cluster."""
+    jobs, vcs = result.table, ("", *result.trace.vcs)
+    large = (result.trace.vc == vcs.index(group.vc) - 1) & (result.trace.gpus > group.gpus * GPU)
+    gpus, begin, end = (column[large] for column in (result.trace.gpus, jobs[w.STARTED], jobs[w.ENDED_AT]))
+    times = np.concatenate((begin, end))
+    order = np.argsort(times)
+    held = np.cumsum(np.concatenate((gpus, -gpus))[order])[:-1]
+    return float(np.diff(times[order])[held == group.count * group.gpus * GPU].sum() / 3.6e6)
+
+
 def run_rows(
     found: Mapping[str, Setup],
     made: Sequence[Row],
@@ -149,7 +175,8 @@ def run_rows(
     cases = [case for row in made for case in (row.plain, *row.easy.values())]
     teach(found, [row.plain for row in made])
     known = knowing(found)
-    runs = [run_cases(thinned(known, repeat, left_out), cases, 1, workers=workers) for repeat in range(repeats)]
+    draws = [thinned(known, repeat, left_out) for repeat in range(repeats)]
+    runs = [run_cases(draw, cases, 1, workers=workers, more=sizes) for draw in draws]
     return Trials(repeats, 0, {case: [one.outcomes[case][0] for one in runs] for case in runs[0].outcomes})
 
 
@@ -177,6 +204,23 @@ def in_percent(change: Estimate) -> str:
     """A change, and its interval where there is one."""
     interval = "" if np.isnan(change.low) else f" ({100 * change.low:+.0f} .. {100 * change.high:+.0f})"
     return f"{100 * change.value:+.1f} %{interval}"
+
+
+def losses(trials: Trials, made: Sequence[Row]) -> Table:
+    """The rows that lose too much by bounds: which jobs do, and how far the repeats of the order itself are apart.
+
+    And the hours in which jobs above 8 GPUs hold a whole virtual cluster, without backfilling and with it.
+    """
+    shown = Table("trace", "order", "JCT, h", *LOSSES, "full of large jobs, h")
+    for plain, easy in made:
+        if BOUND in easy and trials.change(easy[BOUND], plain, "jct_mean_s").value > WORST:
+            hours = [outcome.numbers["jct_mean_s"] / 3600 for outcome in trials.outcomes[plain]]
+            known = trials.outcomes[plain][0].numbers
+            found = [trials.change(easy[BOUND], plain, name) if name in known else None for name in LOSSES.values()]
+            cells = [in_percent(one) if one else "" for one in found]
+            full = " -> ".join(f"{trials.of(case, 'full_h').value:.0f}" for case in (plain, easy[BOUND]))
+            shown.add_row(plain.workload, plain.policy, f"{min(hours):.2f} to {max(hours):.2f}", *cells, full)
+    return shown
 
 
 def summary(changes: Changes, seed: int = 0) -> Table:
@@ -212,6 +256,7 @@ def main() -> None:
     shown, changes = table(trials, made)
     console.print(shown)
     console.print(summary(changes))
+    console.print(losses(trials, made))
 
 
 if __name__ == "__main__":

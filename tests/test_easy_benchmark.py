@@ -11,6 +11,11 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from benchmarks import backfilling
 
+from shunter import simulation
+from shunter.model import Trace
+from shunter.reproduce.venus import divided
+from shunter.setup import set_up
+
 ORDERS = ("fifo:estimate=history", "sjf:estimate=history", "saf:estimate=limit", "saf:estimate=rolling")
 
 
@@ -25,6 +30,33 @@ def test_easy_harms_no_order():
     assert ways == dict(zip(ORDERS, (backfilling.BOUNDS,) * 2 + (by_limits,) * 2, strict=True))
     assert all(change <= backfilling.WORST for some in changes.values() for change in some), changes
     assert backfilling.summary(changes).row_count == len(changes)
+
+
+def test_what_loses_is_shown_by_size_of_jobs(monkeypatch):
+    found = backfilling.setups("made-up")
+    made = backfilling.rows(found, ORDERS[:2], (backfilling.BOUND,))
+    trials = backfilling.run_rows(found, made, 2, workers=1)
+    assert backfilling.losses(trials, made).row_count == 0
+    monkeypatch.setattr(backfilling, "WORST", -1.0)
+    shown = backfilling.losses(trials, made)
+    assert [column.header for column in shown.columns[3:-1]] == ["all jobs", "up to 8 GPUs", "above", "P50", "P99"]
+    (_, row), hours = made, [outcome.numbers["jct_mean_s"] / 3600 for outcome in trials.outcomes[made[1].plain]]
+    cells = [next(iter(reversed(list(column.cells)))) for column in shown.columns]
+    assert cells[2] == f"{min(hours):.2f} to {max(hours):.2f}"
+    for name, cell in zip(backfilling.LOSSES.values(), cells[3:-1], strict=True):
+        easy, plain = (trials.means(case, name)[0] for case in (row.easy[backfilling.BOUND], row.plain))
+        assert cell.startswith(f"{100 * (easy / plain - 1):+.1f} %")
+
+
+def test_the_hours_are_counted_in_which_large_jobs_hold_all():
+    jobs = Trace.of(
+        "large", ["a", "b", "c"], submit=[0, 0, 3_600_000], duration=[7_200_000, 18_000_000, 3_600_000],
+        gpus=[16_000, 8_000, 16_000],
+    )  # fmt: skip
+    for nodes, hours in ((3, 0.0), (2, 3.0)):  # with three the small job is beside them
+        setup = set_up(jobs, divided("small", {"": nodes}))
+        found = backfilling.sizes(simulation.run(setup, simulation.resolve("fifo")))
+        assert found["full_h"] == hours, nodes
 
 
 def test_only_an_order_by_a_model_can_reserve_by_its_p90():

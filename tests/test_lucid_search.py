@@ -22,8 +22,13 @@ def test_every_candidate_is_a_policy_that_differs_from_its_base():
     assert len(set(texts)) == len(tried)
     assert {one.base for one in tried} == {lucid_search.LUCID, lucid_search.TIRESIAS}
     assert [one.policy for one in tried if one.policy == one.base] == [lucid_search.LUCID, lucid_search.TIRESIAS]
-    some = [one.policy for one in lucid_search.candidates(["capacity"]) if one.base == lucid_search.LUCID]
+    some = [one.policy for one in lucid_search.candidates(["capacity="]) if one.base == lucid_search.LUCID]
     assert some == [lucid_search.LUCID, f"{lucid_search.LUCID},capacity=2", f"{lucid_search.LUCID},capacity=3"]
+
+
+def test_tiresias_is_searched_as_hard_as_lucid():
+    bases = [one.base for one in lucid_search.candidates()]
+    assert bases.count(lucid_search.TIRESIAS) == bases.count(lucid_search.LUCID)
 
 
 def test_candidates_are_ranked_by_the_mean_over_the_rules(monkeypatch):
