@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ipaddress
+import threading
+import time
+import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol, TypeAlias
 
-from shunter import extras
-from shunter.errors import RunError
+from shunter import extras, notices
+from shunter.errors import InputError, RunError
 from shunter.processes import crew, ctrl_c_later, safe_path, usable_cores
 from shunter.sweeps.places import code_version
 from shunter.sweeps.work import Batch, Row, Runner, work
 
-PATIENCE_S = 10  # how long a scheduler may take to answer
+PATIENCE_S = 10  # how long a scheduler may take to answer, and a cluster to have its first worker
+WITHOUT_WORKERS_S = 60  # how long a cluster may have no workers before a sweep gives up
+COUNT_S = 1  # between two looks at how many workers there are
 LOCAL = "local:"
+KEPT = "all finished runs are kept"
 
 
 class Engine(Protocol):
@@ -28,8 +35,12 @@ class Engine(Protocol):
     def submit(self, batch: Batch) -> Future[list[Row]]:
         """Let a worker do a batch.
 
-        The future fails with ``WorkerLostError`` if the worker died with it; then the engine may be of no more use.
+        The future fails with ``WorkerLostError`` if the worker died with it.
         """
+
+    @property
+    def survives(self) -> bool:
+        """Whether it goes on after a worker died with a batch; else another engine must be opened."""
 
     def poll(self) -> None:
         """Pass on what workers report; called several times a second."""
@@ -68,6 +79,8 @@ def opener(dask: str = "", workers: int | None = None) -> Opener:
 class _Processes:
     """Processes of this machine."""
 
+    survives = False  # a pool ends with its first process that dies
+
     def __init__(self, hands: Any, workers: int) -> None:
         self._hands, self.workers = hands, workers
 
@@ -94,7 +107,7 @@ def _processes(runner: Runner, workers: int) -> Iterator[Engine]:
 class _Here:
     """This process itself."""
 
-    workers = 1
+    workers, survives = 1, True
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -108,19 +121,20 @@ class _Here:
         pass
 
 
-def _translated(future: Future[Any], *lost: type[BaseException]) -> Future[Any]:
-    """A future of which certain errors mean that the worker died."""
+def _translated(
+    future: Future[Any],
+    died: type[BaseException],
+    other: Callable[[BaseException], BaseException] = lambda error: error,
+) -> Future[Any]:
+    """A future whose errors of one kind mean that the worker died; ``other`` says what its other errors mean."""
     found: Future[Any] = Future()
 
     def pass_on(done: Future[Any]) -> None:
-        if done.cancelled():
-            found.set_exception(EngineLostError("the engine stopped"))
-        elif isinstance(error := done.exception(), lost):
-            found.set_exception(WorkerLostError(str(error)))
-        elif error is not None:
-            found.set_exception(error)
-        else:
+        error = CancelledError() if done.cancelled() else done.exception()
+        if error is None:
             found.set_result(done.result())
+        else:
+            found.set_exception(WorkerLostError() if isinstance(error, died) else other(error))
 
     future.add_done_callback(pass_on)
     return found
@@ -132,58 +146,130 @@ def _translated(future: Future[Any], *lost: type[BaseException]) -> Future[Any]:
 class _Dask:
     """The workers of a Dask cluster."""
 
-    def __init__(self, client: Any, runner: Any) -> None:
+    survives = True
+
+    def __init__(self, client: Any, runner: Runner) -> None:
         from distributed.scheduler import KilledWorker
 
-        self._client, self._runner, self._killed = client, runner, KilledWorker
-        self._executor = client.get_executor(pure=False, retries=0)
-
-    @property
-    def workers(self) -> int:
-        return sum(self._client.nthreads().values()) if self._client.status == "running" else 0
+        self._client, self._killed = client, KilledWorker
+        self._executor = client.get_executor(pure=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")
+            # The result of a task, and not scattered data: a worker fetches it once from another one, and if all that
+            # have it die, the scheduler makes it again.
+            self._runner = client.submit(_itself, runner, pure=False)
+        self.workers, self._counted, self._had_workers = 1, 0.0, time.monotonic()
 
     def submit(self, batch: Batch) -> Future[list[Row]]:
-        return _translated(self._executor.submit(work, self._runner, batch), self._killed)
+        try:
+            return _translated(self._executor.submit(_on_dask, self._runner, batch), self._killed, _meaning)
+        except (OSError, RuntimeError):
+            raise _scheduler_gone() from None
 
     def poll(self) -> None:
         if self._client.status != "running":
+            raise _scheduler_gone()
+        now = time.monotonic()
+        if now - self._counted < COUNT_S:
+            return
+        try:
+            self.workers, self._counted = len(self._client.nthreads()), now
+        except (OSError, RuntimeError):
+            raise _scheduler_gone() from None
+        self._had_workers = now if self.workers else self._had_workers
+        if now - self._had_workers > WITHOUT_WORKERS_S:
             raise EngineLostError(
-                "the Dask scheduler does not answer any more; all finished runs are kept: start it again, and the same"
+                f"the Dask cluster has had no workers for {WITHOUT_WORKERS_S} s; {KEPT}: start workers, and the same"
                 " command goes on"
             )
+
+
+def _scheduler_gone() -> EngineLostError:
+    return EngineLostError(
+        f"the Dask scheduler does not answer any more; {KEPT}: start it again with its workers, and the same command"
+        " goes on"
+    )
+
+
+def _itself(runner: Runner) -> Runner:
+    """What a worker gets once and keeps for all batches."""
+    return runner
+
+
+_one_at_a_time = threading.Lock()
+
+
+def _on_dask(runner: Runner, batch: Batch) -> list[Row]:
+    """A batch on a worker. One with several threads does its batches one after the other: a run has the process."""
+    with _one_at_a_time:
+        return work(runner, batch)
 
 
 @contextmanager
 def _dask(runner: Runner, address: str, workers: int) -> Iterator[Engine]:
     """A cluster at an address, or one of this machine alone, which only this account can use."""
-    distributed = extras.load("distributed", "--dask")
-    with _quiet(), safe_path():
-        if address:
-            client = _client(distributed, address)
-        else:
-            extras.require("cryptography", "--dask local:N")
-            # others on this machine could send code to an open port, so that even here both ends show a certificate
-            security = distributed.Security.temporary()
-            choices = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "security": security}
-            client = distributed.Client(distributed.LocalCluster(dashboard_address=None, **choices))
-        try:
-            _check_workers(client)
-            yield _Dask(client, client.scatter(runner, hash=False))
-        finally:
-            cluster = None if address else client.cluster
-            client.close(timeout=PATIENCE_S)
-            if cluster is not None:
-                cluster.close(timeout=PATIENCE_S)
+    extras.require("distributed", "--dask")
+    with _quiet(), safe_path(), _cluster_at(address) if address else _local_cluster(workers) as client:
+        _check_workers(client)
+        yield _Dask(client, runner)
 
 
-def _client(distributed: Any, address: str) -> Any:
+@contextmanager
+def _cluster_at(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address. Certificates for ``tls://`` are those of Dask's own configuration."""
+    from distributed import Client
+
+    _warn_of_open_port(address)
     try:
-        return distributed.Client(address, timeout=PATIENCE_S)
+        client = Client(address, timeout=PATIENCE_S)
     except (OSError, ValueError, TypeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
+        keys = (
+            "; set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, __CLIENT__CERT and __CLIENT__KEY" if _is_tls(address) else ""
+        )
         raise RunError(
-            f"--dask {address}: no Dask scheduler answers ({reason}); check the address, and start it"
+            f"--dask {address}: no Dask scheduler answers ({reason}); check the address, and start it{keys}"
         ) from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=PATIENCE_S)
+
+
+def _is_tls(address: str) -> bool:
+    return address.startswith("tls://")
+
+
+def _warn_of_open_port(address: str) -> None:
+    """Dask runs whatever comes over a port without TLS; on another machine's port that may come from anybody."""
+    host = address.partition("://")[2].rpartition(":")[0].strip("[]")
+    with suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return
+    if not _is_tls(address):
+        notices.problem.get()(
+            f"--dask {address}: without TLS, anyone who can reach this port can run code as you; use tls://"
+        )
+
+
+@contextmanager
+def _local_cluster(workers: int) -> Iterator[Any]:
+    """Workers on this machine."""
+    import dask
+    from distributed import Client, LocalCluster, Security
+
+    extras.require("cryptography", "--dask local:N")
+    # others on this machine could send code to an open port, so that even here both ends show a certificate
+    security = Security.temporary()
+    choices = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "security": security}
+    # a batch whose worker died comes back to us at once: we find out which of its runs it was
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        cluster = LocalCluster(dashboard_address=None, **choices)
+    try:
+        with Client(cluster) as client:
+            yield client
+    finally:
+        cluster.close(timeout=PATIENCE_S)
 
 
 def _check_workers(client: Any) -> None:
@@ -191,18 +277,34 @@ def _check_workers(client: Any) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except TimeoutError:
-        raise RunError("the Dask cluster has no workers; start some: dask worker ADDRESS") from None
+        raise RunError("the Dask cluster has no workers; start some: dask worker ADDRESS --nthreads 1") from None
     try:
         found = client.run(code_version)
     except Exception as error:
-        raise RunError(
-            f"a Dask worker can't run shunter ({type(error).__name__}: {error}); install the same version there"
-        ) from None
+        raise _unable(error) from None
     for worker, version in found.items():
         if version != code_version():
             raise RunError(
                 f"Dask worker {worker} has shunter {version}, and this is {code_version()}; install the same version"
             )
+    if any(threads > 1 for threads in client.nthreads().values()):
+        notices.problem.get()(
+            "some Dask workers have several threads and do one run at a time; start them with --nthreads 1 --nworkers"
+            " auto"
+        )
+
+
+def _meaning(error: BaseException) -> BaseException:
+    """What an error of a batch, not of a run, says about the cluster."""
+    if isinstance(error, CancelledError):
+        return _scheduler_gone()
+    return error if isinstance(error, InputError) else _unable(error)
+
+
+def _unable(error: BaseException) -> RunError:
+    return RunError(
+        f"a Dask worker can't run shunter ({type(error).__name__}: {error}); install the same version there"
+    )
 
 
 @contextmanager
@@ -210,10 +312,14 @@ def _quiet() -> Iterator[None]:
     """Without the log lines that Dask writes about connections that end."""
     import logging
 
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
+    import distributed  # noqa: F401 it sets the levels of its loggers
+
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)

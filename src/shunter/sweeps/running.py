@@ -103,9 +103,9 @@ def _drain(
         while len(queue) or under_way:
             progress.workers = engine.workers
             while len(queue) and not alone and len(under_way) < max(AHEAD * progress.workers, 1):
-                if queue.suspicious() and under_way:
+                if queue.next_is_alone() and under_way:
                     break
-                alone = queue.suspicious()
+                alone = queue.next_is_alone()
                 batch = queue.batch(progress.workers)
                 try:
                     under_way[engine.submit(batch)] = batch
@@ -118,7 +118,7 @@ def _drain(
             alone = alone and not ready
             engine.poll()
             on_progress(progress)
-            if died:
+            if died and not engine.survives:
                 raise WorkerLostError
     finally:
         for batch in under_way.values():
@@ -135,53 +135,71 @@ def _collect(
 ) -> bool:
     """Keep what was done; returns whether a worker died."""
     rows: list[Row] = []
-    died = False
+    died, problem = False, None
     for future, batch in done.items():
         try:
             found = future.result()
         except WorkerLostError:
             died = True
             rows += queue.failed(batch, runner, alone)
-            continue
-        queue.took(batch, found)
-        rows += found
+        except Exception as error:  # it ends the sweep, but not before what others did is kept
+            problem = error
+        else:
+            queue.took(batch, found)
+            rows += found
     if rows:
         store.add(rows)
         progress.done += len(rows)
         progress.failed += sum(row.get("error") is not None for row in rows)
         progress.busy_s += sum(row.get("seconds") or 0.0 for row in rows)
+    if problem is not None:
+        raise problem
     return died
 
 
+Waiting: TypeAlias = tuple[str, RunLike]  # a run that is to be done, with its key
+
+
 class _Queue:
-    """The runs that are still to be done, by their keys, in the order of the plan."""
+    """The runs that are still to be done, by their keys, in the order of the plan.
+
+    A worker may die because of a run, or together with it. Runs that were under way then are tried again, each in a
+    batch of its own; one that loses its worker again, with nothing beside it; if that worker dies too, the run failed.
+    """
 
     def __init__(self, todo: Mapping[str, RunLike]) -> None:
-        self._runs = deque(todo.items())
-        self._suspects: deque[tuple[str, RunLike]] = deque()  # their worker died, perhaps because of one of them
+        self._runs: deque[Waiting] = deque(todo.items())
+        self._singly: deque[Waiting] = deque()
+        self._alone: deque[Waiting] = deque()
+        self._tried_singly: set[str] = set()
         self._seconds: dict[Hashable, float] = {}  # that a run of a place, or of a place and policy, takes, as measured
         self._next = 0
 
     def __len__(self) -> int:
-        return len(self._runs) + len(self._suspects)
+        return len(self._runs) + len(self._singly) + len(self._alone)
 
-    def suspicious(self) -> bool:
-        """Whether the next batch is one that must be alone, so that it is known whom its worker died of."""
-        return bool(self._suspects)
+    def next_is_alone(self) -> bool:
+        """Whether nothing may run beside the next batch."""
+        return bool(self._alone)
 
     def batch(self, workers: int) -> Batch:
         """The next runs: as many as take a few seconds, and at the end few enough that all workers have some."""
-        taken, seconds = [self._suspects.popleft() if self._suspects else self._runs.popleft()], 0.0
-        most = min(MOST_IN_BATCH, len(self) // (AHEAD * max(workers, 1)))
-        known = not self._suspects and self._estimate(taken[0][1])
+        suspects = self._alone or self._singly
+        taken = [suspects.popleft()] if suspects else self._several(workers)
+        self._next += 1
+        return Batch(self._next, tuple(run for _, run in taken), tuple(key for key, _ in taken))
+
+    def _several(self, workers: int) -> list[Waiting]:
+        taken, seconds = [self._runs.popleft()], 0.0
+        most = min(MOST_IN_BATCH, len(self._runs) // (AHEAD * max(workers, 1)))
+        known = self._estimate(taken[0][1])
         while known and self._runs and len(taken) < most:
             seconds += known
             known = self._estimate(self._runs[0][1])
             if known is None or seconds + known > BATCH_S:
                 break
             taken.append(self._runs.popleft())
-        self._next += 1
-        return Batch(self._next, tuple(run for _, run in taken), tuple(key for key, _ in taken))
+        return taken
 
     def _estimate(self, run: RunLike) -> float | None:
         """The seconds that a run takes: as others of its kind, or as others at its place; None: not known yet."""
@@ -198,12 +216,15 @@ class _Queue:
         self._runs.extendleft(reversed(list(zip(batch.keys, batch.runs, strict=True))))
 
     def failed(self, batch: Batch, runner: Runner, alone: bool) -> Iterator[Row]:
-        """Runs whose worker died are tried again one by one; whoever dies alone is a failed run."""
+        """Try the runs of a batch again whose worker died; a run that was alone has failed."""
         for key, run in zip(batch.keys, batch.runs, strict=True):
-            if alone and len(batch.runs) == 1:
+            if alone:
                 yield runner.lost(run, key, "its process died, also when nothing else ran (out of memory?)")
+            elif key in self._tried_singly:
+                self._alone.append((key, run))
             else:
-                self._suspects.append((key, run))
+                self._tried_singly.add(key)
+                self._singly.append((key, run))
 
 
 def check_version(store: Store, version: str, any_version: bool) -> None:

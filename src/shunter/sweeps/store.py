@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,7 @@ class Store:
             raise RunError(f"{folder}: is not empty and no store of runs; choose another folder")
         try:
             (folder / RUNS).mkdir(parents=True, exist_ok=True)
-            store._put(folder / MARK, lambda path: path.write_text(f'format = {FORMAT}\nversion = "{version}"\n'))
+            store._put(folder / MARK, f'format = {FORMAT}\nversion = "{version}"\n'.encode())
         except OSError as error:
             raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
         return store
@@ -116,14 +117,15 @@ class Store:
         """Keep runs; after this they are on disk."""
         frame = frame_of(rows, self.columns)
         name = f"{time.time():.0f}-{secrets.token_hex(8)}.parquet"
-        self._put(self.folder / RUNS / name, frame.write_parquet)
+        self._put(self.folder / RUNS / name, _parquet(frame))
 
-    def _put(self, path: Path, write: Callable[[Path], Any]) -> None:
+    def _put(self, path: Path, content: bytes) -> None:
         """Write a file so that it is whole and on disk, or not there."""
         part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         try:
-            write(part)
-            with part.open("rb") as file:
+            with part.open("xb") as file:
+                file.write(content)
+                file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
         except OSError as error:
@@ -178,9 +180,16 @@ class Store:
             return
         joined = self.read()
         name = f"joined-{secrets.token_hex(8)}.parquet"
-        self._put(self.folder / RUNS / name, joined.write_parquet)
+        self._put(self.folder / RUNS / name, _parquet(joined))
         for path in files:
             path.unlink(missing_ok=True)
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    """The file of a table, made in memory: polars itself does not say that a disk is full."""
+    made = BytesIO()
+    frame.write_parquet(made)
+    return made.getvalue()
 
 
 def frame_of(rows: Iterable[Row], columns: Mapping[str, str] = COLUMNS) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -200,7 +200,8 @@ def compiled_once(policy: str) -> Iterator[None]:
     try:
         yield
         if lock is not None:
-            mark.touch()
+            with suppress(OSError):  # no room: the next process looks again
+                mark.touch()
     finally:
         if lock is not None:
             os.close(lock)
