@@ -122,3 +122,23 @@ def test_easy_plus_plus_goes_by_the_last_two_within_the_limit():
     trace = Trace.of("t", list("abcd"), gpus=gpus * GPU, user=[0] * 4, users=("ann",), **times)
     memory = Simulator(trace, PAIR).run(policy)
     assert (memory.form.memory.estimate / MINUTE).tolist() == [50, 50, 6, 5]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.99])
+def test_no_job_that_ends_in_time_is_left_out_by_its_floor(share):
+    """Backfilling skips whole parts of a queue by the lowest floor in them."""
+    made, draw, in_time, left_out = bounds.bounds_for(share), rng(1, "bounds"), 0, 0
+    for ended, (estimate, took) in enumerate(drawn(2500)):
+        bounds.note_run_time(made, estimate, took)
+        if ended % 101:
+            continue
+        for other, _ in drawn(150):
+            limit, speed = int(other * draw.choice([0, 0.3, 3])), float(draw.choice([0.5, 1.0, 1.7]))
+            longest = int(np.exp(draw.uniform(6, 19)))
+            highest = bounds.floor_within(made, longest, speed)
+            if np.ceil(int(bounds.bound_of(made, other, limit, 0.0)) / speed) <= longest:
+                in_time += 1
+                assert bounds.floor_of(other, limit, 0.0) <= highest, (ended, other, limit, longest, speed)
+            left_out += bounds.floor_of(other, limit, 0.0) > highest
+    assert in_time > 500
+    assert left_out > 500  # it would be no use otherwise

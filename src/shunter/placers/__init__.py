@@ -24,7 +24,8 @@ from shunter.errors import PolicyError
 from shunter.world import signatures
 
 GROUP = "shunter.placers"  # entry points of third parties
-TOGETHER = ("consolidate", "first-fit")  # rules that put a job on one node if any node could ever hold it
+# Rules that put a job on one node if any node could ever hold it, and a larger one on idle nodes and one more.
+TOGETHER = ("consolidate", "first-fit")
 
 
 def names() -> tuple[str, ...]:

@@ -8,20 +8,32 @@ from shunter.world import I64
 
 
 @kernel
+def tightest(usable: I64, gpus: int) -> int:
+    """The node with the least sufficient free GPUs, ties to the lowest index; there must be one."""
+    best = -1
+    for node in range(len(usable)):
+        if usable[node] >= gpus and (best < 0 or usable[node] < usable[best]):
+            best = node
+            if usable[node] == gpus:
+                break
+    return best
+
+
+@kernel
 def place(usable: I64, total: I64, order: I64, gpus: int, draw: int, nodes: I64, counts: I64) -> int:
     """One node with the least sufficient free GPUs; a job larger than any node takes idle nodes, the largest first.
 
     What is left of such a job goes on the node with the most free GPUs.  Ties go to the lowest index.
     """
-    best, largest = -1, 0
+    most, largest, idle = 0, 0, 0
     for node in range(len(usable)):
+        most = max(most, usable[node])
         largest = max(largest, total[node])
-        if usable[node] >= gpus and (best < 0 or usable[node] < usable[best]):
-            best = node
-    if best >= 0:
-        nodes[0], counts[0] = best, gpus
+        idle += total[node] if usable[node] == total[node] else 0
+    if most >= gpus:
+        nodes[0], counts[0] = tightest(usable, gpus), gpus
         return 1
-    if gpus <= largest:
+    if gpus <= largest or gpus > idle + most:
         return 0
     used, need = 0, gpus
     for i in range(len(order)):

@@ -138,10 +138,15 @@ def choose_nodes(world: World, queue: Queue, place: Any, paper: Paper, job: int)
 
 
 @kernel
+def open_to(world: World, job: int) -> bool:
+    """Whether a job may use every node."""
+    return bool(world.jobs[w.VC, job] < 0 and world.jobs[w.TYPE, job] < 0 and world.clock[w.DRAINS] == 0)
+
+
+@kernel
 def anywhere(world: World, job: int) -> bool:
     """Whether all nodes are open to a job, with whatever CPUs and memory they have left."""
-    bound = world.jobs[w.VC, job] >= 0 or world.jobs[w.TYPE, job] >= 0
-    return bool(not bound and world.clock[w.BOUNDED] == 0 and world.clock[w.DRAINS] == 0)
+    return open_to(world, job) and bool(world.clock[w.BOUNDED] == 0)
 
 
 @kernel

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from shunter.arrays import F2, I1, I2, Arrays
+from shunter.arrays import F1, F2, I1, I2, Arrays
 from shunter.compiled import kernel
 
 # -- bins of a time over its estimate, eight for each factor of two, from 2^-12 to 2^12
@@ -37,13 +37,15 @@ class Bounds(Arrays):
     recent: I2  # (GROUPS + 1, RECENT) the bins of the last of them, in a ring
     counts: I2  # (GROUPS + 1, BINS) how many of these in each bin
     factor: F2  # (GROUPS + 1, BINS) the bound over the estimate of a job whose age over its estimate is in this bin
+    edge: F1  # (BINS + 1,) where each bin ends, and one more would
 
 
 def bounds_for(share: float) -> Bounds:
     """Nothing has ended yet; ``share`` of the jobs should stay within their bounds, 0: these are the estimates."""
     rows = GROUPS + 1
     recent, counts = np.zeros((rows, RECENT), np.int64), np.zeros((rows, BINS), np.int64)
-    return Bounds(round(1000 * share), np.zeros(rows, np.int64), recent, counts, np.zeros((rows, BINS)))
+    edge = np.array([math.exp2(LOWEST + at / PER_DOUBLING) for at in range(1, BINS + 2)])
+    return Bounds(round(1000 * share), np.zeros(rows, np.int64), recent, counts, np.zeros((rows, BINS)), edge)
 
 
 @kernel
@@ -61,12 +63,6 @@ def ratio_bin(ratio: float) -> int:
     if ratio < 2.0**LOWEST:
         return 0
     return min(int(PER_DOUBLING * (math.log2(ratio) - LOWEST)), BINS - 1)
-
-
-@kernel
-def upper_edge(at: int) -> float:
-    """Where a bin ends."""
-    return float(2.0 ** (LOWEST + (at + 1) / PER_DOUBLING))
 
 
 @kernel
@@ -93,8 +89,8 @@ def find_factors(bounds: Bounds, group: int) -> None:
         while within * 1000 < bounds.level * left:
             upto += 1
             within += counts[upto]
-        found = upper_edge(max(upto, at + 1))
-        bounds.factor[group, at] = found if left >= FEWEST_LEFT else AGAIN * upper_edge(at)
+        found = bounds.edge[max(upto, at + 1)]
+        bounds.factor[group, at] = found if left >= FEWEST_LEFT else AGAIN * bounds.edge[at]
         left -= counts[at]
         within -= counts[at]
 
@@ -125,3 +121,30 @@ def bound_of(bounds: Bounds, estimate: int, limit: int, work: float) -> float:
     if limit > work:
         bound = min(bound, float(limit))
     return max(bound, work + 1.0)
+
+
+# ------------------------------------------------------------------------------------------- leaving out many at once
+
+
+@kernel
+def floor_of(estimate: int, limit: int, work: float) -> int:
+    """A number that stays while a job waits, and by which ``floor_within`` says of many jobs that none ends in time."""
+    if work > 0:
+        return 0  # how much is left of it doesn't follow from its estimate
+    return min(estimate, limit) if limit > 0 else estimate
+
+
+@kernel
+def floor_within(bounds: Bounds, longest: int, speed: float) -> float:
+    """No waiting job with a higher floor than this has a bound of at most ``longest`` ms at this speed now."""
+    within = longest * speed * (1 + 1e-9) + 1  # bounds are rounded down
+    if bounds.level == 0:
+        return within
+    highest, shortest, end = within, 0.0, float(MINUTE)  # a job's limit may be within, whatever its estimate
+    for group in range(GROUPS):
+        row = group if bounds.ended[group] >= FEWEST else ALL
+        factor = bounds.factor[row, 0] if bounds.ended[row] >= FEWEST else AGAIN
+        if shortest * factor <= within:
+            highest = max(highest, min(within / factor, end if group < GROUPS - 1 else math.inf))
+        shortest, end = end, 4 * end
+    return highest

@@ -262,9 +262,7 @@ def next_unreserved(world: World, queue: Queue, parts: Parts) -> int:
     """The first waiting job, in the order, that has no reservation; -1 if there is none."""
     best = -1
     for cls in range(len(queue.size)):
-        job = first_of(world, queue, parts, cls, -1, w.NEVER, 1.0)
-        if job >= 0 and (best < 0 or ahead(queue, job, best)):
-            best = job
+        best = first_of(world, queue, parts, cls, best, -1, w.NEVER, 1.0)
     return best
 
 

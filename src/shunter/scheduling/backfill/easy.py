@@ -18,6 +18,7 @@ from shunter.scheduling.placing import (
     in_the_way,
     needs_one_node,
     on_paper,
+    open_to,
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
@@ -25,9 +26,7 @@ from shunter.scheduling.queue.queue import (
     Parts,
     Queue,
     Scratch,
-    ahead,
     first_of,
-    shorter,
     shortest_of,
     top,
 )
@@ -89,10 +88,10 @@ def order_ends(scratch: Scratch, count: int) -> None:
 @kernel
 def heap_of_ends(world: World, queue: Queue, job: int) -> int:
     """Make a heap of the jobs that run where ``job`` may, by expected end; returns how many."""
-    scratch, count = queue.scratch, 0
+    scratch, count, all_of_them = queue.scratch, 0, open_to(world, job)
     for at in range(world.clock[w.N_RUNNING]):
         other = world.lists[w.L_RUNNING, at]
-        if in_the_way(world, job, other):
+        if all_of_them or in_the_way(world, job, other):
             count = add_end(scratch, count, expected_end(world, queue, other), other)
     order_ends(scratch, count)
     return count
@@ -122,19 +121,57 @@ def take_off(world: World, scratch: Scratch, job: int) -> int:
 
 
 @kernel
+def needs_idle_nodes(world: World, queue: Queue, job: int) -> bool:
+    """Whether a job can start only on nodes that are idle, all but one of them."""
+    whole = world.jobs[w.SHARE, job] == 1000 and world.jobs[w.SPAN, job] == 0
+    return whole and queue.config.together and len(queue.tiers.takes) == 0
+
+
+@kernel
+def missing_gpus(world: World, paper: Paper, job: int, idle_nodes: bool) -> int:
+    """How many GPUs must at least become free, or belong to nodes that become idle, before a job may fit."""
+    missing, largest = world.jobs[w.GPUS, job] if world.jobs[w.SHARE, job] == 1000 else 0, 1
+    for node in range(len(paper.free)):
+        total = world.nodes[w.TOTAL, node]
+        largest = max(largest, total)
+        if not idle_nodes or paper.free[node] == total:
+            missing -= paper.free[node]
+    return int(missing - (largest - 1 if idle_nodes else 0))
+
+
+@kernel
+def gained(world: World, paper: Paper, gpu_ids: I64, idle_nodes: bool) -> int:
+    """How many GPUs a job has left, or belong to nodes that are idle without it."""
+    if not idle_nodes:
+        return len(gpu_ids)
+    gpus, before = 0, -1
+    for i in range(len(gpu_ids)):  # node by node
+        node = world.gpus[w.NODE, gpu_ids[i]]
+        if node != before and paper.free[node] == world.nodes[w.TOTAL, node]:
+            gpus += paper.free[node]
+        before = node
+    return gpus
+
+
+@kernel
 def room_comes(world: World, queue: Queue, parts: Parts, scratch: Scratch, head: int, count: int) -> int:
-    """Take those that end off the paper, the first ones first, until ``head`` fits: the time of that, or NEVER."""
-    ends, jobs = scratch.ends, scratch.jobs
-    one_node = needs_one_node(world, queue, head)
+    """Take those that end off the paper, the first ones first, until ``head`` fits: the time of that, or NEVER.
+
+    Finding nodes takes long, so it is tried only when there may be enough of them.
+    """
+    ends, jobs, paper, one_node = scratch.ends, scratch.jobs, on_paper(scratch), needs_one_node(world, queue, head)
+    idle_nodes = not one_node and needs_idle_nodes(world, queue, head)
+    missing = missing_gpus(world, paper, head, idle_nodes)
     while count > 0:
         time, room = ends[0], not one_node
         while count > 0 and ends[0] == time:
-            gpus = take_off(world, scratch, jobs[0])
-            room = room or any_has_room(world, on_paper(scratch), head, scratch.gpu_ids[:gpus])
+            left = scratch.gpu_ids[: take_off(world, scratch, jobs[0])]
+            missing -= gained(world, paper, left, idle_nodes)
+            room = room or any_has_room(world, paper, head, left)
             count -= 1
             ends[0], jobs[0] = ends[count], jobs[count]
             sink_end(ends, jobs, 0, count)
-        if room and fits_on(world, queue, parts, on_paper(scratch), head):
+        if room and missing <= 0 and fits_on(world, queue, parts, paper, head):
             return int(time)
     return int(w.NEVER)
 
@@ -156,17 +193,13 @@ def still_fits(world: World, queue: Queue, parts: Parts, paper: Paper, head: int
 
 
 @kernel
-def next_candidate(world: World, queue: Queue, parts: Parts, cls: int, head: int, longest: int, speed: float) -> int:
-    """The job of a class that backfilling tries first, of those that end within ``longest`` ms; -1: none."""
+def next_candidate(
+    world: World, queue: Queue, parts: Parts, cls: int, best: int, head: int, longest: int, speed: float
+) -> int:
+    """The job that backfilling tries first of ``best`` and those of a class that end within ``longest`` ms."""
     if queue.config.shortest:
-        return shortest_of(world, queue, cls, head, longest, speed)
-    return first_of(world, queue, parts, cls, head, longest, speed)
-
-
-@kernel
-def tried_before(queue: Queue, a: int, b: int) -> bool:
-    """Whether backfilling tries job ``a`` before job ``b``."""
-    return shorter(queue, a, b) if queue.config.shortest else ahead(queue, a, b)
+        return shortest_of(world, queue, cls, best, head, longest, speed)
+    return first_of(world, queue, parts, cls, best, head, longest, speed)
 
 
 @kernel
@@ -193,9 +226,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
         longest = w.NEVER
         if shadow != w.NEVER and not still_fits(world, queue, parts, on_paper(scratch), head, job, chosen):
             longest = shadow - world.clock[w.NOW]
-        found = next_candidate(world, queue, parts, cls, head, longest, slowest(world, chosen))
-        if found >= 0 and (best < 0 or tried_before(queue, found, best)):
-            best = found
+        best = next_candidate(world, queue, parts, cls, best, head, longest, slowest(world, chosen))
     if best < 0:
         return False
     gpus = find_gpus(world, queue, parts, as_it_is(world), best)

@@ -44,12 +44,13 @@ def next_job(world: World, queue: Queue, parts: Parts) -> int:
         if not queue.config.strict and queue.blocked[cls] == 1:
             continue
         job = top(world, queue, cls)
-        if job >= 0:
-            if queue.config.varying:
-                job = first_of(world, queue, parts, cls, -1, w.NEVER, 1.0)
-            else:
-                queue.exact[job] = queue.key[job]
-        if job >= 0 and (best < 0 or ahead(queue, job, best)):
+        if job < 0:
+            continue
+        if queue.config.varying:
+            best = first_of(world, queue, parts, cls, best, -1, w.NEVER, 1.0)
+            continue
+        queue.exact[job] = queue.key[job]
+        if best < 0 or ahead(queue, job, best):
             best = job
     return best
 

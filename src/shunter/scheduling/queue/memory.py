@@ -52,6 +52,8 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         cost=gpus,
         members=np.zeros(n, np.int64),
         at=np.full(n, -1, np.int64),
+        floor=np.zeros(n * (policy.backfill == "easy"), np.int64),
+        lowest=np.zeros(n * (policy.backfill == "easy"), np.int64),
         first=np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.int64),
         size=np.zeros(classes, np.int64),
         blocked=np.zeros(classes, np.int64),

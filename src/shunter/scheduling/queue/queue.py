@@ -13,7 +13,7 @@ from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.predictors.learned import Learned
-from shunter.scheduling.backfill.bounds import Bounds, bound_of
+from shunter.scheduling.backfill.bounds import Bounds, bound_of, floor_of, floor_within
 from shunter.world import I64, Job, World
 
 B_NONE, B_EASY, B_CONSERVATIVE = range(3)
@@ -171,7 +171,7 @@ class Config(Arrays):
     ageing: bool = False  # ... falls, or stays, while its user's usage does
     source: int = S_NONE  # of estimates
     shares: bool = False  # some jobs want a share of a GPU
-    together: bool = False  # a job that fits on one node is never put on several
+    together: bool = False  # a job that fits on one node is never put on several, and a larger one on idle nodes
     half_life: int = 0  # in which past usage counts half, 0: usage does not count
     period: int = 0  # after which age and usage are looked at again, 0: always
     ranks: bool = False  # users' usage counts by rank only
@@ -222,6 +222,8 @@ class Queue(Arrays):
     cost: F1  # (classes,) what a job uses in every ms, as fair share counts it
     members: I1  # (jobs,) the classes' heaps, one after another
     at: I1  # (jobs,) position of a job in its heap, -1: not there
+    floor: I1  # (jobs,) by which EASY leaves out jobs that don't end in time, see `floor_of`; or nothing
+    lowest: I1  # (jobs,) by place in `members`: the lowest floor of the job there and those below it; or nothing
     first: I1  # (classes,) where a class' heap begins in `members`
     size: I1  # (classes,)
     blocked: I1  # (classes,) 1: did not fit since the last release
@@ -316,6 +318,33 @@ def sink(queue: Queue, cls: int, at: int) -> None:
 
 
 @kernel
+def place_again(queue: Queue, cls: int, at: int) -> None:
+    """Move the job at a position of its class' heap, which may be new there, to where it belongs."""
+    job = queue.members[queue.first[cls] + at]
+    rise(queue, cls, at)
+    sink(queue, cls, queue.at[job])
+    lower_floors(queue, cls, max(at, queue.at[job]))
+
+
+@kernel
+def lower_floors(queue: Queue, cls: int, at: int) -> None:
+    """Note the lowest floors from a position of a heap up to its top; all that changed is on that way."""
+    while at >= 0 and len(queue.lowest) > 0:
+        note_lowest(queue, cls, at)
+        at = (at - 1) // 2 if at > 0 else -1
+
+
+@kernel
+def note_lowest(queue: Queue, cls: int, at: int) -> None:
+    """Note the lowest floor at and below a position of a heap, given those of its children."""
+    base = queue.first[cls]
+    lowest = queue.floor[queue.members[base + at]]
+    for child in range(2 * at + 1, min(2 * at + 3, queue.size[cls])):
+        lowest = min(lowest, queue.lowest[base + child])
+    queue.lowest[base + at] = lowest
+
+
+@kernel
 def insert(queue: Queue, job: int) -> None:
     """Put a job into the heap of its class, or move it there if its key changed."""
     cls = queue.class_of[job]
@@ -323,8 +352,7 @@ def insert(queue: Queue, job: int) -> None:
         queue.members[queue.first[cls] + queue.size[cls]] = job
         queue.at[job] = queue.size[cls]
         queue.size[cls] += 1
-    rise(queue, cls, queue.at[job])
-    sink(queue, cls, queue.at[job])
+    place_again(queue, cls, queue.at[job])
 
 
 @kernel
@@ -333,12 +361,14 @@ def remove(queue: Queue, job: int) -> None:
     cls, at = queue.class_of[job], queue.at[job]
     queue.at[job] = -1
     queue.size[cls] -= 1
-    if at < queue.size[cls]:
-        last = queue.members[queue.first[cls] + queue.size[cls]]
+    size = queue.size[cls]
+    if size > 0:
+        lower_floors(queue, cls, (size - 1) // 2)  # where the last job was the child
+    if at < size:
+        last = queue.members[queue.first[cls] + size]
         queue.members[queue.first[cls] + at] = last
         queue.at[last] = at
-        rise(queue, cls, at)
-        sink(queue, cls, queue.at[last])
+        place_again(queue, cls, at)
 
 
 @kernel
@@ -499,7 +529,7 @@ def rekey(world: World, queue: Queue, parts: Parts) -> None:
         key_all(world, queue, parts, now)
     if not config.varying:
         return
-    too_loose = state.visits > world.clock[w.N_PENDING] // 2
+    too_loose = state.visits > 2 * world.clock[w.N_PENDING]
     if now <= state.horizon and config.ageing and not too_loose:
         return
     if config.ageing:
@@ -518,6 +548,8 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
     for cls in range(len(queue.size)):
         for at in range(queue.size[cls] // 2 - 1, -1, -1):
             sink(queue, cls, at)
+        for at in range(queue.size[cls] - 1 if len(queue.lowest) > 0 else -1, -1, -1):
+            note_lowest(queue, cls, at)
 
 
 @kernel
@@ -570,38 +602,50 @@ def ahead(queue: Queue, a: int, b: int) -> bool:
 
 
 @kernel
-def first_of(world: World, queue: Queue, parts: Parts, cls: int, skip: int, longest: int, speed: float) -> int:
-    """The first waiting job of a class at present, but ``skip``, that ends within ``longest`` ms; -1: none.
+def first_of(
+    world: World, queue: Queue, parts: Parts, cls: int, best: int, skip: int, longest: int, speed: float
+) -> int:
+    """The first at present of ``best`` (-1: none) and the waiting jobs of a class that end within ``longest`` ms.
 
-    Walks the heap from the top and leaves out what lies below a bound that is already beaten.
+    Never ``skip``.  Walks the heap from the top and leaves out what lies below a bound that ``best`` already beats, and
+    where no job ends in time.
     """
-    stack, base, size, now = queue.scratch.stack, queue.first[cls], queue.size[cls], world.clock[w.NOW]
-    if size == 0:
-        return -1
-    best, left = -1, 1
+    stack, base, size, left = queue.scratch.stack, queue.first[cls], queue.size[cls], min(queue.size[cls], 1)
+    highest = floor_within(queue.bounds, longest, speed) if longest != w.NEVER else math.inf
     stack[0] = 0
     while left > 0:
         left -= 1
         at = stack[left]
         job = queue.members[base + at]
-        if best >= 0 and (queue.key[job] > queue.exact[best] or (queue.key[job] == queue.exact[best] and job > best)):
+        if (best >= 0 and beaten(queue, job, best)) or (longest != w.NEVER and queue.lowest[base + at] > highest):
             continue
-        if 2 * at + 1 < size:
-            stack[left] = 2 * at + 1
-            left += 1
-        if 2 * at + 2 < size:
-            stack[left] = 2 * at + 2
+        for child in range(2 * at + 1, min(2 * at + 3, size)):
+            stack[left] = child
             left += 1
         if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
             continue
-        queue.exact[job] = queue.key[job]
-        if queue.config.varying:
-            queue.state.visits += 1
-            if queue.state.horizon != now:
-                queue.exact[job] = key_at(world, queue, parts, job, now)
+        find_exact(world, queue, parts, job)
         if best < 0 or ahead(queue, job, best):
             best = job
-    return int(best)
+    return best
+
+
+@kernel
+def beaten(queue: Queue, job: int, best: int) -> bool:
+    """Whether a job, and all below it in its heap, come after ``best`` whatever their keys are at present."""
+    if queue.key[job] != queue.exact[best]:
+        return bool(queue.key[job] > queue.exact[best])
+    return not wins_tie(queue, job, best)
+
+
+@kernel
+def find_exact(world: World, queue: Queue, parts: Parts, job: int) -> None:
+    """Find the key of a waiting job at present."""
+    queue.exact[job] = queue.key[job]
+    if queue.config.varying:
+        queue.state.visits += 1
+        if queue.state.horizon != world.clock[w.NOW]:
+            queue.exact[job] = key_at(world, queue, parts, job, world.clock[w.NOW])
 
 
 @kernel
@@ -613,16 +657,16 @@ def shorter(queue: Queue, a: int, b: int) -> bool:
 
 
 @kernel
-def shortest_of(world: World, queue: Queue, cls: int, skip: int, longest: int, speed: float) -> int:
-    """The waiting job of a class with the least estimate, but ``skip``, that ends within ``longest`` ms; -1: none."""
-    best, base = -1, queue.first[cls]
+def shortest_of(world: World, queue: Queue, cls: int, best: int, skip: int, longest: int, speed: float) -> int:
+    """The same with the job of the least estimate."""
+    base = queue.first[cls]
     for at in range(queue.size[cls]):
         job = queue.members[base + at]
         if world.jobs[w.STATE, job] != w.PENDING or job == skip or not ends_within(world, queue, job, longest, speed):
             continue
         if best < 0 or shorter(queue, job, best):
             best = job
-    return int(best)
+    return best
 
 
 @kernel
@@ -665,6 +709,8 @@ def welcome(world: World, queue: Queue, parts: Parts, job: int) -> None:
     meet(world, queue, parts, job)
     if queue.config.backfill != B_NONE:
         renew_bound(world, queue, job)
+    if len(queue.floor) > 0:
+        queue.floor[job] = floor_of(queue.estimate[job], world.jobs[w.LIMIT, job], world.progress[w.WORK, job])
     queue.key[job] = key_at(world, queue, parts, job, max(world.clock[w.NOW], queue.state.horizon))
     if len(queue.tie) > 0:
         queue.tie[job] = world.jobs[w.WAITING_SINCE, job]
