@@ -770,13 +770,29 @@ def any_gpu_free(world: World) -> bool:
 
 
 @kernel
+def free_gpus(world: World) -> int:
+    """How many whole GPUs are free anywhere."""
+    free = 0
+    for node in range(world.nodes.shape[1]):
+        free += world.nodes[w.FREE, node]
+    return int(free)
+
+
+@kernel
 def anything_to_try(world: World, queue: Queue) -> bool:
-    """Whether any waiting class may fit: there is room, or a running job could make room."""
+    """Whether any waiting class may fit: there is room, or somebody could make room.
+
+    Classes that want more GPUs than are free are blocked without a try, where each would be tried.
+    """
+    config = queue.config
     if world.clock[w.N_PENDING] == 0:
         return False
-    if not queue.config.preemptive and not queue.config.shares and not any_gpu_free(world):
-        return False
-    for cls in range(len(queue.size)):  # noqa: SIM110 a loop, for numba
+    free = w.NEVER if config.preemptive or config.shares else free_gpus(world)
+    all_tried, found = not config.strict or config.backfill == B_EASY, False
+    for cls in range(len(queue.size) if free > 0 else 0):
         if queue.size[cls] > 0 and queue.blocked[cls] == 0:
-            return True
-    return False
+            if all_tried and world.jobs[w.GPUS, queue.sample[cls]] > free:
+                queue.blocked[cls] = 1
+            else:
+                found = True
+    return found
