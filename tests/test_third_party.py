@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 import textwrap
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
 
 import shunter
+from shunter import extensions, registry
 
 SOURCE = """
     from dataclasses import dataclass
@@ -210,3 +212,13 @@ def test_a_mistake_in_decide_is_reported_with_its_own_line() -> None:
     first, second = str(caught.value).splitlines()
     assert first == "policy Careless: KeyError: 'nothing'"
     assert second == f'  at {__file__}:{line}: return memory["nothing"]  # here'
+
+
+def test_packages_are_looked_through_once(monkeypatch):
+    looked = []
+    monkeypatch.setattr(extensions, "entry_points", lambda group: looked.append(group) or EntryPoints())
+    extensions._installed.cache_clear()
+    for _ in range(3):
+        registry.policy("saf:placement=spread")
+    extensions._installed.cache_clear()
+    assert len(looked) == len(set(looked)) > 0

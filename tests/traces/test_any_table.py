@@ -151,6 +151,19 @@ def test_only_what_is_ambiguous_is_asked_about(tmp_path, text, says):
     assert "give seconds" not in str(caught.value)
 
 
+def test_a_table_of_foreign_names_is_asked_about_with_all_of_them(tmp_path):
+    text = "Nr;Eingereicht am;Beginn;Ende;Karten\n1;01.02.2026 10:00;01.02.2026 10:05;01.02.2026 11:05;8\n"
+    with pytest.raises(TraceError) as caught:
+        read(file(tmp_path, text))
+    assert "it has 'Nr', 'Eingereicht am', 'Beginn', 'Ende', 'Karten'" in str(caught.value)
+    assert "--columns 'job_id=NAME,submit=NAME,duration=NAME,gpus=NAME'" in str(caught.value)
+    columns = {"submit": "Eingereicht am", "start": "Beginn", "end": "Ende", "gpus": "Karten"}
+    trace = read(file(tmp_path, text), columns=columns)
+    assert (trace.duration.tolist(), trace.recorded_wait.tolist()) == ([60 * MINUTE], [5 * MINUTE])
+    with pytest.raises(TraceError, match="iconv -f WINDOWS-1252 -t UTF-8 jobs.csv"):
+        read(file(tmp_path, text.replace("Nr", "Größe").encode("cp1252"), "jobs.csv"), columns=columns)
+
+
 def test_columns_as_the_user_says(tmp_path):
     path = file(tmp_path, "a,b,c,d\n01/02/2026 10:00,2,8,x\n")
     trace = read(path, columns={"submit": "a:dmy", "duration": "b:h", "gpus": "c", "user": "d"})
