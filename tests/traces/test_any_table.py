@@ -160,7 +160,7 @@ def test_a_table_of_foreign_names_is_asked_about_with_all_of_them(tmp_path):
     columns = {"submit": "Eingereicht am", "start": "Beginn", "end": "Ende", "gpus": "Karten"}
     trace = read(file(tmp_path, text), columns=columns)
     assert (trace.duration.tolist(), trace.recorded_wait.tolist()) == ([60 * MINUTE], [5 * MINUTE])
-    with pytest.raises(TraceError, match="iconv -f WINDOWS-1252 -t UTF-8 jobs.csv"):
+    with pytest.raises(TraceError, match=r"iconv -f WINDOWS-1252 -t UTF-8 jobs\.csv"):
         read(file(tmp_path, text.replace("Nr", "Größe").encode("cp1252"), "jobs.csv"), columns=columns)
 
 
