@@ -151,7 +151,7 @@ def test_a_worker_without_shunter(sweeping: Sweeping, cluster: Cluster, tmp_path
     (tmp_path / "shunter.py").write_text("raise ModuleNotFoundError(\"No module named 'shunter'\")\n")
     cluster.worker(PYTHONPATH=str(tmp_path))
     said = refusal(sweeping, cluster.address)
-    assert "a Dask worker can't run shunter (" in said
+    assert "the Dask cluster can't run shunter (" in said
     assert "No module named 'shunter'" in said
 
 

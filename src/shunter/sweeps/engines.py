@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import pickle
 import threading
 import time
 import warnings
@@ -157,7 +158,7 @@ class _Dask:
             warnings.filterwarnings("ignore", "Sending large graph")
             # The result of a task, and not scattered data: a worker fetches it once from another one, and if all that
             # have it die, the scheduler makes it again.
-            self._runner = client.submit(_itself, runner, pure=False)
+            self._runner = client.submit(_unpacked, pickle.dumps(runner), pure=False)
         self.workers, self._counted, self._had_workers = 1, 0.0, time.monotonic()
 
     def submit(self, batch: Batch) -> Future[list[Row]]:
@@ -191,8 +192,9 @@ def _scheduler_gone() -> EngineLostError:
     )
 
 
-def _itself(runner: Runner) -> Runner:
-    """What a worker gets once and keeps for all batches."""
+def _unpacked(data: bytes) -> Runner:
+    """What a worker gets once and keeps for all batches; as bytes, so that the scheduler passes it on unread."""
+    runner: Runner = pickle.loads(data)
     return runner
 
 
@@ -303,7 +305,8 @@ def _meaning(error: BaseException) -> BaseException:
 
 def _unable(error: BaseException) -> RunError:
     return RunError(
-        f"a Dask worker can't run shunter ({type(error).__name__}: {error}); install the same version there"
+        f"the Dask cluster can't run shunter ({type(error).__name__}: {error}); install the same version for its"
+        " scheduler and its workers"
     )
 
 

@@ -1,0 +1,253 @@
+"""What a sweep costs besides its runs, and how large one run can be: ``python -m benchmarks.sweeping --only share``.
+
+CPU time counts wherever it can, so that a busy machine changes little; lines with "elapsed" are wall-clock time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shunter.sweeps.engines import opener
+from shunter.sweeps.form import of
+from shunter.sweeps.places import Ground, code_version, ground_of
+from shunter.sweeps.plan import Plan, plan
+from shunter.sweeps.running import BATCH_S, keys_of, run_all
+from shunter.sweeps.store import Store
+from shunter.sweeps.work import Batch, Row, SweepRunner
+
+POLICIES = ("fifo", "saf", "f1", "las")
+TASKS = 5000  # of the scheduler's ceiling
+MIB = 2**20
+TICKS = os.sysconf("SC_CLK_TCK")
+Numbers = Mapping[str, Any]
+
+
+def planned(runs: int, jobs: int) -> tuple[Plan, Ground]:
+    """Many short runs: several policies at one place, with seeds."""
+    axes = {"traces": [f"synthetic:jobs={jobs},gpus=64"], "clusters": ["8x8"], "policies": list(POLICIES)}
+    made = plan(of(**axes, seeds=max(runs // len(POLICIES), 1)))
+    return made, ground_of(made)
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of those that it started and that have ended."""
+    own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def share(wanted: argparse.Namespace) -> Numbers:
+    """How much of the time of many short runs is spent in runs, from opening the engine to the last file."""
+    made, ground = planned(wanted.runs, wanted.jobs)
+    before = time.process_time()
+    keys = keys_of(made, ground)
+    planning = time.process_time() - before
+    workers = wanted.workers
+    engine = opener(f"local:{workers}") if wanted.dask else opener(workers=workers)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder) / "runs", ground.version)
+        begun, used, here = time.monotonic(), cpu_s(), time.process_time()
+        done = run_all(dict(zip(keys, made.runs, strict=True)), SweepRunner(ground), store, engine)
+        elapsed, used, here = time.monotonic() - begun, cpu_s() - used, time.process_time() - here
+        rows = store.read()
+    inside, engine_s = float(rows["cpu_s"].sum()), float(rows["engine_s"].sum())
+    return {
+        "runs": done.done, "failed": done.failed, "workers": workers,
+        "share of CPU time in runs, %": 100 * inside / used,
+        "share of elapsed time of workers in runs, %": 100 * done.busy_s / (workers * elapsed),
+        "CPU ms per run": 1000 * inside / done.done, "of them in the engine (elapsed)": 1000 * engine_s / done.done,
+        "CPU ms per run outside of it": 1000 * (used - inside) / done.done,
+        "of them in the command itself": 1000 * here / done.done,
+        "CPU ms per run to find its key": 1000 * planning / done.done, "elapsed s": elapsed,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """Runs that do nothing, and report on their process."""
+
+    version: str
+
+    def row(self, run: Any, key: str) -> Row:
+        """What the process has used."""
+        return {"key": key, "pid": os.getpid(), "cpu_s": time.process_time(), "rss": peak()}
+
+    def lost(self, run: Any, key: str, why: str) -> Row:
+        """Not expected."""
+        raise AssertionError(why)
+
+
+def peak() -> float:
+    """The most memory that this process has had, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Runs of a sweep whose rows also report on their process."""
+
+    runner: SweepRunner
+
+    @property
+    def version(self) -> str:
+        """That of the sweep."""
+        return self.runner.version
+
+    def row(self, run: Any, key: str) -> Row:
+        """The row of the run, and what the process has used before and after it."""
+        before = {"cpu_before": time.process_time(), "rss_before": peak()}
+        return {**self.runner.row(run, key), **before, "pid": os.getpid(), "rss": peak()}
+
+    def lost(self, run: Any, key: str, why: str) -> Row:
+        """Not expected."""
+        raise AssertionError(why)
+
+
+def workers(wanted: argparse.Namespace) -> Numbers:
+    """What a worker takes before its first run, and what it has after some."""
+    made, ground = planned(40, wanted.jobs)
+    keys = keys_of(made, ground)
+    batches = [Batch(n, (run,), (key,)) for n, (run, key) in enumerate(zip(made.runs, keys, strict=True))]
+    found: dict[str, Any] = {}
+    for name, engine in (("process", opener(workers=2)), ("Dask", opener("local:2"))):
+        with engine(Watched(SweepRunner(ground))) as hands:
+            rows = [row for future in [hands.submit(batch) for batch in batches] for row in future.result()]
+        first = {row["pid"]: row for row in reversed(rows)}
+        found[f"{name}: CPU s before its first run"] = max(row["cpu_before"] for row in first.values())
+        found[f"{name}: CPU s of its first run (loads kernels)"] = max(row["cpu_s"] for row in first.values())
+        found[f"{name}: MiB before its first run"] = max(row["rss_before"] for row in first.values())
+        found[f"{name}: MiB after its runs"] = max(row["rss"] for row in rows)
+    return found
+
+
+def ceiling(wanted: argparse.Namespace) -> Numbers:
+    """CPU time of a Dask scheduler per batch, with batches that do nothing; its inverse is the most that it can do."""
+    made, ground = planned(200, wanted.jobs)
+    keys = keys_of(made, ground)
+    batch = Batch(1, made.runs[:200], tuple(keys[:200]))  # as many runs as two seconds take
+    with _cluster(4) as (address, scheduler), opener(address)(Nothing(code_version())) as hands:
+        pending: set[Future[Any]] = {hands.submit(batch)}
+        wait(pending)
+        scheduler_cpu, here, begun = cpu_of(scheduler), time.process_time(), time.monotonic()
+        for _ in range(TASKS):
+            if len(pending) >= 16:
+                _, pending = wait(pending, return_when="FIRST_COMPLETED")
+            pending.add(hands.submit(batch))
+        wait(pending)
+        elapsed, here = time.monotonic() - begun, time.process_time() - here
+        scheduler_cpu = cpu_of(scheduler) - scheduler_cpu
+    per_batch, client = scheduler_cpu / TASKS, here / TASKS
+    return {
+        "scheduler: CPU ms per batch": 1000 * per_batch, "scheduler: batches/s at most": 1 / per_batch,
+        "command: CPU ms per batch of 200 runs, without the store": 1000 * client, "batches/s here": TASKS / elapsed,
+        f"workers that one scheduler feeds, batches of {BATCH_S:g} s": BATCH_S / per_batch,
+    }  # fmt: skip
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of another process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def _cluster(workers: int) -> Iterator[tuple[str, int]]:
+    """A scheduler and workers as processes; the address and the scheduler's process."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scheduler.json"
+        common = ("--scheduler-file", str(file), "--no-dashboard")
+        scheduling = ("scheduler", "--host", "127.0.0.1", "--port", "0")
+        working = ("worker", "--nthreads", "1", "--nworkers", str(workers))
+        begun = [
+            subprocess.Popen([sys.executable, "-m", "dask", *command, *common], stderr=subprocess.DEVNULL, cwd=folder)
+            for command in (scheduling, working)
+        ]
+        try:
+            while not file.exists() or not file.read_text():
+                time.sleep(0.1)
+            yield json.loads(file.read_text())["address"], begun[0].pid
+        finally:
+            for process in reversed(begun):
+                process.terminate()
+                process.wait()
+
+
+def bytes_shipped(wanted: argparse.Namespace) -> Numbers:
+    """What goes to a worker and comes back."""
+    made, ground = planned(400, wanted.jobs)
+    keys = keys_of(made, ground)
+    batch = Batch(1, made.runs[:200], tuple(keys[:200]))
+    rows = [SweepRunner(ground).row(run, key) for run, key in zip(made.runs[:20], keys, strict=False)]
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder) / "runs", ground.version)
+        before = time.process_time()
+        store.add(rows * 10)
+        adding = time.process_time() - before
+        size = store.files()[0].stat().st_size
+    return {
+        f"bytes to a worker, once (traces of {wanted.jobs:,} jobs)": len(pickle.dumps(SweepRunner(ground))),
+        "bytes to a worker per run": len(pickle.dumps(batch)) / 200, "bytes back per run": len(pickle.dumps(rows)) / 20,
+        "bytes on disk per run, files of 200": size / 200, "CPU ms of the command to keep 200 runs": 1000 * adding,
+    }  # fmt: skip
+
+
+def large(wanted: argparse.Namespace) -> Numbers:
+    """Runs of a million jobs on 65,536 GPUs, one after the other in this process, as a sweep."""
+    axes = {"traces": ["synthetic:jobs=1000000,gpus=65536"], "clusters": ["8192x8"], "policies": [wanted.policy]}
+    before = time.process_time()
+    made = plan(of(**axes, seeds=wanted.large))
+    ground = ground_of(made)
+    keys = keys_of(made, ground)
+    preparing = time.process_time() - before
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(Path(folder) / "runs", ground.version)
+        begun, used = time.monotonic(), cpu_s()
+        runs = dict(zip(keys, made.runs, strict=True))
+        done = run_all(runs, SweepRunner(ground), store, opener(workers=1))
+        elapsed, used = time.monotonic() - begun, cpu_s() - used
+        rows = store.read()
+    return {
+        "runs": done.done, "failed": done.failed, "policy": wanted.policy, "utilization": rows["utilization"][0],
+        "CPU s to make the jobs and to find the keys": preparing, "CPU s per run": used / done.done,
+        "of them in the engine (elapsed)": float(rows["engine_s"].sum()) / done.done,
+        "elapsed s per run": elapsed / done.done,
+        "MiB at most": peak(), "MiB to a worker, once": len(pickle.dumps(SweepRunner(ground))) / MIB,
+        "CPU hours for 100 runs": 100 * used / done.done / 3600,
+    }  # fmt: skip
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Numbers]] = {
+    "share": share, "workers": workers, "ceiling": ceiling, "bytes": bytes_shipped, "large": large,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweeping", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
+    parser.add_argument("--runs", type=int, default=10_000, help="of 'share'")
+    parser.add_argument("--jobs", type=int, default=1_000, help="of each short run")
+    parser.add_argument("--workers", type=int, default=2, help="of 'share'")
+    parser.add_argument("--dask", action="store_true", help="'share' on a Dask cluster of this machine")
+    parser.add_argument("--large", type=int, default=1, help="runs of 'large'; 100 take hours")
+    parser.add_argument("--policy", default="saf", help="of 'large'")
+    wanted = parser.parse_args()
+    for part in wanted.only or PARTS:
+        print(json.dumps({part: PARTS[part](wanted)}, indent=2), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
