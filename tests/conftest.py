@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def _no_word_on_compiling():
     from shunter.cli import compile_kernels
 
     compile_kernels.Notice._begin = lambda _: None
+
+
+@pytest.fixture(autouse=True)
+def _no_runs_of_before(tmp_path_factory, monkeypatch):
+    """What a test runs is run by it, and not found in the user's cache."""
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path_factory.getbasetemp() / f"runs-{secrets.token_hex(8)}"))
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from shunter.sweeps.sweep import Sweep, sweep
     from shunter.traces import read as read_trace
     from shunter.traces import write as write_trace
+    from shunter.tuning.tuning import Tuning, tune
 
 __version__ = "0.1.0"
 
@@ -64,6 +65,7 @@ __all__ = [
     "Sweep",
     "Timer",
     "Trace",
+    "Tuning",
     "View",
     "__version__",
     "compare",
@@ -72,6 +74,7 @@ __all__ = [
     "read_trace",
     "simulate",
     "sweep",
+    "tune",
     "write_trace",
 ]
 
@@ -90,6 +93,7 @@ _HOMES = {  # the module of each name
     "shunter.simulation": ("Result", "simulate"),
     "shunter.sim": ("Scenario", "Simulator"),
     "shunter.sweeps.sweep": ("Sweep", "sweep"),
+    "shunter.tuning.tuning": ("Tuning", "tune"),
 }
 _HOME = {name: (module, name) for module, names in _HOMES.items() for name in names} | {
     "load_run": ("shunter.run_folder", "load"),

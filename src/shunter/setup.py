@@ -125,6 +125,11 @@ class Setup:
         """Whether a repeat has jobs of its own: a synthetic trace is made again, any other keeps its jobs."""
         return _is_synthetic(self.trace_source.path)
 
+    @property
+    def drawn_by(self) -> str:
+        """What decides, besides the seed and the jobs, how repeats differ; "": nothing."""
+        return ""
+
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
 

@@ -63,7 +63,7 @@ def test_every_run_is_the_run_that_simulate_makes():
 
 def test_the_command_of_a_row_repeats_it(tmp_path):
     made, ground = planned(loads=[1.2], policies=["las"], overheads=["10,20"], seeds=[2])
-    (row,) = work.work(ground, work.Batch(1, made.runs, ("k",)))
+    (row,) = work.work(work.SweepRunner(ground), work.Batch(1, made.runs, ("k",)))
     command = command_of(made.runs[0], made.choices, 0).split()
     done = subprocess.run([sys.executable, "-m", *command, "--json"], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["digest"] == row["digest"]
@@ -210,8 +210,8 @@ def test_a_store_of_another_format_or_version_is_refused(tmp_path):
     kept = Store.open(tmp_path / "runs", ground.version)
     kept.add([{"key": "k", "version": "0.0.9+abc", "begun": 1.0}])
     with pytest.raises(RunError, match=r"has runs by shunter 0\.0\.9\+abc.*--any-version"):
-        running.check_version(kept, ground, any_version=False)
-    running.check_version(kept, ground, any_version=True)
+        running.check_version(kept, ground.version, any_version=False)
+    running.check_version(kept, ground.version, any_version=True)
     (tmp_path / "runs" / "store.toml").write_text('format = 99\nversion = "9"\n')
     with pytest.raises(RunError, match="format 99 was written by shunter 9; this one reads format 1"):
         Store.existing(tmp_path / "runs")
@@ -228,7 +228,7 @@ def test_a_worker_with_another_version_is_refused():
     made, ground = planned()
     other = dataclasses.replace(ground, version="0.0.9+abc")
     with pytest.raises(work.OtherVersionError, match="install the same version there"):
-        work.work(other, work.Batch(1, made.runs[:1], ("k",)))
+        work.work(work.SweepRunner(other), work.Batch(1, made.runs[:1], ("k",)))
 
 
 @pytest.mark.parametrize("kind", ["client"])

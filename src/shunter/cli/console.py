@@ -199,6 +199,9 @@ SeedOption: TypeAlias = Annotated[int, typer.Option("--seed", min=0, metavar="N"
 WorkersOption: TypeAlias = Annotated[
     int | None, typer.Option("--workers", min=1, metavar="N", help="Processes; default: one per core.")
 ]
+DaskOption: TypeAlias = Annotated[
+    str, typer.Option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: tls://host:8786, or local:N here.")
+]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ForceOption: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite existing output.")]
 ZoneOption: TypeAlias = Annotated[

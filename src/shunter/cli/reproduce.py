@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar
 import typer
 
 from shunter.cli.console import (
+    DaskOption,
     ForceOption,
     JsonOption,
     SeedOption,
@@ -108,6 +109,7 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
     force: ForceOption = False,
     json: JsonOption = False,
     workers: WorkersOption = None,
+    dask: DaskOption = "",
 ) -> None:  # fmt: skip
     """Run Dally's evaluation again: its six schedulers and ours, two workloads, four cluster sizes, ten repeats."""
     from shunter.reproduce.board import check_data
@@ -121,14 +123,14 @@ def dally(  # noqa: PLR0913, PLR0917  one argument per option
         repeat or (QUICK_REPEATS if quick else design.REPEATS),
         seed,
     )
-    with progress("reproducing") as on_progress:
-        found = study.run(wanted, workers, on_progress)
+    with progress("reproducing", "runs") as on_progress:
+        found = study.run(wanted, workers, on_progress, dask)
     _say_stand_in(found.stands_in)
     _finish(found, page.page, view.view, kept)
 
 
 @app.command("qssf", epilog=KEPT + QSSF_EXAMPLES)
-def qssf(
+def qssf(  # noqa: PLR0913, PLR0917  one argument per option
     data: Annotated[
         list[str] | None,
         typer.Option(
@@ -146,18 +148,19 @@ def qssf(
     force: ForceOption = False,
     json: JsonOption = False,
     workers: WorkersOption = None,
+    dask: DaskOption = "",
 ) -> None:  # fmt: skip
     """Run Helios' QSSF again: against FIFO, SJF and SRTF, on Philly, Venus and AAIC, with several estimates."""
     from shunter.reproduce.qssf import page, view
     from shunter.reproduce.qssf.experiment import EXPERIMENT
 
     kept = _kept("qssf", out, force, json)
-    found = _run(EXPERIMENT, data or (), repeat, quick, seed, workers)
+    found = _run(EXPERIMENT, data or (), repeat, quick, seed, workers, dask)
     _finish(found, page.page, view.view, kept)
 
 
 @app.command("lucid", epilog=KEPT + LUCID_EXAMPLES)
-def lucid(
+def lucid(  # noqa: PLR0913, PLR0917  one argument per option
     data: Annotated[
         list[str] | None,
         typer.Option("--data", metavar="D", help="venus, venus-apart, venus-counted, aaic; repeatable; default: all."),
@@ -169,13 +172,14 @@ def lucid(
     force: ForceOption = False,
     json: JsonOption = False,
     workers: WorkersOption = None,
+    dask: DaskOption = "",
 ) -> None:
     """Run Lucid's evaluation again, on Venus and AAIC: six schedulers, Lucid, and Lucid without each of its parts."""
     from shunter.reproduce.lucid import page, view
     from shunter.reproduce.lucid.experiment import EXPERIMENT
 
     kept = _kept("lucid", out, force, json)
-    found = _run(EXPERIMENT, data or (), repeat, quick, seed, workers)
+    found = _run(EXPERIMENT, data or (), repeat, quick, seed, workers, dask)
     _finish(found, page.page, view.view, kept)
 
 
@@ -224,6 +228,7 @@ def _run(
     quick: bool,
     seed: int,
     workers: int | None,
+    dask: str,
 ) -> Study:
     """Run an experiment of data sets x schedulers."""
     from shunter.reproduce import study
@@ -233,8 +238,8 @@ def _run(
     part = study.Part(names, repeat or (1 if quick else study.REPEATS), seed, refitted=not quick)
     setups = study.prepared(experiment, part, learn)
     _say_stand_in(setups[1])
-    with progress("reproducing") as on_progress:
-        return study.run(experiment, part, setups, workers, on_progress)
+    with progress("reproducing", "runs") as on_progress:
+        return study.run(experiment, part, setups, workers, on_progress, dask)
 
 
 def _say_stand_in(stands_in: bool) -> None:

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from shunter.cli.console import (
+    DaskOption,
     ForceOption,
     JsonOption,
     SeedOption,
@@ -78,9 +79,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     file: FileArgument,
     out: OutOption = None,
     workers: WorkersOption = None,
-    dask: Annotated[
-        str, typer.Option("--dask", metavar="ADDRESS", help="Run on a Dask cluster: tls://host:8786, or local:8.")
-    ] = "",
+    dask: DaskOption = "",
     seed: SeedOption = 0,
     measure: MeasureOption = "jct_s.mean",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat runs that failed before.")] = False,

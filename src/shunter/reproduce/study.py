@@ -117,21 +117,24 @@ def run(
     setups: Scenes,
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
+    dask: str = "",
 ) -> Study:
-    """Run it."""
+    """Run it; ``progress`` gets the runs that are done, and all."""
     found, made_up = setups
     cases = _cases(experiment, part)
     again = [case_of(name, experiment.refitted) for name in part.data] if part.refitted else []
-    steps = [sum(len(found[case.workload].trace) for case in some) for some in (cases * part.repeats, again)]
+    total = len(cases) * part.repeats + len(again)
 
     def run_all(some: Sequence[TrialCase], repeats: int, before: int) -> Trials:
-        def on_progress(done: int, total: int) -> None:
-            progress(before + done, sum(steps))
+        def on_progress(done: int, _: int) -> None:
+            progress(before + done, total)
 
-        return run_cases(found, some, repeats, part.seed, workers=workers, progress=on_progress, more=experiment.more)
+        return run_cases(
+            found, some, repeats, part.seed, workers=workers, progress=on_progress, more=experiment.more, dask=dask
+        )
 
     trials = run_all(cases, part.repeats, 0)
-    refitted = run_all(again, 1, steps[0]) if again else None
+    refitted = run_all(again, 1, total - len(again)) if again else None
     facts = {name: Facts.of(found[name]) for name in part.data}
     sets = {name: experiment.data[name] for name in part.data}
     return Study(experiment, part, Board(sets, experiment.base, trials, facts, made_up), refitted)

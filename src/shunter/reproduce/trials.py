@@ -12,21 +12,36 @@ import numpy as np
 
 from shunter import clusters, registry, simulation
 from shunter import world as w
-from shunter.comparison import compile_once
 from shunter.model import Trace
 from shunter.params import declared
-from shunter.processes import Progress, run_tasks, usable_cores
+from shunter.processes import Progress
 from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.setup import Setup, set_up
 from shunter.simulation import NamedPolicy, Result
+from shunter.sweeps.cached_runs import cached_store, counted, rows_of
+from shunter.sweeps.engines import opener
+from shunter.sweeps.places import Identity, code_version
+from shunter.sweeps.store import INTEGER, INTEGERS, MEASURED, NUMBER, SERIES, TEXT, TEXTS
+from shunter.sweeps.work import Row, attempted
 from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
 POINTS = ("mean", "p50", "p95", "p99")
+COURSE = ("time", "busy", "remaining")
+TIMERS = {"time": SERIES, "tier": TEXTS, "gpus": INTEGERS, "timer": SERIES, "waits": INTEGERS}
+COLUMNS = {  # of a store of outcomes, with their kinds; numbers are measures
+    **dict.fromkeys(("key", "version", "host", "error", "command", "digest"), TEXT),
+    **dict.fromkeys(("workload", "cluster", "policy", "network"), TEXT),
+    **dict.fromkeys(("repeat", "seed"), INTEGER),
+    **dict.fromkeys(("restart", "begun", "seconds", "cpu_s"), NUMBER),
+    "jct": SERIES,
+    **{f"course.{name}": SERIES for name in COURSE},
+    **{f"timers.{name}": kind for name, kind in TIMERS.items()},
+}
 More: TypeAlias = Callable[[Result], dict[str, float]]
 Learn: TypeAlias = Callable[[Setup, Sequence[str]], object]  # fits what policies learn from the past of a setup
 
@@ -81,6 +96,16 @@ class Trial:
     seed: int
     course: bool  # whether its course over time is kept
     reasons: bool  # whether the reasons for waiting are recorded
+
+    @property
+    def place(self) -> TrialCase:
+        """The same for all policies."""
+        return self.case.place
+
+    @property
+    def policy(self) -> str:
+        """The text of its policy."""
+        return self.case.policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +188,7 @@ def nothing_more(result: Result) -> dict[str, float]:
     return {}
 
 
-def run_cases(
+def run_cases(  # noqa: PLR0913, PLR0917  one argument per choice
     workloads: Mapping[str, Trace | Setup],
     cases: Collection[TrialCase],
     repeats: int,
@@ -172,8 +197,9 @@ def run_cases(
     workers: int | None = None,
     progress: Progress = lambda done, total: None,
     more: More = nothing_more,
+    dask: str = "",
 ) -> Trials:
-    """Run every case ``repeats`` times over all cores.
+    """Run every case ``repeats`` times, on processes or on Dask; what was run in the last month is not run again.
 
     A workload that is a setup has its machines already. ``more`` finds further numbers in a result.
     """
@@ -184,13 +210,71 @@ def run_cases(
         for case in cases
         for r in range(repeats)
     ]
-    workers = workers or usable_cores()
-    if min(workers, len(trials)) > 1:
-        compile_once(places[cases[0].place], resolved(cases[0].policy))
-    steps = [len(places[trial.case.place].trace) for trial in trials]
-    found = run_tasks(_run, (places, more), trials, steps, workers, progress)
-    rows = [found[at : at + repeats] for at in range(0, len(found), repeats)]
-    return Trials(repeats, seed, dict(zip(cases, rows, strict=True)))
+    runner = TrialRunner(places, more, code_version())
+    keys = [runner.key(trial) for trial in trials]
+    with cached_store("reproduce", COLUMNS) as store:
+        runs = dict(zip(keys, trials, strict=True))
+        rows = rows_of(runs, runner, store, opener(dask, workers), counted(progress, 0, len(runs)))
+    row_of = {key: at for at, key in enumerate(runs)}
+    found = [_outcome(rows, row_of[key]) for key in keys]
+    by_case = [found[at : at + repeats] for at in range(0, len(found), repeats)]
+    return Trials(repeats, seed, dict(zip(cases, by_case, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class TrialRunner:
+    """How a trial becomes a row."""
+
+    places: Mapping[TrialCase, Setup]  # by ``TrialCase.place``
+    more: More
+    version: str
+
+    def key(self, trial: Trial) -> str:
+        """The name of a trial's content."""
+        watched = (f"{self.more.__module__}.{self.more.__qualname__}", f"{trial.course}", f"{trial.reasons}")
+        return Identity(self.places[trial.place], resolved(trial.policy), found=watched).key(trial.seed, trial.repeat)
+
+    def row(self, trial: Trial, key: str) -> Row:
+        """Run it."""
+        return attempted(self._about(trial, key), trial.policy, "", lambda: self._done(trial))
+
+    def lost(self, trial: Trial, key: str, why: str) -> Row:
+        """The row of a trial whose worker died with it."""
+        return {**self._about(trial, key), "error": why}
+
+    def _about(self, trial: Trial, key: str) -> Row:
+        case = trial.case
+        where = {"workload": case.workload, "cluster": case.cluster, "network": case.network, "restart": case.restart}
+        chance = {"repeat": trial.repeat, "seed": trial.seed}
+        return {"key": key, "version": self.version, "policy": case.policy, **where, **chance}
+
+    def _done(self, trial: Trial) -> Row:
+        where, policy = self.places[trial.place], resolved(trial.policy)
+        result = simulation.run(where, policy, trial.seed, trial.repeat, decisions=trial.reasons)
+        finished = result.table[w.STATE] == w.DONE
+        numbers = {**_numbers(result), **self.more(result)}
+        row: Row = {"digest": result.digest, **{MEASURED + name: value for name, value in numbers.items()}}
+        row["jct"] = metrics.jct_ms(result.table)[finished] / 1000
+        return row | (_course(result) if trial.course else {})
+
+
+def _outcome(rows: pl.DataFrame, at: int) -> TrialResult:
+    """What a row says."""
+    import polars as pl
+
+    numbers = {
+        name.removeprefix(MEASURED): rows[name][at]
+        for name in rows.columns
+        if name.startswith(MEASURED) and rows[name][at] is not None
+    }
+    series = {name: rows[f"course.{name}"][at] for name in COURSE}
+    timers = {name: rows[f"timers.{name}"][at] for name in TIMERS}
+    course = None
+    if series["time"] is not None:
+        kept = None if timers["time"] is None else pl.DataFrame(timers)
+        time, busy, remaining = (each.to_numpy() for each in series.values())
+        course = RunCourse(time, busy, remaining, kept)
+    return TrialResult(numbers, rows["jct"][at].to_numpy(), course, rows["digest"][at])
 
 
 def _place(workload: Trace | Setup, case: TrialCase) -> Setup:
@@ -218,17 +302,6 @@ def teach(workloads: Mapping[str, Setup], cases: Collection[TrialCase], learn: L
         learn(workloads[name], [policy])
 
 
-def _run(shared: tuple[Mapping[TrialCase, Setup], More], trial: Trial, on_progress: simulation.Progress) -> TrialResult:
-    places, more = shared
-    where, policy = places[trial.case.place], resolved(trial.case.policy)
-    result = simulation.run(where, policy, trial.seed, trial.repeat, on_progress, decisions=trial.reasons)
-    finished = result.table[w.STATE] == w.DONE
-    jct = metrics.jct_ms(result.table)[finished] / 1000
-    return TrialResult(
-        {**_numbers(result), **more(result)}, jct, _course(result) if trial.course else None, result.digest
-    )
-
-
 def _numbers(result: Result) -> dict[str, float]:
     """The numbers of the summary that follow from the job table alone: logs of millions of events take seconds."""
     jobs = result.table
@@ -247,12 +320,16 @@ def _numbers(result: Result) -> dict[str, float]:
     }
 
 
-def _course(result: Result) -> RunCourse:
+def _course(result: Result) -> Row:
+    """The columns of a row that say how a run went over time."""
     series, begin = result.series, result.trace.submit[0] / 1000
     remaining = (series["running"] + series["queue"]).to_numpy().astype(np.float64)
     busy = series["busy_gpus"].to_numpy() / result.cluster.gpus
-    timers = None if result.timers is None else result.timers.with_columns(time=result.timers["time"] - begin)
-    return RunCourse(series["time"].to_numpy() - begin, busy, remaining, timers)
+    found = {"course.time": series["time"].to_numpy() - begin, "course.busy": busy, "course.remaining": remaining}
+    if result.timers is None:
+        return found
+    timers = result.timers.with_columns(time=result.timers["time"] - begin)
+    return found | {f"timers.{name}": timers[name] for name in TIMERS}
 
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:

@@ -77,6 +77,11 @@ class Drawn(Setup):
     rule: str = ANY
     nodes: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def drawn_by(self) -> str:
+        """The rule, and the virtual clusters that it draws from."""
+        return f"{self.rule} {dict(self.nodes)}"
+
     def repeat(self, seed: int, repeat: int) -> Trace:
         """The jobs of the window, drawn again."""
         return self.trace if repeat == 0 else assigned(self.trace, self.nodes, seed + repeat, self.rule)

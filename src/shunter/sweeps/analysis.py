@@ -215,5 +215,9 @@ def pareto(frame: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
     shared = runs.filter(pl.col("policy").n_unique().over([*PLACE, "seed"]) == count)
     means = shared.group_by("policy", maintain_order=True).agg(pl.col(name).mean() for name in measures)
     points = np.column_stack([_signed(means[name].to_numpy().astype(np.float64), name) for name in measures])
-    beaten = [bool(((points <= own).all(1) & (points < own).any(1)).any()) for own in points]
-    return means.with_columns(front=pl.Series([not each for each in beaten], dtype=pl.Boolean))
+    return means.with_columns(front=pl.Series(unbeaten(points), dtype=pl.Boolean))
+
+
+def unbeaten(points: F64) -> list[bool]:
+    """Of each point, whether no other is as small in every coordinate and smaller in one."""
+    return [not ((points <= own).all(1) & (points < own).any(1)).any() for own in points]

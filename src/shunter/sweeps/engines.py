@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any, Protocol, TypeAlias
 
 from shunter import extras, notices
@@ -72,6 +72,26 @@ def opener(dask: str = "", workers: int | None = None) -> Opener:
     if "://" not in dask:
         raise RunError(f"--dask {dask}: must be an address such as tcp://host:8786 or tls://host:8786, or local:N")
     return lambda runner: _dask(runner, dask, 0)
+
+
+@contextmanager
+def lasting(open_engine: Opener) -> Iterator[Opener]:
+    """The same engine for several lots of runs, which share a runner; one that broke is opened again."""
+    with ExitStack() as stack:
+        engines: list[Engine] = []
+
+        @contextmanager
+        def reused(runner: Runner) -> Iterator[Engine]:
+            if not engines:
+                engines.append(stack.enter_context(open_engine(runner)))
+            try:
+                yield engines[0]
+            except WorkerLostError:
+                engines.clear()
+                stack.pop_all().close()
+                raise
+
+        yield reused
 
 
 # ------------------------------------------------------------------------------------------- processes

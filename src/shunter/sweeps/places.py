@@ -6,12 +6,13 @@ import dataclasses
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from shunter import experiment
+from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL
 from shunter.errors import InputError
 from shunter.experiment import ClusterSource, TraceSource
@@ -31,15 +32,17 @@ class Ground:
     must_fit: tuple[str, ...]  # the policies under which every job must be able to run
     version: str  # of the shunter that plans; a worker with another one is refused
     seed: int = 0
+    clusters: Mapping[str, Cluster] = field(default_factory=dict)  # those that were made before, by their texts
 
     def setup(self, place: Place) -> Setup:
         """The setup of a place."""
         jobs = place.jobs
+        machines = self.clusters.get(place.cluster, place.cluster)
         choices = (place.network, self.choices.contention and bool(place.network), jobs.since, jobs.until)
         models = self.choices.models if place.network else ""
         policies = [resolve(text).policy for text in self.must_fit]
         found = set_up(
-            self.traces[source_of(jobs)], place.cluster, policies, None, "fail", *choices, models, "",
+            self.traces[source_of(jobs)], machines, policies, None, "fail", *choices, models, "",
             place.overhead, place.load,
         )  # fmt: skip
         path = jobs.trace if _made_up(jobs.trace) else str(Path(jobs.trace).resolve())
@@ -119,8 +122,8 @@ class Identity:
 
     setup: Setup
     policy: NamedPolicy
-    must_fit: tuple[str, ...]
-    measures: tuple[str, ...] = ()
+    must_fit: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()  # what is found besides the usual numbers, such as measures of third parties
 
     @cached_property
     def _content(self) -> str:
@@ -140,7 +143,8 @@ class Identity:
             data={**data, "history": past},
         )
         dropping = ",".join(sorted(self.must_fit)) if setup.redraws else ""
-        return experiment.to_toml(bare) + dropping + ",".join(self.measures)
+        unrecorded = repr((setup.faults, setup.user_cap)) if setup.faults or setup.user_cap else ""
+        return experiment.to_toml(bare) + dropping + ",".join(self.found) + setup.drawn_by + unrecorded
 
     @cached_property
     def _data(self) -> dict[str, str]:

@@ -87,7 +87,10 @@ def run_all(
             with suppress(WorkerLostError), open_engine(runner) as engine:
                 _drain(engine, queue, runner, store, progress, on_progress)
     except KeyboardInterrupt as interrupt:
-        interrupt.add_note(f"{progress.done:,} runs were added to {store.folder}; the same command goes on from there")
+        if not store.temporary:
+            interrupt.add_note(
+                f"{progress.done:,} runs were added to {store.folder}; the same command goes on from there"
+            )
         raise
     store.settle()
     return progress

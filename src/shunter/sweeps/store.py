@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import BytesIO
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
 FORMAT = 1
 MARK = "store.toml"  # by which we know our folders
 RUNS = "runs"  # the folder of the Parquet files
+TRIES = 3  # to read files that another process joins
 SETTLED_FILES = 200  # more files than this are joined when a sweep is done
-TEXTS = (
+NAMES = (
     *("key", "trace", "window", "cluster", "network", "overhead", "policy", "settings"),
     *("version", "digest", "host", "error", "command"),
 )
 WHOLE = ("seed", "base_seed")
 MEASURED = "measures."  # what the columns of third parties' measures begin with
 NUMBERS = ("load", "begun", "seconds", "cpu_s", "engine_s", *METRICS)
-TEXT, INTEGER, NUMBER, INTEGERS, SERIES = "text", "integer", "number", "integers", "series"  # kinds of columns
+TEXT, INTEGER, NUMBER = "text", "integer", "number"  # kinds of columns ...
+TEXTS, INTEGERS, SERIES = "texts", "integers", "series"  # ... and of those with a list in each row
 COLUMNS = MappingProxyType(  # of sweeps, with their kinds
-    dict.fromkeys(TEXTS, TEXT) | dict.fromkeys(WHOLE, INTEGER) | dict.fromkeys(NUMBERS, NUMBER)
+    dict.fromkeys(NAMES, TEXT) | dict.fromkeys(WHOLE, INTEGER) | dict.fromkeys(NUMBERS, NUMBER)
 )
 
 
@@ -55,7 +57,7 @@ def schema(columns: Mapping[str, str]) -> dict[str, Any]:
     import polars as pl
 
     kinds = {TEXT: pl.String(), INTEGER: pl.Int64(), NUMBER: pl.Float64()}
-    kinds |= {INTEGERS: pl.List(pl.Int64()), SERIES: pl.List(pl.Float64())}
+    kinds |= {TEXTS: pl.List(pl.String()), INTEGERS: pl.List(pl.Int64()), SERIES: pl.List(pl.Float64())}
     return {name: kinds[kind] for name, kind in columns.items()}
 
 
@@ -65,11 +67,12 @@ class Store:
 
     folder: Path
     columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)  # their kinds; there may be measures besides
+    temporary: bool = False  # it is gone when the command ends
 
     @classmethod
-    def open(cls, folder: Path, version: str, columns: Mapping[str, str] = COLUMNS) -> Store:
+    def open(cls, folder: Path, version: str, columns: Mapping[str, str] = COLUMNS, temporary: bool = False) -> Store:
         """The store in a folder, made if it is not there."""
-        store = cls(folder, columns)
+        store = cls(folder, columns, temporary)
         if (folder / MARK).exists():
             store.check()
             return store
@@ -137,22 +140,33 @@ class Store:
         finally:
             part.unlink(missing_ok=True)
 
-    def read(self, columns: Sequence[str] = ()) -> pl.DataFrame:
-        """Every run once; one that failed and was run again counts as it was the last time."""
+    def read(self, columns: Sequence[str] = (), keys: Collection[str] | None = None) -> pl.DataFrame:
+        """Every run once, or those with these keys; one that failed and was run again counts as it was last."""
         import polars as pl
 
         wanted = [*dict.fromkeys(("key", "error", "begun", *columns))] if columns else []
-        frames = [self._file(path, wanted) for path in self.files()]
+        frames = self._frames(wanted, keys)
         if not frames:
-            return pl.DataFrame(
-                schema={name: kind for name, kind in schema(self.columns).items() if name in (wanted or self.columns)}
-            )
+            known = schema(self.columns)
+            return pl.DataFrame(schema={name: known[name] for name in wanted or known})
         found = pl.concat(frames, how="diagonal")
         # of a key, a run that succeeded comes before one that failed, and a later one before an earlier one
         order = found.sort([pl.col("error").is_not_null(), pl.col("begun")], descending=[False, True], nulls_last=True)
         return order.unique("key", keep="first", maintain_order=True).sort(
             "begun", maintain_order=True, nulls_last=True
         )
+
+    def _frames(self, wanted: Sequence[str], keys: Collection[str] | None) -> list[pl.DataFrame]:
+        """All files; another process may join them meanwhile, and then there are other ones."""
+        import polars as pl
+
+        for _ in range(TRIES):
+            try:
+                frames = (self._file(path, wanted) for path in self.files())
+                return [each if keys is None else each.filter(pl.col("key").is_in(list(keys))) for each in frames]
+            except FileNotFoundError as error:
+                missing = error
+        raise RunError(f"{missing.filename or self.folder}: can't be read; check the folder, and try again")
 
     def _file(self, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
         """One file; a column that is not there, or of another type, is a reason to refuse it."""
@@ -161,6 +175,8 @@ class Store:
         try:
             check_parquet(path, most_loaded())
             found = pl.read_parquet(path, columns=list(wanted) or None)
+        except FileNotFoundError:
+            raise
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             reason = str(error).partition("\n")[0]
             raise RunError(f"{path}: is no file of runs ({reason}); remove it, and its runs are made again") from None
@@ -199,4 +215,10 @@ def frame_of(rows: Iterable[Row], columns: Mapping[str, str] = COLUMNS) -> pl.Da
     rows = list(rows)
     added = sorted({name for row in rows for name in row if name.startswith(MEASURED)})
     kinds = schema(columns) | dict.fromkeys(added, pl.Float64())
-    return pl.DataFrame({name: [row.get(name) for row in rows] for name in kinds}, schema=kinds)
+    lists = {name: kind.inner for name, kind in kinds.items() if isinstance(kind, pl.List)}
+
+    def cell(row: Row, name: str) -> Any:
+        value = row.get(name)
+        return pl.Series(value, dtype=lists[name]) if name in lists and value is not None else value
+
+    return pl.DataFrame({name: [cell(row, name) for row in rows] for name in kinds}, schema=kinds)

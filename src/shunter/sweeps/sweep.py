@@ -108,7 +108,8 @@ def sweep(
     ground = ground_of(made, check_seed(seed), given)
     checked(made, ground)
     with tempfile.TemporaryDirectory(prefix="shunter-") as temporary:
-        store = Store.open(Path(out) if out is not None else Path(temporary) / "runs", ground.version)
+        folder = Path(out) if out is not None else Path(temporary) / "runs"
+        store = Store.open(folder, ground.version, temporary=out is None)
         check_version(store, ground.version, any_version)
         return finished(made, ground, store, workers, dask, retry_failed, on_progress, out is not None)
 

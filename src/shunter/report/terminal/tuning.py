@@ -1,8 +1,8 @@
-"""What settings were tried, for a terminal."""
+"""What settings were tried, and what is left of their gain on jobs that were not searched on, for a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,15 +12,40 @@ from shunter.report.terminal.tables import duration, table
 
 SHOWN = 12
 WHAT = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
+COLUMNS = (("jct_s", "mean"), ("wait_s", "mean"), ("wait_s", "p99"))
+WARNING = " Chosen on these jobs, so it looks better on them than it will on others."
 
 
-def tuning_view(tried: Sequence[tuple[str, dict[str, Any]]], objective: str) -> RenderableType:
-    """The settings that did best by an objective, the best first."""
-    made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99")
-    for policy, summary in tried[:SHOWN]:
-        numbers = (summary["jct_s"]["mean"], summary["wait_s"]["mean"], summary["wait_s"]["p99"])
-        made.add_row(Text(policy), *(Text(duration(value)) for value in numbers))
-    left = f"; the best {SHOWN} are shown" if len(tried) > SHOWN else ""
-    end = f" {len(tried)} settings tried, ordered by {WHAT[objective]}{left}. Best: {tried[0][0]}"
-    warning = " Chosen on these jobs, so it looks better on them than it will on others."
-    return Group(made, Text(end), Text(warning, style="dim"))
+def tuning_view(found: Mapping[str, Any]) -> RenderableType:
+    """A search (see ``Tuning.as_dict``): the best settings first, those on unseen jobs, and the verdict in words."""
+    several, tried = len(found["objectives"]) > 1, found["tried"]
+    shown = [row for at, row in enumerate(tried) if at < SHOWN or (several and row["front"])]
+    parts: list[RenderableType] = [_table(shown, "", several), Text(_ending(found, len(shown)))]
+    unseen = [{**row, **row["unseen"]} for row in tried if row["unseen"] is not None]
+    if found["validation"] is None:
+        parts.append(Text(WARNING, style="dim"))
+    else:
+        jobs, where = found["validation"]["jobs"], found["validation"]["on"]
+        parts += [Text(""), Text(f" On {where} that the search did not see, {jobs:,} jobs:")]
+        parts.append(_table(unseen, found["given"], False))
+    parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
+    return Group(*parts)
+
+
+def _table(rows: Any, given: str, several: bool) -> RenderableType:
+    made = table("policy", "JCT\nmean", "wait\nmean", "wait\np99", *(["Pareto\nfront"] if several else []))
+    for row in rows:
+        name = f"{row['policy']} (as given)" if row["policy"] == given else row["policy"]
+        numbers = [Text(duration(row[key][point])) for key, point in COLUMNS]
+        made.add_row(Text(name), *numbers, *([Text("yes" if row["front"] else "beaten")] if several else []))
+    return made
+
+
+def _ending(found: Mapping[str, Any], shown: int) -> str:
+    tried, first = found["tried"], WHAT[found["objective"]]
+    left = f"; {shown} are shown" if len(tried) > shown else ""
+    runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
+    tied = [row["policy"] for row in tried if row["tied"]]
+    close = f". No difference is shown to {', '.join(tied)}" if tied else ""
+    head = f" {len(tried)} settings tried on {found['jobs']:,} jobs{runs}, ordered by {first}{left}."
+    return f"{head} Best: {tried[0]['policy']}{close}"

@@ -100,11 +100,13 @@ class DallyStudy:
         }
 
 
-def run(design: Design, workers: int | None = None, progress: Progress = lambda done, total: None) -> DallyStudy:
-    """Run the whole experiment."""
+def run(
+    design: Design, workers: int | None = None, progress: Progress = lambda done, total: None, dask: str = ""
+) -> DallyStudy:
+    """Run the whole experiment; ``progress`` gets the runs that are done, and all."""
     traces, stands_in = workloads(design.workloads)
     cases = list(design.cases())
-    trials = run_cases(traces, cases, design.repeats, design.seed, design.watch, workers, progress, waiting)
+    trials = run_cases(traces, cases, design.repeats, design.seed, design.watch, workers, progress, waiting, dask)
     jobs = {name: len(traces[name]) for name in design.workloads}
     work = {name: traces[name].duration / 1000 * traces[name].gpus / GPU for name in design.workloads}
     return DallyStudy(design, trials, jobs, stands_in, work)

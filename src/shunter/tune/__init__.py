@@ -1,1 +1,0 @@
-"""Settings of a policy chosen by simulating the past."""

@@ -1,0 +1,1 @@
+"""Settings of a policy, chosen on a part of the past and judged on a later one."""

@@ -1,0 +1,343 @@
+"""``shunter.tune``: settings of a policy, searched on a part of the past and judged on a later one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shunter import clusters
+from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL
+from shunter.errors import RunError, did_you_mean
+from shunter.model import Trace
+from shunter.processes import Progress
+from shunter.report.bootstrap import Estimate
+from shunter.seeding import check_seed
+from shunter.setup import SYNTHETIC, ClusterLike, TraceLike, read_trace, window_of
+from shunter.simulation import resolve
+from shunter.sweeps.analysis import unbeaten
+from shunter.sweeps.cached_runs import cached_store
+from shunter.sweeps.engines import lasting, opener
+from shunter.sweeps.places import Ground, code_version, source_of
+from shunter.sweeps.plan import Choices, Jobs, Place
+from shunter.traces.slicing import moment
+from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, Sample
+from shunter.tuning.judging import Judgement, change, tied
+from shunter.tuning.search import Grid, grid_of, search
+
+NONE = "none"  # instead of a time: nothing is kept for judging
+DRAWN, LATER = "other draws of the jobs", "later jobs"  # what settings are judged on
+FEWEST_JOBS = 20  # that the search sees, and that it is judged on
+MOST_TIED = 3  # policies beside the best that are judged, because no difference to it is shown
+MOST_OF_FRONT = 8  # policies of a Pareto front that are judged
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """One setting: its numbers on the jobs that the search saw, and on others if it was judged there."""
+
+    policy: str
+    values: dict[str, float]  # of each objective, in seconds; smaller is better
+    numbers: dict[str, float]  # by columns such as jct_s.mean
+    front: bool  # no other is as good in all objectives and better in one
+    unseen: dict[str, float] | None = None  # the numbers on jobs that the search did not see
+    tied: bool = False  # no difference to the best is shown, by the first objective
+
+    def as_dict(self, objective: str) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "policy": self.policy, "value_s": self.values[objective], "values_s": self.values,
+            **_nested(self.numbers), "front": self.front, "tied": self.tied,
+            "unseen": None if self.unseen is None else _nested(self.unseen),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """What a search found: all settings that were tried, the best first, and what is left of their gain on others.
+
+    Examples:
+        >>> import shunter
+        >>> found = shunter.tune(
+        ...     "synthetic:jobs=120,gpus=8,load=1.2", "1x8", "sjf", tries={"blocking": ["strict", "skip"]}, workers=1
+        ... )
+        >>> found.best.policy in ("sjf", "sjf:blocking=skip")
+        True
+        >>> [verdict.objective for verdict in found.verdicts]
+        ['jct']
+    """
+
+    objectives: tuple[str, ...]  # the first one decides which is the best
+    given: str  # the policy as it was given
+    tried: tuple[Tried, ...]  # the best first
+    verdicts: tuple[Judgement, ...]  # per objective
+    where: str  # the jobs that it was judged on, in words; "": none
+    jobs: tuple[int, int]  # that the search saw, and that it was judged on
+    repeats: int
+    seed: int
+    ran: int  # runs that were not there from before
+
+    @property
+    def best(self) -> Tried:
+        """The best by the first objective on the jobs that the search saw."""
+        return self.tried[0]
+
+    @property
+    def front(self) -> list[Tried]:
+        """The settings that no other one beats in all objectives."""
+        return [each for each in self.tried if each.front]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For scripts."""
+        first = self.objectives[0]
+        judged = {"on": self.where, "jobs": self.jobs[1]} if self.where else None
+        return {
+            "objective": first, "objectives": list(self.objectives), "given": self.given,
+            "best": self.best.as_dict(first), "front": [each.policy for each in self.front],
+            "tried": [each.as_dict(first) for each in self.tried],
+            "verdicts": [each.as_dict() for each in self.verdicts], "validation": judged,
+            "jobs": self.jobs[0], "repeats": self.repeats, "seed": self.seed, "ran": self.ran,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Tuning(best={self.best.policy!r}, tried={len(self.tried)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What is searched, and where."""
+
+    policy: str
+    grid: Grid
+    objectives: tuple[str, ...]
+    ground: Ground
+    place: Place  # of the jobs that settings are chosen on
+    later: Place | None  # of those that they are judged on; None: the others are other draws of the same, or none
+    where: str  # what they are judged on, in words; "": nothing
+    jobs: tuple[int, int]  # how many there are
+
+    @property
+    def seen(self) -> Sample:
+        """What settings are chosen on."""
+        return Sample(self.place)
+
+    def unseen(self, repeats: int) -> Sample | None:
+        """What they are judged on; None: nothing."""
+        if self.later is not None:
+            return Sample(self.later)
+        return Sample(self.place, repeats) if self.where else None
+
+
+def tune(  # noqa: PLR0913  one argument per choice
+    trace: TraceLike,
+    cluster: ClusterLike,
+    policy: str,
+    *,
+    tries: Mapping[str, Sequence[Any]] | None = None,
+    objectives: Sequence[str] = ("jct",),
+    since: str = "",
+    until: str = "",
+    validate: str = "",
+    repeat: int = 1,
+    seed: int = 0,
+    drop_unfit: bool = False,
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+    workers: int | None = None,
+    dask: str = "",
+    progress: Progress = lambda done, total: None,
+) -> Tuning:
+    """Try settings of a policy, one parameter after the other, and judge the best on jobs that were not searched on.
+
+    Finished runs are kept in the user's cache for a month and are not repeated. A script must call this under
+    ``if __name__ == "__main__":``, because it starts processes; with ``workers=1`` everything runs in this process.
+
+    Args:
+        trace: Jobs, as for ``simulate``.
+        cluster: Machines, as for ``simulate``.
+        policy: A name, or ``name:key=value,...``.
+        tries: The values of each parameter to try; default: what the policy declares.
+        objectives: ``jct`` (mean JCT), ``wait`` (mean wait), ``tail`` (P99 of the wait). Each one is searched for; the
+            first decides which setting is the best, and all of them give a Pareto front.
+        since: The beginning of the jobs that are simulated; policies may learn from those before.
+        until: Their end.
+        validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
+            synthetic trace other draws; ``none``: no jobs.
+        repeat: Runs of each setting, with other seeds.
+        seed: Seed of everything random.
+        drop_unfit: Whether to leave out jobs that can never fit.
+        format: The format of the trace.
+        on_bad_row: What happens to bad rows: ``fail`` or ``skip``.
+        workers: Processes at the same time; default: one per core.
+        dask: The address of a Dask scheduler, or ``local:N``; needs the extra ``dask``.
+        progress: Called several times a second with the runs that are done, and all.
+
+    Examples:
+        >>> import shunter
+        >>> jobs = "synthetic:jobs=120,gpus=8,load=1.2"
+        >>> found = shunter.tune(jobs, "1x8", "fifo", tries={"backfill": ["none", "easy"]}, workers=1)
+        >>> len(found.tried), found.jobs
+        (2, (120, 120))
+    """
+    texts = [f"{key}={'/'.join(map(str, values))}" for key, values in (tries or {}).items()]
+    choices = (texts, objectives, since, until, validate, check_seed(seed), drop_unfit, format, on_bad_row)
+    return tuned(prepared(trace, cluster, policy, *choices), repeat, workers, dask, progress)
+
+
+def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
+    trace: TraceLike,
+    cluster: ClusterLike,
+    policy: str,
+    tries: Sequence[str] = (),
+    objectives: Sequence[str] = ("jct",),
+    since: str = "",
+    until: str = "",
+    validate: str = "",
+    seed: int = 0,
+    drop_unfit: bool = False,
+    format: str | None = None,  # noqa: A002
+    on_bad_row: str = "fail",
+) -> Search:
+    """Read the jobs, and cut them into those that are searched on and later ones."""
+    for objective in objectives:
+        if objective not in OBJECTIVES:
+            raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, OBJECTIVES)}")
+    if not objectives:
+        raise RunError("there is no objective; give one, such as jct")
+    grid, given = grid_of(policy, tries), resolve(policy).text
+    whole = read_trace(trace, format, on_bad_row)
+    window = window_of(whole, since, until)[1]
+    drawn = isinstance(trace, str) and trace.partition(":")[0] == SYNTHETIC and not validate
+    split, later = ("", 0) if drawn or validate == NONE else _split(whole, window, validate)
+    text = str(cluster) if isinstance(cluster, str | Path) else cluster.name
+    # the same machines for both parts: "auto" would size them for each
+    machines = cluster if isinstance(cluster, Cluster) else clusters.load(text, window)
+    source = str(trace) if isinstance(trace, str | Path) else whole.name
+    head = (source, Path(source).name, format or "", on_bad_row)
+    place = Place(Jobs(*head, since, split or until), text, overhead=USUAL)
+    after = Place(Jobs(*head, split, until), text, overhead=USUAL) if split else None
+    must_fit = (given,) if drop_unfit else ()
+    traces = {source_of(place.jobs): whole}
+    ground = Ground(traces, Choices(drop_unfit=drop_unfit), must_fit, code_version(), seed, {text: machines})
+    where = DRAWN if drawn else f"{LATER} (from {validate or _when(whole, split)} on)" if split else ""
+    jobs = (len(window) - later, len(window) if drawn else later)
+    return Search(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
+
+
+def _split(whole: Trace, window: Trace, wanted: str) -> tuple[str, int]:
+    """When the jobs begin that are judged on, as a time of the trace, and how many they are."""
+    at = len(window) * 2 // 3
+    begin = moment(wanted, whole, UTC) if wanted else int(window.submit[min(at, len(window) - 1)])
+    later = int((window.submit >= begin).sum())
+    if min(later, len(window) - later) < FEWEST_JOBS:
+        raise RunError(
+            f"{len(window) - later:,} jobs to choose on and {later:,} later ones to judge on: both must be at least"
+            f" {FEWEST_JOBS}; give another time with --validate T, or more jobs, or judge on none with --validate none"
+        )
+    return f"{begin / 1000:.3f}", later
+
+
+def _when(trace: Trace, seconds: str) -> str:
+    """A time of a trace in words."""
+    if trace.dated:
+        return f"{datetime.fromtimestamp(float(seconds), UTC):%Y-%m-%dT%H:%M:%S}"
+    return f"+{(float(seconds) - int(trace.submit[0]) / 1000) / 86400:.4g}"
+
+
+def tuned(
+    task: Search, repeat: int, workers: int | None, dask: str, progress: Progress = lambda done, total: None
+) -> Tuning:
+    """Search, and judge."""
+    if repeat < 1:
+        raise RunError(f"repeat must be >= 1, got {repeat}")
+    expected = len(task.objectives) * (1 + sum(len(values) for values in task.grid.values())) + 2
+    with cached_store("tuning", COLUMNS) as store, lasting(opener(dask, workers)) as open_engine:
+        runs = Evaluator(task.ground, repeat, store, open_engine, progress, expected * repeat)
+        tried = _searched(task, runs)
+        close = _tied(task, runs, tried)
+        judged = _judged(task, runs, tried, close)
+        verdicts = [_verdict(task, runs, tried, objective) for objective in task.objectives]
+    rows = [
+        Tried(
+            each.policy,
+            {name: each.value(name) for name in task.objectives},
+            each.numbers,
+            front,
+            judged.get(each.policy),
+            each.policy in close,
+        )
+        for each, front in zip(tried, _fronts(task, tried), strict=True)
+    ]
+    seed = task.ground.seed
+    return Tuning(
+        task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran
+    )
+
+
+def _searched(task: Search, runs: Evaluator) -> list[Evaluated]:
+    """Everything that was tried, the best by the first objective first; of equals the one that was tried first."""
+    tried: dict[str, Evaluated] = {}
+    for objective in task.objectives:
+
+        def values(policies: Sequence[str], by: str = objective) -> list[float]:
+            found = runs.evaluate(task.seen, policies)
+            tried.update((each.policy, each) for each in found)
+            return [each.value(by) for each in found]
+
+        search(task.policy, task.grid, values)
+    return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
+
+
+def _fronts(task: Search, tried: Sequence[Evaluated]) -> list[bool]:
+    return unbeaten(np.array([[each.value(name) for name in task.objectives] for each in tried]))
+
+
+def _tied(task: Search, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str]:
+    """Policies right behind the best, to which no difference is shown."""
+    first, draws = task.objectives[0], runs.draws(task.seen, task.policy)
+    behind = [each for each in tried[1:] if each.policy != task.policy][:MOST_TIED]
+    return [each.policy for each in behind if tied(each, tried[0], first, draws)]
+
+
+def _judged(
+    task: Search, runs: Evaluator, tried: Sequence[Evaluated], close: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """The numbers on unseen jobs of the policy as given, the best ones, those that are close, and the front."""
+    sample = task.unseen(runs.repeats)
+    if sample is None:
+        return {}
+    front = [each.policy for each, on in zip(tried, _fronts(task, tried), strict=True) if on][:MOST_OF_FRONT]
+    best = [_best(tried, objective).policy for objective in task.objectives]
+    wanted = dict.fromkeys((task.policy, *best, *close, *front))
+    return {each.policy: each.numbers for each in runs.evaluate(sample, list(wanted))}
+
+
+def _best(tried: Sequence[Evaluated], objective: str) -> Evaluated:
+    return min(tried, key=lambda each: each.value(objective))
+
+
+def _verdict(task: Search, runs: Evaluator, tried: Sequence[Evaluated], objective: str) -> Judgement:
+    """What becomes of the gain in an objective."""
+    best = _best(tried, objective).policy
+
+    def on(sample: Sample) -> Estimate:
+        own, given = runs.evaluate(sample, [best, task.policy])
+        return change(own, given, objective, runs.draws(sample, task.policy))
+
+    sample = task.unseen(runs.repeats)
+    where = DRAWN if task.later is None else LATER
+    return Judgement(objective, best, best != task.policy, on(task.seen), None if sample is None else on(sample), where)
+
+
+def _nested(numbers: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """``jct_s.mean`` and so on as in a summary."""
+    found: dict[str, dict[str, float]] = {}
+    for path, value in numbers.items():
+        name, _, point = path.partition(".")
+        found.setdefault(name, {})[point] = value
+    return found

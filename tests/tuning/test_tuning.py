@@ -1,0 +1,212 @@
+"""Settings chosen on a part of the jobs, judged on others, and no run made twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import shunter
+from shunter.cli.main import app
+from shunter.errors import RunError
+from shunter.model import GPU, Trace
+
+SCENE = "synthetic:jobs=150,gpus=16,load=1.4", "2x8"
+GAP = 10_000  # seconds between groups of jobs, so that each finds the cluster empty
+# (submission, run time, GPUs) in seconds, on 8 GPUs; a job of 8 GPUs has to wait for the first one
+SHORT_ONES_BEHIND = [(0, 1000, 4), (1, 1000, 8), *((2 + n, 10, 1) for n in range(8))]  # skipping lets them run at once
+LONG_ONE_BEHIND = [(0, 100, 4), *((1 + n, 10, 8) for n in range(8)), (9, 2000, 1)]  # skipping lets it delay the others
+ALONE = [(n * 100, 10, 1) for n in range(10)]
+
+
+def jobs_of(*groups):
+    """A trace of groups of jobs."""
+    rows = [(at * GAP + begin, *rest) for at, group in enumerate(groups) for begin, *rest in group]
+    submit, duration, gpus = (np.array(column) for column in zip(*rows, strict=True))
+    names = [str(number) for number in range(len(rows))]
+    return Trace.of("groups", names, submit=submit * 1000, duration=duration * 1000, gpus=gpus * GPU)
+
+
+def tune(trace, **choices):
+    return shunter.tune(trace, "1x8", "fifo", tries={"blocking": ["strict", "skip"]}, workers=1, **choices)
+
+
+def stored_keys():
+    """The keys of all runs that were kept, as often as they were kept."""
+    files = Path(os.environ["SHUNTER_RUNS"]).rglob("*.parquet")
+    return [key for file in files for key in pl.read_parquet(file, columns=["key"])["key"]]
+
+
+# ------------------------------------------------------------------------------------------- the best
+
+
+def test_the_best_is_the_best_of_what_was_tried():
+    found = shunter.tune(*SCENE, "dally", tries={"lease": [300, 3600], "timers": ["none", "auto"]}, workers=1)
+    assert len({each.policy for each in found.tried}) == len(found.tried) >= 3
+    values = [each.values["jct"] for each in found.tried]
+    assert values == sorted(values)
+    again = shunter.compare(*SCENE, [found.best.policy], workers=1).policies[0]
+    assert again["jct_s"]["mean"] == found.best.values["jct"] == found.best.numbers["jct_s.mean"]
+
+
+def test_a_setting_is_judged_over_its_seeds():
+    found = shunter.tune(*SCENE, "sjf", tries={"blocking": ["skip"]}, repeat=3, workers=1)
+    again = shunter.compare(*SCENE, ["sjf", "sjf:blocking=skip"], repeat=3, workers=1)
+    wanted = {row["policy"]: row["jct_s"]["mean"] for row in again.policies}
+    assert {each.policy: each.values["jct"] for each in found.tried} == pytest.approx(wanted)
+    assert found.ran == 3 * 2 + 3 * 2  # the last ones with other seeds, to judge
+
+
+# ------------------------------------------------------------------------------------------- jobs not seen
+
+
+@pytest.mark.parametrize(
+    ("later", "sign", "words"),
+    [
+        (SHORT_ONES_BEHIND, -1, "all of the gain survives."),
+        (LONG_ONE_BEHIND, 1, "nothing of the gain survives; it is worse there."),
+        (ALONE, 0, "no difference is shown there, so none of the gain is shown to survive."),
+    ],
+)
+def test_what_is_left_of_a_gain_on_later_jobs(later, sign, words):
+    found = tune(jobs_of(*[SHORT_ONES_BEHIND] * 20, *[later] * 10))
+    assert found.best.policy == "fifo:blocking=skip"
+    (verdict,) = found.verdicts
+    assert found.jobs == (200, 100)
+    assert verdict.seen.value < -0.5
+    assert np.sign(verdict.unseen.value) == sign
+    assert verdict.words.startswith("fifo:blocking=skip: on the jobs it was chosen on: -")
+    assert "; on later jobs that it did not see: " in verdict.words
+    assert verdict.words.endswith(words)
+    assert verdict.survives == pytest.approx(float(sign == -1))
+
+
+def test_a_part_of_the_gain_survives():
+    mixed = [SHORT_ONES_BEHIND, ALONE] * 5
+    (verdict,) = tune(jobs_of(*[SHORT_ONES_BEHIND] * 20, *mixed)).verdicts
+    share = verdict.unseen.value / verdict.seen.value
+    assert 0 < share < 1
+    assert verdict.words.endswith(f": {100 * share:.0f} % of the gain survives.")
+
+
+def test_the_search_does_not_see_later_jobs():
+    """Skipping is worse over all jobs, and by far in the later ones; yet it is chosen."""
+    trace = jobs_of(*[SHORT_ONES_BEHIND] * 20, *[[(a, b * 4, c) for a, b, c in LONG_ONE_BEHIND]] * 10)
+    assert tune(trace).best.policy == "fifo:blocking=skip"
+    whole = tune(trace, validate="none")
+    assert (whole.best.policy, whole.where, whole.jobs) == ("fifo", "", (300, 0))
+    assert whole.verdicts[0].words == "By mean JCT, nothing that was tried did better than the policy as given."
+
+
+def test_the_time_from_which_it_is_judged_can_be_given():
+    trace = jobs_of(*[SHORT_ONES_BEHIND] * 20, *[ALONE] * 10)
+    found = tune(trace, validate=f"{10 * GAP}")
+    assert found.jobs == (100, 200)
+    with pytest.raises(RunError, match="10 jobs to choose on and 290 later ones"):
+        tune(trace, validate=f"{GAP}")
+
+
+def test_a_machine_that_is_sized_for_the_jobs_is_the_same_for_both_parts():
+    from shunter.tuning.tuning import prepared
+
+    trace = jobs_of(*[SHORT_ONES_BEHIND] * 20, *[ALONE] * 10)
+    task = prepared(trace, "auto", "fifo", ["blocking=skip"])
+    seen, later = (task.ground.setup(place).cluster for place in (task.place, task.later))
+    assert seen == later
+
+
+# ------------------------------------------------------------------------------------------- several objectives
+
+
+def test_several_objectives_give_a_pareto_front():
+    tries = {"estimate": ["oracle", "history"], "blocking": ["strict", "skip"]}
+    found = shunter.tune(*SCENE, "sjf", tries=tries, objectives=["jct", "tail"], workers=1)
+    points = {each.policy: (each.values["jct"], each.values["tail"]) for each in found.tried}
+    for each in found.tried:
+        mine = points[each.policy]
+        beaten = any(a <= mine[0] and b <= mine[1] and (a, b) != mine for a, b in points.values())
+        assert each.front == (not beaten)
+    assert all(each.unseen is not None for each in found.front)
+    assert [verdict.objective for verdict in found.verdicts] == ["jct", "tail"]
+    best = {verdict.objective: verdict.policy for verdict in found.verdicts}
+    assert points[best["tail"]][1] == min(tail for _, tail in points.values())
+
+
+# ------------------------------------------------------------------------------------------- nothing twice
+
+
+def test_a_repeated_search_runs_nothing():
+    first, again = (tune(jobs_of(*[SHORT_ONES_BEHIND] * 30)) for _ in range(2))
+    assert (first.ran, again.ran) == (4, 0)
+    assert {**first.as_dict(), "ran": 0} == again.as_dict()
+    assert len(stored_keys()) == 4
+
+
+def test_a_search_that_was_killed_goes_on(tmp_path):
+    values = "/".join(str(60 * number) for number in range(1, 41))
+    options = ["synthetic:jobs=1500,gpus=16,load=1.4", "-c", "2x8", "-p", "dally", "--try", f"lease={values}"]
+    command = [sys.executable, "-m", "shunter", "tune", *options, "--workers", "1", "--json"]
+    stopped = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(stored_keys()) < 2:
+        assert stopped.poll() is None
+        time.sleep(0.01)
+    stopped.send_signal(signal.SIGKILL)
+    assert stopped.wait() == -signal.SIGKILL
+    before = len(stored_keys())
+    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    judged = sum(each["unseen"] is not None for each in found["tried"])
+    total = len(found["tried"]) + judged
+    assert found["ran"] == total - before < total
+    assert len(stored_keys()) == len(set(stored_keys())) == total
+
+
+def test_a_run_that_fails_ends_the_search_with_its_error(monkeypatch):
+    from shunter.sweeps import work
+
+    def failing(*arguments):
+        raise ValueError("it never works")
+
+    monkeypatch.setattr(work, "run", failing)
+    with pytest.raises(RunError, match="policy fifo: ValueError: it never works"):
+        tune(jobs_of(*[SHORT_ONES_BEHIND] * 30))
+    monkeypatch.undo()
+
+
+# ------------------------------------------------------------------------------------------- the command
+
+
+def shown(*arguments):
+    return CliRunner().invoke(app, ["tune", *SCENE[:1], "-c", SCENE[1], *arguments, "--workers", "1"])
+
+
+def test_on_the_command_line():
+    found = json.loads(shown("-p", "sjf", "--try", "blocking=strict/skip", "--json").stdout)
+    assert found["best"]["policy"] in {each["policy"] for each in found["tried"]} == {"sjf", "sjf:blocking=skip"}
+    assert found["validation"] == {"on": "other draws of the jobs", "jobs": 150}
+    assert found["objective"] == "jct"
+
+
+def test_what_the_terminal_shows():
+    several = ("--objective", "jct", "--objective", "tail")
+    text = " ".join(shown("-p", "sjf", "--try", "estimate=oracle/history", *several).stdout.split())
+    assert "Pareto front" in text
+    assert "beaten" in text
+    assert "of the gain survive" in text or "of the gain is shown" in text
+    assert "looks better on them" not in text
+    alone = " ".join(shown("-p", "sjf", "--try", "blocking=skip", "--validate", "none").stdout.split())
+    assert "looks better on them than it will on others" in alone
+
+
+def test_an_unknown_objective_is_refused():
+    result = shown("-p", "lucid", "--objective", "jet")
+    assert result.exit_code == 2
+    assert "did you mean 'jct'" in result.stderr
