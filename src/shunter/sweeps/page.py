@@ -45,6 +45,7 @@ MOST_ROWS = 200  # of the table of places
 MOST_POINTS = 400  # of a front
 MOST_FAMILIES = 10  # policies with heat maps
 MOST_ERRORS = 30
+MOST_LETTERS = 2000  # of an error, and of a command
 WIDE = 30.0  # where values differ by more, their axis is logarithmic
 SEEDS = (
     "A seed draws other jobs where the trace is synthetic. Where it is recorded, it moves each arrival by up to 30 s:"
@@ -314,7 +315,7 @@ def _failures(failed: pl.DataFrame) -> list[Section]:
 
     if failed.is_empty():
         return []
-    groups = failed.with_columns(first=pl.col("error").str.split("\n").list.first())
+    groups = failed.with_columns(first=pl.col("error").str.split("\n").list.first().str.head(MOST_LETTERS))
     found = groups.group_by("first", maintain_order=True).agg(
         pl.len(), pl.col("policy").first(), pl.col("policy").n_unique().alias("policies"), pl.col("command").first()
     )
@@ -322,7 +323,10 @@ def _failures(failed: pl.DataFrame) -> list[Section]:
     parts = [paragraph(f"{counted(failed.height, 'run')} failed and count for nothing above.")]
     for row in found.head(MOST_ERRORS).iter_rows(named=True):
         who = row["policy"] if row["policies"] == 1 else f"{row['policy']} and {counted(row['policies'] - 1, 'other')}"
-        parts += [paragraph(f"{counted(row['len'], 'run')} ({who}): {row['first']}"), code(row["command"] or "")]
+        parts += [
+            paragraph(f"{counted(row['len'], 'run')} ({who}): {row['first']}"),
+            code((row["command"] or "")[:MOST_LETTERS]),
+        ]
     if found.height > MOST_ERRORS:
         parts.append(
             note(f"The {MOST_ERRORS} most frequent of {found.height:,} errors; 'shunter sweep export' writes all.")

@@ -193,7 +193,8 @@ def paired_alone(frame: pl.DataFrame, policy: str, measure: str) -> pl.DataFrame
 
 def _few(own: pl.DataFrame, name: str) -> bool:
     """Numbers can be put together; many words can't."""
-    return own[name].dtype.is_numeric() or own[name].n_unique() <= MOST_VALUES
+    numeric = own[name].dtype.is_numeric()
+    return bool(own[name].is_finite().all()) if numeric else own[name].n_unique() <= MOST_VALUES
 
 
 def _effect(own: pl.DataFrame, name: str, measure: str) -> float:
@@ -207,6 +208,7 @@ def _effect(own: pl.DataFrame, name: str, measure: str) -> float:
 
 def _binned(column: pl.Series) -> tuple[list[str], pl.Series]:
     """A column as texts, and all of these in order; many numbers are ranges that have as many runs each."""
+    column = column if column.dtype.is_numeric() else column.fill_null("–")  # where a store of others lacks it
     values = column.unique().sort().to_list()
     if not column.dtype.is_numeric() or len(values) <= MOST_VALUES:
         texts = [value if isinstance(value, str) else f"{value:g}" for value in values]
