@@ -163,6 +163,12 @@ class Comparison:
 
         return write(Path(file), self.runs, self.policies, force, self.about_intervals, sections, self.measures)
 
+    def figures(self, folder: str | Path, force: bool = False) -> list[Path]:
+        """Write the figures of the command line's ``--figures``: PDF, SVG and CSV (needs the extra ``figures``)."""
+        from shunter.report.figures import of_comparison, write
+
+        return write(Path(folder), of_comparison(self.policies, self.times), force)
+
     def as_dict(self) -> dict[str, Any]:
         """The dictionary of ``comparison.json``."""
         head = {"trace": self.trace, "cluster": self.cluster, "seed": self.seed, "repeat": len(self.summaries[0])}

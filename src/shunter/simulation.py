@@ -456,6 +456,12 @@ class Result:
 
         return distribution(self.jobs[column].cast(float).fill_null(float("nan")).to_numpy(), f"{column} of jobs")
 
+    def figures(self, folder: str | Path, force: bool = False) -> list[Path]:
+        """Write the figures of the command line's ``--figures``: PDF, SVG and CSV (needs the extra ``figures``)."""
+        from shunter.report.figures import of_run, write
+
+        return write(Path(folder), of_run(self.kept), force)
+
     def __repr__(self) -> str:
         return f"Result(policy={self.about['policy']!r}, trace={self.trace.name!r}, cluster={self.cluster.name!r})"
 

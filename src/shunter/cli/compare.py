@@ -34,7 +34,7 @@ from shunter.cli.console import (
     say_about,
     with_columns,
 )
-from shunter.cli.reports import ReportOption, check_places, write_report
+from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
 from shunter.errors import RunError
 
 EXAMPLES = """Examples:
@@ -74,6 +74,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     seed: SeedOption = 0,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the runs here.")] = None,
     report: ReportOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     decisions: DecisionsOption = False,
     json: JsonOption = False,
@@ -116,7 +117,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
-    check_places(force, decisions, out, report)
+    check_places(force, decisions, out, report, figures=figures)
     if section and report is None:
         raise RunError("--section adds to the page of --report; give that too")
 
@@ -151,6 +152,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
         note(f"{found.resumed} of {len(policies) * repeat} runs were reused from an interrupted comparison")
     if report is not None:
         write_report(report, found.runs, found.policies, found.about_intervals, section or (), measure or ())
+    if figures is not None:
+        say_figures(figures, found.figures(figures, force))
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
 
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 ReportOption: TypeAlias = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Write a page for a browser, with charts.")
 ]
+FiguresOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--figures", metavar="DIR", help="Write figures for a paper to this folder: PDF, SVG, and CSV."),
+]
 
 
 def check_page(file: Path | None, force: bool) -> None:
@@ -27,10 +31,30 @@ def check_page(file: Path | None, force: bool) -> None:
         check_file(file, force)
 
 
-def check_places(force: bool, decisions: bool, out: Path | None, report: Path | None, *files: Path | None) -> None:
+def check_figures(folder: Path | None, force: bool) -> None:
+    """Refuse a place where figures can't be put, or to draw them without matplotlib."""
+    if folder is not None:
+        from shunter.report.figures import check
+
+        check(folder, force)
+
+
+def say_figures(folder: Path, files: Sequence[Path]) -> None:
+    """Say where figures are."""
+    note(f"{len(files) // 3} in {folder}, each as PDF, SVG and CSV", "figures")
+
+
+def check_places(
+    force: bool,
+    decisions: bool,
+    out: Path | None,
+    report: Path | None,
+    *files: Path | None,
+    figures: Path | None = None,
+) -> None:
     """Refuse places where nothing can be kept, and options that are about none."""
     given = [file for file in files if file is not None]
-    if force and out is None and report is None and not given:
+    if force and out is None and report is None and figures is None and not given:
         raise RunError("--force replaces what --out, --report and the like name; give one of these")
     if decisions and out is None and report is None:
         raise RunError("--decisions keeps why jobs waited in the folder of --out; give that too")
@@ -39,6 +63,7 @@ def check_places(force: bool, decisions: bool, out: Path | None, report: Path | 
 
         check_folder(out, force)
     check_page(report, force)
+    check_figures(figures, force)
     for file in given:
         check_free(file, force)
 

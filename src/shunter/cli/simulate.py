@@ -33,7 +33,7 @@ from shunter.cli.console import (
     say_about,
     with_columns,
 )
-from shunter.cli.reports import ReportOption, check_places, write_report
+from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the run to this folder.")
     ] = None,
     report: ReportOption = None,
+    figures: FiguresOption = None,
     batsim_csv: Annotated[
         Path | None, typer.Option("--batsim-csv", metavar="FILE", help="Write the jobs in Batsim's format (jobs.csv).")
     ] = None,
@@ -114,7 +115,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     record = _experiment(trace, {key: value for key, value in given.items() if value is not None}, settings or [])
     if swf is not None and not swf.name.lower().endswith((".swf", ".swf.gz")):
         raise RunError(f"--swf {swf}: must end in .swf or .swf.gz; choose another name")
-    check_places(force, decisions, out, report, batsim_csv, swf)
+    check_places(force, decisions, out, report, batsim_csv, swf, figures=figures)
 
     from shunter import simulation
     from shunter.report.terminal.tables import summary_view
@@ -132,6 +133,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
         result.save(out, force)
     if report is not None:
         write_report(report, [result.kept])
+    if figures is not None:
+        say_figures(figures, result.figures(figures, force))
     _export(result, batsim_csv, swf)
     answer(result.summary, summary_view, json)
 

@@ -25,6 +25,7 @@ from shunter.cli.console import (
     show,
     stderr_console,
 )
+from shunter.cli.reports import FiguresOption, ReportOption, check_figures, check_page, say_figures, write_page
 from shunter.cli.simulate import names_module
 from shunter.errors import RunError
 
@@ -43,7 +44,7 @@ shunter sweep sweep.toml --out runs   # again: only what is not there yet
 
 shunter sweep sweep.toml --out runs --dask tls://scheduler:8786
 
-shunter sweep show runs --measure wait_s.p99
+shunter sweep show runs --measure wait_s.p99 --report runs.html   # charts, for a browser
 
 shunter sweep export runs runs.csv
 """
@@ -87,6 +88,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         bool, typer.Option("--any-version", help="Count runs by another version of shunter as done.")
     ] = False,
     allow_code: CodeOption = False,
+    report: ReportOption = None,
+    figures: FiguresOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Run what a sweep file asks for, but for what is there already, and rank the policies.
@@ -94,6 +98,8 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     Each batch of runs is on disk before the next one. A sweep that was stopped, however it was, goes on with the same
     command.
     """
+    check_page(report, force)
+    check_figures(figures, force)
     made, ground, store = _prepared(file, out, seed, allow_code, any_version, make=True)
 
     from shunter.sweeps.sweep import finished
@@ -107,6 +113,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         note(f"{done.found:,} of {done.total:,} runs were in {store.folder} already")
     if not retry_failed and done.found and found.failed.height > done.failed:
         note("some of them failed; --retry-failed repeats these")
+    _draw(found.runs, measure, store.folder, report, figures, force)
     _answer(found.runs, measure, json)
 
 
@@ -149,16 +156,22 @@ def show_store(
     policy: Annotated[
         list[str] | None, typer.Option("--policy", "-p", metavar="P", help="Only these policies; may have *.")
     ] = None,
+    report: ReportOption = None,
+    figures: FiguresOption = None,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Rank the policies of a sweep, and list what failed."""
     from shunter.sweeps.store import Store
 
+    check_page(report, force)
+    check_figures(figures, force)
     runs = Store.existing(folder).read()
     if policy:
         runs = runs.filter(_any_of(policy, runs["policy"].to_list()))
     if runs.is_empty():
         raise RunError(f"{folder}: has no such runs; 'shunter sweep FILE --out {folder}' adds some")
+    _draw(runs, measure, folder, report, figures, force)
     _answer(runs, measure, json)
 
 
@@ -255,6 +268,19 @@ def _any_of(patterns: list[str], texts: list[str]) -> Any:
     import polars as pl
 
     return pl.Series([any(fnmatchcase(text, each) for each in patterns) for text in texts], dtype=pl.Boolean)
+
+
+def _draw(runs: Any, measure: str, store: Path, report: Path | None, figures: Path | None, force: bool) -> None:
+    """Write the page and the figures of runs, where they are wanted."""
+    if report is not None:
+        from shunter.sweeps import page
+
+        write_page(report, page.report(runs, measure, store.resolve().name), "report")
+    if figures is not None:
+        from shunter.report.figures import write
+        from shunter.sweeps.figures import of_sweep
+
+        say_figures(figures, write(figures, of_sweep(runs, measure), force))
 
 
 def _answer(runs: Any, measure: str, json: bool) -> None:

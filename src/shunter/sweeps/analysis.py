@@ -29,6 +29,7 @@ PLACE = ("trace", "window", "cluster", "load", "network", "overhead")
 DEFAULT = "jct_s.mean"
 LARGER_IS_BETTER = ("utilization", "fairness.jain", "fairness.rho_at_most_1", "finished")
 LEVEL = 0.05  # of all comparisons of a ranking together
+MOST_NAMED = 5  # policies in a sentence
 EXACT = 12  # seeds up to which every pattern of signs is counted
 PATTERNS = 20_000  # that are drawn for more seeds
 
@@ -78,8 +79,9 @@ class Ranking:
             )
         if len(behind) == len(others):
             return f"{head}; each other policy is shown to be worse."
-        alike = ", ".join(row.policy for row in others if row not in behind)
-        return f"{head}; no difference is shown to {alike}."
+        alike = [row.policy for row in others if row not in behind]
+        more = f" and {len(alike) - MOST_NAMED} others" if len(alike) > MOST_NAMED else ""
+        return f"{head}; no difference is shown to {', '.join(alike[:MOST_NAMED])}{more}."
 
 
 def measure_of(name: str, frame: pl.DataFrame) -> str:

@@ -56,6 +56,19 @@ class Sweep:
         """The policies by a measure, paired over seeds, with corrected chances."""
         return analysis.rank(self.runs, measure)
 
+    def report(self, file: str | Path, force: bool = False, measure: str = analysis.DEFAULT) -> Path:
+        """Write the page of the command line's ``--report``."""
+        from shunter.sweeps.page import write
+
+        return write(Path(file), self.runs, measure, self.folder.name if self.folder else "", force)
+
+    def figures(self, folder: str | Path, force: bool = False, measure: str = analysis.DEFAULT) -> list[Path]:
+        """Write the figures of the command line's ``--figures``: PDF, SVG and CSV (needs the extra ``figures``)."""
+        from shunter.report.figures import write
+        from shunter.sweeps.figures import of_sweep
+
+        return write(Path(folder), of_sweep(self.runs, measure), force)
+
     def __repr__(self) -> str:
         return f"Sweep(runs={self.runs.height}, policies={self.runs['policy'].n_unique()}, folder={self.folder!r})"
 

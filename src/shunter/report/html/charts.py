@@ -63,6 +63,20 @@ def lines(
     return chart
 
 
+def marked_lines(
+    x: ArrayLike,
+    series: Mapping[str, Sequence[Point]],
+    x_axis: Axis,
+    y_axis: Axis,
+    *,
+    styles: Sequence[int] | None = None,
+) -> Chart:
+    """Lines over few common ``x``, each value with the ends of its interval; on a ``log`` axis all are above 0."""
+    tables = {name: np.array(points, np.float64).reshape(-1, 3) for name, points in series.items()}
+    chart = lines(x, {name: table[:, 0] for name, table in tables.items()}, x_axis, y_axis, styles=styles)
+    return _with_ends(chart, tables)
+
+
 def bars(
     names: Sequence[str],
     series: Mapping[str, ArrayLike],
@@ -92,6 +106,11 @@ def intervals(
     tables = {name: np.array(points, np.float64).reshape(-1, 3) for name, points in series.items()}
     x = {"label": x_label, "names": list(names)}
     chart = _chart("intervals", x, _axis(y_axis), {name: table[:, 0] for name, table in tables.items()}, styles)
+    return _with_ends(chart, tables)
+
+
+def _with_ends(chart: Chart, tables: Mapping[str, F64]) -> Chart:
+    """The chart with the ends of intervals, which are the second and third column of each table."""
     for drawn in chart["series"]:
         drawn["low"], drawn["high"] = (numbers(tables[drawn["name"]][:, column]) for column in (1, 2))
     return chart
@@ -102,6 +121,15 @@ def scatter(points: Mapping[str, tuple[Point, Point]], x_axis: Axis, y_axis: Axi
     chart = _chart("scatter", _axis(x_axis), _axis(y_axis), {name: [y[0]] for name, (_, y) in points.items()})
     for drawn, (x, y) in zip(chart["series"], points.values(), strict=True):
         drawn["x"], drawn["low"], drawn["high"] = numbers(x), numbers(y[1]), numbers(y[2])
+    return chart
+
+
+def front(points: Mapping[str, Sequence[tuple[str, float, float, bool]]], x_axis: Axis, y_axis: Axis) -> Chart:
+    """Points of several series, each with its name, two values, and whether no other is better in both."""
+    chart = _chart("front", _axis(x_axis), _axis(y_axis), {name: [p[2] for p in some] for name, some in points.items()})
+    for drawn, some in zip(chart["series"], points.values(), strict=True):
+        drawn["x"] = numbers([point[1] for point in some])
+        drawn["names"], drawn["front"] = [point[0] for point in some], [int(point[3]) for point in some]
     return chart
 
 

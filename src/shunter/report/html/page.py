@@ -40,6 +40,15 @@ class Cell:
     hint: str = ""  # a second, smaller line
 
 
+@dataclass(frozen=True)
+class Heat:
+    """A cell of a heat map: its text, and how far its value is from the least to the most, 0 to 1."""
+
+    text: str
+    share: float
+    best: bool = False
+
+
 def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The whole page; ``lead`` is the sentence under the title, as plain text."""
     scripts = [_static(name) for name in SCRIPTS]
@@ -159,6 +168,28 @@ def figure(title: str, finding: str, chart: Chart, note: str = "") -> str:
         f"{embed(chart)}<details><summary>Data of this chart</summary></details>"
         f"{remark}</figure>"
     )
+
+
+def heat_map(
+    title: str, finding: str, axes: tuple[str, str], columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Heat]]]
+) -> str:
+    """A table whose cells are the darker, the larger their values are; ``axes`` are what columns and rows are."""
+    across, down = axes
+    head = "".join(f'<th scope="col">{text_of(column)}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row">{text_of(name)}</th>{"".join(_heat(cell) for cell in cells)}</tr>' for name, cells in rows
+    )
+    corner = f'<th scope="col">{text_of(down)} ↓ &nbsp; {text_of(across)} →</th>'
+    return (
+        f'<figure class="heat"><figcaption><h3>{text_of(title)}</h3><p>{text_of(finding)}</p></figcaption>'
+        f'<div class="table" role="region" tabindex="0" aria-label="{text_of(title)}"><table>'
+        f"<thead><tr>{corner}{head}</tr></thead><tbody>{body}</tbody></table></div></figure>"
+    )
+
+
+def _heat(cell: Heat) -> str:
+    mark = '<span class="sr">, best</span>' if cell.best else ""
+    return f'<td{_kind("star" * cell.best)} style="--t:{60 * cell.share:.0f}%">{text_of(cell.text)}{mark}</td>'
 
 
 def grid(figures: Iterable[str]) -> str:

@@ -27,7 +27,12 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
     rows: Sequence[Mapping[str, Any]] = found["ranking"]
     made = table("", "policy", measure, "relative\nto the best", "95 %\ninterval", "p", "best at")
     for number_, row in enumerate(rows[:MOST_SHOWN], 1):
-        cells = (value_text(row["value"], measure), f"{row['relative']:.3f}", _interval(row), _chance(row["chance"]))
+        cells = (
+            value_text(row["value"], measure),
+            f"{row['relative']:.3f}",
+            _interval(row),
+            chance_text(row["chance"]),
+        )
         made.add_row(
             Text(str(number_)), Text(row["policy"]), *map(Text, cells), Text(f"{row['best_at']} of {found['places']}")
         )
@@ -50,7 +55,8 @@ def _interval(row: Mapping[str, Any]) -> str:
     return f"{row['low']:.3f} to {row['high']:.3f}" if known else "-"
 
 
-def _chance(chance: float | None) -> str:
+def chance_text(chance: float | None) -> str:
+    """How likely something is by chance."""
     if chance is None or math.isnan(chance):
         return "-"
     return "< 0.001" if chance < 0.001 else f"{chance:.3f}"

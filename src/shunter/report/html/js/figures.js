@@ -10,7 +10,7 @@
   const COLOURS = 10;
   const LONGEST_NAME = 32; // letters, slanting under a bar
   const MOST_ROWS = 200; // of the table behind a chart
-  const FILLED = /bars|stacked|intervals|scatter/; // kinds whose series differ by colour alone
+  const FILLED = /bars|stacked|intervals|scatter|front/; // kinds whose series differ by colour alone
 
   const colour = (style, palette = "s") => `var(--${palette}${style % COLOURS})`;
   const dash = (style) => DASHES[(style + Math.floor(style / COLOURS)) % DASHES.length];
@@ -95,6 +95,10 @@
         const rows = series.map((one) => [one.name, ...one.x, one.values[0], one.low[0], one.high[0]]);
         return [["policy", ...ends(x), ...ends(y)], ...rows].map(line).join("\n") + "\n";
       }
+      if (kind === "front") {
+        const rows = series.flatMap((one) => one.names.map((name, i) => [name, one.x[i], one.values[i], one.front[i]]));
+        return [["policy", x.label, y.label, "on the front"], ...rows].map(line).join("\n") + "\n";
+      }
       const axis = kind === "cdf" ? y : x;
       const columns = series.flatMap((one) => [
         [one.name, one.values],
@@ -155,18 +159,19 @@
       this.bottom = names ? this.room(names, width) : 26;
       const height = this.plot.clientHeight;
       if (this.chart.getWidth() !== width || this.chart.getHeight() !== height) this.chart.resize({ width, height });
-      this.points = names || kind === "cdf" || kind === "scatter" ? null : this.thinned(Math.max(width - 80, 60) / 5);
+      this.points = names || /cdf|scatter|front/.test(kind) ? null : this.thinned(Math.max(width - 80, 60) / 5);
       if (this.points && this.spec.y.mean) this.label.textContent = this.meaning();
       const y = this.yScale();
       this.left = 10 + Math.max(...y.ticks.map((tick) => 7.2 * y.label(tick).length), 18);
       const x = names ? null : this.xScale((width - this.left - this.right) / 80);
       const series = this.shown().flatMap((one) => this.drawn(one));
+      if (kind === "front") series.push(this.edge());
       this.chart.setOption(
         {
           animation: false,
           textStyle: { fontFamily: "inherit" },
           grid: { left: this.left, right: this.right, top: 10, bottom: this.bottom, outerBoundsMode: "none" },
-          xAxis: names ? this.names(names) : this.axis(x, kind === "cdf" || kind === "scatter", 11),
+          xAxis: names ? this.names(names, width) : this.axis(x, /cdf|scatter|front/.test(kind), 11),
           yAxis: this.axis(y, true),
           tooltip: this.tooltip(),
           series,
@@ -192,17 +197,17 @@
       return below;
     }
 
-    names(names) {
+    names(names, width) {
+      const pitch = (width - this.left - this.right) / names.length;
+      const room = (i) => Math.min(LONGEST_NAME, Math.floor((this.left + (i + 0.5) * pitch) / 5.5)); // to the left edge
+      const cut = (name, i) => (this.slant && name.length > room(i) ? `${name.slice(0, room(i) - 1)}…` : name);
       const between = this.spec.kind === "intervals"; // points lie beside the middle of their group
       const label = {
         color: "var(--muted)",
         fontSize: 12,
         interval: 0,
         rotate: this.slant ? 40 : 0,
-        formatter: (one) => {
-          const name = between ? names[one] : one;
-          return this.slant && name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name;
-        },
+        formatter: (one, i) => (between ? cut(names[one], one) : cut(one, i)),
       };
       const groups = { min: -0.5, max: names.length - 0.5, splitLine: { show: false } };
       return {
@@ -237,7 +242,13 @@
 
     xScale(most) {
       const { x, kind, series } = this.spec;
-      if (kind === "scatter") return scale(x, 0, extent(this.shown().map((one) => one.x))[1] || 1, most);
+      if (/scatter|front/.test(kind)) return scale(x, 0, extent(this.shown().map((one) => one.x))[1] || 1, most);
+      if (kind === "lines" && series.some((one) => one.low)) {
+        const [low, high] = extent([x.values]),
+          margin = 0.03 * (high - low);
+        const { ticks, label } = scale(x, low, high, most);
+        return { min: low - margin, max: high + margin, ticks, label };
+      }
       if (kind !== "cdf") return scale(x, ...(this.zoom ? this.zoom.now : extent([x.values])), most);
       const [low, high] = extent(series.map((one) => one.values));
       const power = 10 ** Math.floor(Math.log10(Math.max(low, 1)));
@@ -251,9 +262,10 @@
         of = (one) => (this.points ? this.points.peaks.get(one.name) || this.points.values.get(one.name) : one.values),
         lists = this.shown().map(of);
       if (kind === "cdf") return scale(y, 0, 1, 5);
-      if (/intervals|scatter/.test(kind)) lists.push(...this.shown().map((one) => one.high));
+      for (const one of this.shown()) if (one.high) lists.push(one.high);
       const [low, high] = extent(/stacked/.test(kind) && lists.length ? [sums(lists)] : lists);
       this.least = low / 1.5; // of a log axis
+      if (kind === "front" && y.unit === "number") return scale(y, Math.max(low - 0.1 * (high - low), 0), high, 5);
       return y.log ? scale(y, this.least, high * 1.2, 6) : scale(y, Math.min(low, 0), high || 1, 5);
     }
 
@@ -337,6 +349,48 @@
       return false;
     }
 
+    // The points that no other beats, from left to right.
+    best() {
+      const all = this.shown().flatMap((one) =>
+        one.names.map((name, i) => ({ name, x: one.x[i], y: one.values[i], front: one.front[i] })),
+      );
+      return all.filter((point) => point.front).sort((a, b) => a.x - b.x || a.y - b.y);
+    }
+
+    // The line through them.
+    edge() {
+      const line = { color: "var(--muted)", width: 1.5, type: [5, 4] };
+      return { type: "line", silent: true, showSymbol: false, lineStyle: line, data: this.best().map(({ x, y }) => [x, y]), z: 1 };
+    }
+
+    // Points of one series; those on the front are larger, and named where there is room.
+    dotted({ style, values, x, names, front }, common) {
+      const right = extent(this.shown().map((one) => one.x))[1],
+        [low, high] = extent(this.shown().map((one) => one.values)),
+        wide = this.plot.clientWidth - this.left - this.right;
+      const near = (a, b) =>
+        Math.abs(a.y - b.y) < 0.08 * (high - low) &&
+        (wide * Math.abs(a.x - b.x)) / right < 20 + 6.5 * Math.min(LONGEST_NAME, Math.max(a.name.length, b.name.length));
+      const named = [];
+      for (const point of this.best()) if (!named.some((other) => near(point, other))) named.push(point);
+      const shown = new Set(named.map((point) => point.name));
+      const short = (name) => (name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}…` : name);
+      const data = x.map((at, i) => ({
+        value: [at, values[i]],
+        symbolSize: front[i] ? 11 : 7,
+        itemStyle: { color: colour(style), opacity: front[i] ? 1 : 0.6 },
+        label: {
+          show: shown.has(names[i]),
+          formatter: () => short(names[i]),
+          position: at > 0.5 * right ? "left" : "right",
+          offset: [0, -9], // above the line
+          color: "var(--ink)",
+          fontSize: 12,
+        },
+      }));
+      return { ...common, type: "line", data, symbol: "circle", lineStyle: { width: 0 }, z: 3 };
+    }
+
     // A point with its name and a cross of two intervals.
     crossed({ name, style, values, x, low, high }, common) {
       const line = { type: "line", silent: true, lineStyle: { color: colour(style), width: 2, opacity: 0.55 } };
@@ -366,9 +420,11 @@
       const common = { name, stack, itemStyle: { color: colour(style, palette) }, emphasis: { disabled: true } };
       if (kind === "intervals") return this.withIntervals(one, common);
       if (kind === "scatter") return this.crossed(one, common);
+      if (kind === "front") return this.dotted(one, common);
       if (/bars/.test(kind)) return { ...common, type: "bar", data: values, barMaxWidth: 42, barGap: "8%" };
       const line = { color: colour(style, palette), width: 2, type: dash(style) };
-      const placed = (list) => list.map((y, i) => [this.points.x[i], y]);
+      const height = (value) => (this.spec.y.log && value !== null ? Math.log10(Math.max(value, this.least)) : value);
+      const placed = (list) => list.map((y, i) => [this.points.x[i], height(y)]);
       const main = {
         ...common,
         type: "line",
@@ -378,6 +434,18 @@
         showSymbol: false,
         lineStyle: stack ? { ...line, width: 0.5, type: "solid" } : line,
       };
+      if (one.low) {
+        const [first, last] = extent([this.spec.x.values]),
+          shown = this.shown(),
+          order = shown.indexOf(one) - (shown.length - 1) / 2,
+          aside = (0.04 * (last - first) * order) / shown.length; // bars beside one another
+        const x = this.spec.x.values.map((at) => at + aside),
+          thick = { type: "line", silent: true, showSymbol: false, connectNulls: false },
+          ends = x.flatMap((at, i) => [[at, height(one.low[i])], [at, height(one.high[i])], [at, null]]);
+        const data = main.data.map(([at, y]) => [at + aside, y]);
+        const marked = { ...main, data, showSymbol: true, symbol: "circle", symbolSize: 7 };
+        return [marked, { ...thick, data: ends, lineStyle: { color: colour(style), width: 2.5, opacity: 0.5 } }];
+      }
       if (!peaks) return [main];
       const thin = { color: colour(style), width: 1, opacity: 0.45 };
       return [main, { ...main, data: placed(this.points.peaks.get(name)), lineStyle: thin, silent: true }];
@@ -410,12 +478,15 @@
             return `<tr><td>${clean(axis.label)}</td><td>${written(axis.unit, value)}${ends}</td></tr>`;
           })
           .join("");
-      const about = ({ seriesName }) => {
-        const one = this.spec.series.find(({ name }) => name === seriesName);
-        return `<div class="tip"><b>${clean(seriesName)}</b><table>${facts(one)}</table></div>`;
+      const about = ({ seriesName, dataIndex: i }) => {
+        const series = this.spec.series.find(({ name }) => name === seriesName);
+        const alone = (value) => [value, null, null];
+        const one =
+          kind === "front" ? { name: series.names[i], x: alone(series.x[i]), values: [series.values[i]], low: [null], high: [null] } : series;
+        return `<div class="tip"><b>${clean(one.name)}</b><table>${facts(one)}</table></div>`;
       };
       const formatter = (points) => {
-        if (kind === "scatter") return about(points);
+        if (/scatter|front/.test(kind)) return about(points);
         const [point] = points;
         const [head, text] = this.texts(point);
         const mark = (one) => swatch(one.style, FILLED.test(kind), this.spec.palette) + clean(one.name);
@@ -425,7 +496,7 @@
       const line = { color: "var(--muted)", type: "solid" };
       const pointer = { type: /bars|intervals/.test(kind) ? "none" : "line", animation: false, lineStyle: line };
       return {
-        trigger: kind === "scatter" ? "item" : "axis",
+        trigger: /scatter|front/.test(kind) ? "item" : "axis",
         confine: true,
         transitionDuration: 0,
         formatter,
@@ -449,6 +520,13 @@
           ends(y.unit, one.values[0], one.low[0], one.high[0]),
         ]);
         details.append(table(caption, ["policy", x.label, y.label], rows));
+        return;
+      }
+      if (kind === "front") {
+        const rows = series.flatMap((one) =>
+          one.names.map((name, i) => [name, written(x.unit, one.x[i]), written(y.unit, one.values[i]), one.front[i] ? "yes" : ""]),
+        );
+        details.append(table(caption, ["policy", x.label, y.label, "on the front"], rows));
         return;
       }
       const [axis, unit] = kind === "cdf" ? [y, x.unit] : [x, y.unit];
