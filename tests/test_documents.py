@@ -408,6 +408,13 @@ def test_the_python_about_sweeps_runs(capsys):
     assert "is best in wait_s.mean" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("_elsewhere")
+def test_the_python_about_figures_runs(capsys):
+    (block,) = blocks(REFERENCE / "figures.md", "python")
+    exec(compile(block, "figures.md", "exec"), {"__name__": "figures"})
+    assert "times.pdf" in capsys.readouterr().out
+
+
 def test_every_key_of_a_sweep_file_is_described():
     from shunter.sweeps.form import SweepForm
 
