@@ -24,7 +24,7 @@ from typing import Any
 from shunter.sweeps.engines import opener
 from shunter.sweeps.form import of
 from shunter.sweeps.places import Ground, code_version, ground_of
-from shunter.sweeps.plan import Plan, plan
+from shunter.sweeps.plan import SweepPlan, plan
 from shunter.sweeps.running import BATCH_S, keys_of, run_all
 from shunter.sweeps.store import Store
 from shunter.sweeps.work import Batch, Row, SweepRunner
@@ -36,7 +36,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 Numbers = Mapping[str, Any]
 
 
-def planned(runs: int, jobs: int) -> tuple[Plan, Ground]:
+def planned(runs: int, jobs: int) -> tuple[SweepPlan, Ground]:
     """Many short runs: several policies at one place, with seeds."""
     axes = {"traces": [f"synthetic:jobs={jobs},gpus=64"], "clusters": ["8x8"], "policies": list(POLICIES)}
     made = plan(of(**axes, seeds=max(runs // len(POLICIES), 1)))

@@ -32,7 +32,7 @@ from shunter.errors import RunError
 if TYPE_CHECKING:
     from shunter.sweeps.form import SweepForm
     from shunter.sweeps.places import Ground
-    from shunter.sweeps.plan import Plan
+    from shunter.sweeps.plan import SweepPlan
     from shunter.sweeps.running import OnProgress
     from shunter.sweeps.store import Store
 
@@ -205,7 +205,7 @@ def export(
 
 def _prepared(
     file: Path, out: Path | None, seed: int, allow_code: bool, any_version: bool, make: bool
-) -> tuple[Plan, Ground, Store]:
+) -> tuple[SweepPlan, Ground, Store]:
     """The plan of a file, what its runs share, and the store."""
     from shunter.sweeps import form as forms
     from shunter.sweeps.places import checked, ground_of
@@ -249,7 +249,7 @@ def _check_code(file: Path, form: SweepForm, allowed: bool) -> None:
         )
 
 
-def _axes(made: Plan) -> dict[str, list[str]]:
+def _axes(made: SweepPlan) -> dict[str, list[str]]:
     """The values of each axis that has some."""
     places = made.places
     found = {

@@ -13,7 +13,7 @@ import numpy as np
 from shunter.setup import Setup
 from shunter.simulation import NamedPolicy, run
 from shunter.sweeps.places import Ground, Places
-from shunter.sweeps.plan import Plan
+from shunter.sweeps.plan import SweepPlan
 from shunter.sweeps.running import BATCH_S
 from shunter.sweeps.work import numbers
 
@@ -35,7 +35,7 @@ class Cost:
 
 
 def estimate(
-    plan: Plan, keys: Sequence[str], there: set[str], ground: Ground, progress: Callable[[int, int], None]
+    plan: SweepPlan, keys: Sequence[str], there: set[str], ground: Ground, progress: Callable[[int, int], None]
 ) -> Cost:
     """Run the first jobs of some kinds of runs, and scale by the number of jobs."""
     kinds = Counter((run.place, run.policy) for run, key in zip(plan.runs, keys, strict=True) if key not in there)

@@ -20,7 +20,7 @@ from shunter.model import Trace
 from shunter.run_folder import versions
 from shunter.setup import Setup, check, data_of, read_trace, set_up
 from shunter.simulation import NamedPolicy, resolve
-from shunter.sweeps.plan import Choices, Jobs, Place, Plan, RunSpec
+from shunter.sweeps.plan import Choices, Jobs, Place, SweepPlan, RunSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def _made_up(trace: str) -> bool:
     return trace.partition(":")[0] == "synthetic"
 
 
-def ground_of(plan: Plan, seed: int = 0, given: Mapping[str, Trace] | None = None) -> Ground:
+def ground_of(plan: SweepPlan, seed: int = 0, given: Mapping[str, Trace] | None = None) -> Ground:
     """Read the traces of a plan; ``given`` are traces that were made in memory, by their names."""
     sources = dict.fromkeys(source_of(place.jobs) for place in plan.places)
     known = given or {}
@@ -155,7 +155,7 @@ class Identity:
         return hashlib.blake2b(f"{self._content}\0{base}\0{seed}".encode(), digest_size=16).hexdigest()
 
 
-def checked(plan: Plan, ground: Ground) -> None:
+def checked(plan: SweepPlan, ground: Ground) -> None:
     """Refuse a plan with a place that can't be set up, or with a job that can never run there."""
     places, resolved = Places(ground), {text: resolve(text).policy for text in plan.policies}
     for place, text in dict.fromkeys((run.place, run.policy) for run in plan.runs):

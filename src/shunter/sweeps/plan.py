@@ -69,7 +69,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The runs of a sweep, those of one place and policy together."""
 
     name: str
@@ -87,7 +87,7 @@ class Plan:
         return list(dict.fromkeys(run.policy for run in self.runs))
 
 
-def plan(form: SweepForm) -> Plan:
+def plan(form: SweepForm) -> SweepPlan:
     """The runs that a form asks for; a contradiction is refused."""
     axes = [form, *(_inherited(more, form) for more in form.include)]
     count = sum(_count(each) for each in axes)
@@ -103,7 +103,7 @@ def plan(form: SweepForm) -> Plan:
     if not runs:
         raise RunError("every run is left out by an [[exclude]]; remove one")
     choices = Choices(form.drop_unfit, form.contention, form.models, tuple(form.measures))
-    return Plan(form.name, tuple(runs), choices)
+    return SweepPlan(form.name, tuple(runs), choices)
 
 
 def _inherited(more: Axes, base: Axes) -> Axes:

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from shunter.errors import RunError
 from shunter.sweeps.engines import Engine, Opener, WorkerLostError
 from shunter.sweeps.places import Ground, Places
-from shunter.sweeps.plan import Plan
+from shunter.sweeps.plan import SweepPlan
 from shunter.sweeps.store import Store
 from shunter.sweeps.work import Batch, Row, RunLike, Runner
 
@@ -55,7 +55,9 @@ class Progress:
 OnProgress: TypeAlias = Callable[[Progress], None]
 
 
-def keys_of(plan: Plan, ground: Ground, on_key: Callable[[int, int], None] = lambda done, total: None) -> list[str]:
+def keys_of(
+    plan: SweepPlan, ground: Ground, on_key: Callable[[int, int], None] = lambda done, total: None
+) -> list[str]:
     """The key of every run, in the order of the plan."""
     places, found = Places(ground), []
     identity, kind = None, None

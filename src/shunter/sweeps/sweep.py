@@ -16,7 +16,7 @@ from shunter.sweeps.analysis import Ranking
 from shunter.sweeps.engines import opener
 from shunter.sweeps.form import SweepForm, of, read
 from shunter.sweeps.places import Ground, checked, ground_of
-from shunter.sweeps.plan import Plan, plan
+from shunter.sweeps.plan import SweepPlan, plan
 from shunter.sweeps.running import OnProgress, Progress, check_version, keys_of, run_all
 from shunter.sweeps.store import Store
 from shunter.sweeps.work import SweepRunner
@@ -136,7 +136,7 @@ def _form(axes: Mapping[str, Any]) -> tuple[SweepForm, dict[str, Trace]]:
 
 
 def finished(
-    made: Plan,
+    made: SweepPlan,
     ground: Ground,
     store: Store,
     workers: int | None,
