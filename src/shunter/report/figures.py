@@ -61,7 +61,7 @@ NO_DATES = {"pdf": {"CreationDate": None, "Creator": "shunter"}, "svg": {"Date":
 
 
 @dataclass(frozen=True, eq=False)
-class Figure:
+class PaperFigure:
     """One figure: the name of its files, its numbers, and how they are drawn."""
 
     name: str
@@ -88,7 +88,7 @@ def check(folder: Path, force: bool) -> None:
         )
 
 
-def write(folder: Path, figures: Sequence[Figure], force: bool = False) -> list[Path]:
+def write(folder: Path, figures: Sequence[PaperFigure], force: bool = False) -> list[Path]:
     """Write figures to a folder, each as PDF, SVG and CSV; returns the files."""
     check(folder, force)
     matplotlib = extras.load("matplotlib", "--figures")
@@ -103,8 +103,8 @@ def write(folder: Path, figures: Sequence[Figure], force: bool = False) -> list[
     return files
 
 
-def _written(folder: Path, figure: Figure) -> list[Path]:
-    drawing = extras.load("matplotlib.figure", "--figures").Figure((WIDTH, figure.height), layout="constrained")
+def _written(folder: Path, figure: PaperFigure) -> list[Path]:
+    drawing = extras.load("matplotlib.figure", "--figures").PaperFigure((WIDTH, figure.height), layout="constrained")
     drawing.get_layout_engine().set(w_pad=0.02, h_pad=0.02)
     figure.draw(drawing.add_subplot(), figure.data)
     files = [folder / f"{figure.name}.{ending}" for ending in ("pdf", "svg", "csv")]
@@ -120,7 +120,7 @@ def _written(folder: Path, figure: Figure) -> list[Path]:
 # ------------------------------------------------------------------------------------------- runs and comparisons
 
 
-def of_run(run: Run) -> list[Figure]:
+def of_run(run: Run) -> list[PaperFigure]:
     """JCT and wait as distributions; the queue and the GPUs in use over time."""
     import polars as pl
 
@@ -135,13 +135,13 @@ def of_run(run: Run) -> list[Figure]:
     }
     frames = {name: pl.DataFrame({"time_s": middle, name: values}) for name, values in courses.items()}
     return [
-        Figure("times", _curves(times, "measure"), _draw_curves("measure", "time")),
-        Figure("queue", frames["queue"], _draw_course("queue", "jobs that wait"), 1.7),
-        Figure("gpus", frames["busy_gpus"], _draw_course("busy_gpus", "GPUs in use", run.cluster.gpus), 1.7),
+        PaperFigure("times", _curves(times, "measure"), _draw_curves("measure", "time")),
+        PaperFigure("queue", frames["queue"], _draw_course("queue", "jobs that wait"), 1.7),
+        PaperFigure("gpus", frames["busy_gpus"], _draw_course("busy_gpus", "GPUs in use", run.cluster.gpus), 1.7),
     ]
 
 
-def of_comparison(rows: Sequence[dict[str, Any]], times: Sequence[Sequence[JobTimes]]) -> list[Figure]:
+def of_comparison(rows: Sequence[dict[str, Any]], times: Sequence[Sequence[JobTimes]]) -> list[PaperFigure]:
     """Mean against tail with intervals, distributions of JCT and wait, and the mean wait by size of jobs."""
     import polars as pl
 
@@ -162,10 +162,10 @@ def of_comparison(rows: Sequence[dict[str, Any]], times: Sequence[Sequence[JobTi
     ends = pl.DataFrame([_mean_and_tail(row) for row, _ in shown])
     tall = HEIGHT + _legend_height(names)
     return [
-        Figure("mean-and-tail", ends, _draw_mean_and_tail, tall),
-        Figure("jct", _curves(every["jct"], "policy"), _draw_curves("policy", "JCT"), tall),
-        Figure("wait", _curves(every["wait"], "policy"), _draw_curves("policy", "wait"), tall),
-        Figure("wait-by-size", pl.DataFrame(waits), _draw_by_size, tall),
+        PaperFigure("mean-and-tail", ends, _draw_mean_and_tail, tall),
+        PaperFigure("jct", _curves(every["jct"], "policy"), _draw_curves("policy", "JCT"), tall),
+        PaperFigure("wait", _curves(every["wait"], "policy"), _draw_curves("policy", "wait"), tall),
+        PaperFigure("wait-by-size", pl.DataFrame(waits), _draw_by_size, tall),
     ]
 
 

@@ -12,7 +12,7 @@ from shunter.report.drawing import COLOURS
 from shunter.report.figures import (
     MOST_SERIES,
     Axes,
-    Figure,
+    PaperFigure,
     axis_of,
     draw_lines,
     draw_points,
@@ -36,7 +36,7 @@ CELL = 0.27  # inches of a row of a heat map
 MOST_DIGITS = 8  # columns of a heat map up to which cells have room for their values
 
 
-def of_sweep(runs: pl.DataFrame, measure: str = DEFAULT) -> list[Figure]:
+def of_sweep(runs: pl.DataFrame, measure: str = DEFAULT) -> list[PaperFigure]:
     """All figures of these runs."""
     ranking = rank(runs, measure)
     found = [_ranking(ranking), *_over_load(runs, ranking)]
@@ -52,7 +52,7 @@ def _plain(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9._=-]+", "_", text)[:80]
 
 
-def _ranking(ranking: Ranking) -> Figure:
+def _ranking(ranking: Ranking) -> PaperFigure:
     import polars as pl
 
     rows = [
@@ -72,7 +72,7 @@ def _ranking(ranking: Ranking) -> Figure:
     data = pl.DataFrame(rows, schema=kinds, orient="row").fill_nan(None)
     lines = sum(_two_lines(row[0]).count("\n") + 1.6 for row in rows)
     draw = partial(_draw_ranking, label=f"{name_of(ranking.measure)} (best = 1)")
-    return Figure("ranking", data, draw, 0.5 + LINE * max(lines, 5))
+    return PaperFigure("ranking", data, draw, 0.5 + LINE * max(lines, 5))
 
 
 def _two_lines(policy: str) -> str:
@@ -98,7 +98,7 @@ def _draw_ranking(axes: Axes, data: pl.DataFrame, label: str) -> None:
     axes.grid(True, axis="x")
 
 
-def _over_load(runs: pl.DataFrame, ranking: Ranking) -> list[Figure]:
+def _over_load(runs: pl.DataFrame, ranking: Ranking) -> list[PaperFigure]:
     found = views.over_load(runs, ranking.measure, views.chosen(ranking, FEWEST_LINES, MOST_SERIES))
     groups = list(found.group_by(views.GROUND, maintain_order=True))[:MOST_PLACES]
     figures = []
@@ -108,14 +108,14 @@ def _over_load(runs: pl.DataFrame, ranking: Ranking) -> list[Figure]:
         draw = partial(
             draw_lines, key="policy", x="load", labels=("load", name_of(ranking.measure)), column=ranking.measure
         )
-        figures.append(Figure(f"load-{at}-{label}", own, draw, height_with(names)))
+        figures.append(PaperFigure(f"load-{at}-{label}", own, draw, height_with(names)))
     return figures
 
 
-def _heat(found: HeatMap, measure: str) -> Figure:
+def _heat(found: HeatMap, measure: str) -> PaperFigure:
     name = _plain(f"heat-{found.policy}-{found.y}-{found.x}")
     draw = partial(_draw_heat, found=found, measure=measure)
-    return Figure(name, found.table(), draw, 0.75 + CELL * max(len(found.rows), 3))
+    return PaperFigure(name, found.table(), draw, 0.75 + CELL * max(len(found.rows), 3))
 
 
 def _draw_heat(axes: Axes, data: pl.DataFrame, found: HeatMap, measure: str) -> None:
@@ -136,14 +136,14 @@ def _draw_heat(axes: Axes, data: pl.DataFrame, found: HeatMap, measure: str) -> 
                 axes.text(column, row, number(value / scale), ha="center", va="center", color=ink, fontsize=6.5)
 
 
-def _front(name: str, found: pl.DataFrame, pair: tuple[str, str]) -> Figure | None:
+def _front(name: str, found: pl.DataFrame, pair: tuple[str, str]) -> PaperFigure | None:
     """Every policy by two measures; those on the front are joined by a line."""
     if found.height < 2:
         return None
     key = "policy" if found.height <= MOST_SERIES else "policy_name"
     names = found[key].unique(maintain_order=True).to_list()[:MOST_SERIES]
     kept = found.filter(found[key].is_in(names))
-    return Figure(name, kept, partial(_draw_front, key=key, pair=pair), height_with(names))
+    return PaperFigure(name, kept, partial(_draw_front, key=key, pair=pair), height_with(names))
 
 
 def _draw_front(axes: Axes, data: pl.DataFrame, key: str, pair: tuple[str, str]) -> None:

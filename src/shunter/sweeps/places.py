@@ -20,7 +20,7 @@ from shunter.model import Trace
 from shunter.run_folder import versions
 from shunter.setup import Setup, check, data_of, read_trace, set_up
 from shunter.simulation import NamedPolicy, resolve
-from shunter.sweeps.plan import Choices, Jobs, Place, SweepPlan, RunSpec
+from shunter.sweeps.plan import Choices, Jobs, Place, RunSpec, SweepPlan
 
 
 @dataclass(frozen=True, eq=False)
