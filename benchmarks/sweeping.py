@@ -186,22 +186,29 @@ def _cluster(workers: int) -> Iterator[tuple[str, int]]:
 
 
 def bytes_shipped(wanted: argparse.Namespace) -> Numbers:
-    """What goes to a worker and comes back."""
-    made, ground = planned(400, wanted.jobs)
+    """What goes to a worker and comes back, and what it takes to keep it."""
+    made, ground = planned(200, wanted.jobs)
     keys = keys_of(made, ground)
-    batch = Batch(1, made.runs[:200], tuple(keys[:200]))
-    rows = [SweepRunner(ground).row(run, key) for run, key in zip(made.runs[:20], keys, strict=False)]
+    batch, runner = Batch(1, made.runs, tuple(keys)), SweepRunner(ground)
+    rows = [runner.row(run, key) for run, key in zip(made.runs, keys, strict=True)]
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "runs", ground.version)
-        before = time.process_time()
-        store.add(rows * 10)
-        adding = time.process_time() - before
+        store.add(rows)
         size = store.files()[0].stat().st_size
+        few, many = (_cpu_of(lambda times=times: store.add(rows * times)) for times in (1, 50))  # type: ignore[misc]
     return {
-        f"bytes to a worker, once (traces of {wanted.jobs:,} jobs)": len(pickle.dumps(SweepRunner(ground))),
-        "bytes to a worker per run": len(pickle.dumps(batch)) / 200, "bytes back per run": len(pickle.dumps(rows)) / 20,
-        "bytes on disk per run, files of 200": size / 200, "CPU ms of the command to keep 200 runs": 1000 * adding,
+        f"bytes to a worker, once (traces of {wanted.jobs:,} jobs)": len(pickle.dumps(runner)),
+        "bytes to a worker per run": len(pickle.dumps(batch)) / len(rows),
+        "bytes back per run": len(pickle.dumps(rows)) / len(rows),
+        "bytes on disk per run, files of 200": size / len(rows),
+        "CPU ms of the command to keep 200 runs": 1000 * few, "to keep 10,000 runs": 1000 * many,
     }  # fmt: skip
+
+
+def _cpu_of(what: Callable[[], None]) -> float:
+    before = time.process_time()
+    what()
+    return time.process_time() - before
 
 
 def large(wanted: argparse.Namespace) -> Numbers:

@@ -30,7 +30,9 @@ COUNTING = """
 
         class Compiled(event.Listener):
             def on_start(self, begun):
-                noted(f"{begun.data['dispatcher'].py_func.__qualname__} {begun.data['args']}")
+                function = begun.data["dispatcher"].py_func
+                if function.__module__.startswith("shunter."):  # numba's own small ones are not kept on disk
+                    noted(f"{function.__module__}.{function.__qualname__} {begun.data['args']}")
 
             def on_end(self, ended):
                 pass
