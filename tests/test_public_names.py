@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 ACTIONS = ["Start", "Preempt", "Migrate", "Resize", "Power", "Assign", "Timer", "Reason", "Refusal"]
 CONTRACT = ["Policy", "Backend", "View", "Plan", *ACTIONS, "Ordering"]
 WORLD = ["Simulator", "Scenario", "Trace", "Cluster"]
-RUNS = ["simulate", "compare", "sweep", "Result", "Comparison", "Sweep", "Run", "load_run", "policy"]
+RUNS = ["simulate", "compare", "sweep", "tune", "Result", "Comparison", "Sweep", "Tuning", "Run", "load_run", "policy"]
 FILES = ["read_trace", "write_trace"]
 PUBLIC = sorted([*CONTRACT, *WORLD, *RUNS, *FILES, "ShunterError", "InputError"])
 
