@@ -50,7 +50,7 @@ TRIED_TIRESIAS = (  # settings of Tiresias; it has fewer than Lucid, and the que
     "limits=3600/18000/72000", "limits=18000/72000/288000/1152000", "limits=900/3600/18000/72000/288000/1152000",
     f"{FIVE},inside=running", f"{FIVE},promote=8", f"{FIVE},starve=86400", f"{FIVE},look_again=600",
     f"{FIVE},lease=3600", f"{FIVE},min_run=0", f"{FIVE},min_run=30", f"{FIVE},backfill=easy", f"{FIVE},order=gittins",
-    f"{FIVE},order=time", "order=time,limits=none", "order=gittins,limits=none", "limits=none,min_run=0",
+    f"{FIVE},order=time", "order=time,limits=none", "order=gittins,limits=none", "limits=none,min_run=3",
     "limits=none,min_run=30", "limits=none,backfill=easy",
 )  # fmt: skip
 

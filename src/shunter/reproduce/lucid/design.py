@@ -24,6 +24,7 @@ TIRESIAS = Scheduler("Tiresias", "tiresias", 1, STOPS)
 DEAR_TIRESIAS = Scheduler("Tiresias, 62 s a stop", "tiresias", 1, DEARER)
 NO_QUEUES = Scheduler("... and no queues", "tiresias:limits=none", 1, DEARER)
 FIVE_QUEUES = Scheduler("... and five queues", "tiresias:limits=3600/18000/72000/288000", 1, DEARER)
+GITTINS = Scheduler("... and five queues, Gittins", "tiresias:order=gittins,limits=3600/18000/72000/288000", 1, DEARER)
 LUCID = Scheduler("Lucid as published", f"lucid:{AS_PUBLISHED},refit=0", 0)
 OURS = Scheduler("Lucid, ours", "lucid:refit=0", 2, DEARER)
 SKIPS = Scheduler("ours, jobs skipped", "lucid:blocking=skip,refit=0", 4, DEARER)
@@ -34,7 +35,12 @@ THEIR_ESTIMATE = Scheduler("ours, authors' estimates", "lucid:estimate=limit,ref
 TRUTH = Scheduler("ours with true run times", "lucid:estimate=oracle", 8, DEARER)
 PUBLISHED_TRUTH = Scheduler("published, true run times", f"lucid:{AS_PUBLISHED},estimate=oracle", 8)
 REFITTED = Scheduler("Lucid as published, fitted weekly", f"lucid:{AS_PUBLISHED}", 0)
-SEARCHED = (DEAR_TIRESIAS, NO_QUEUES, FIVE_QUEUES)  # on the same machines as ours, which are compared with each
+SEARCHED = (
+    DEAR_TIRESIAS,
+    NO_QUEUES,
+    FIVE_QUEUES,
+    GITTINS,
+)  # on the same machines as ours, which are compared with each
 COMPARED = (*SEARCHED, LUCID, SKIPS, NO_ESTIMATE)  # with ours, repeat by repeat
 RIVALS = (FIFO, SJF, EASY, QSSF, TIRESIAS, *SEARCHED, LUCID, PUBLISHED_TRUTH, OURS)
 VARIANTS = (SKIPS, NO_PROFILER, NO_PACKING, NO_ESTIMATE, TRUTH)
