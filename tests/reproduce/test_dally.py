@@ -390,6 +390,7 @@ def test_bad_options_are_refused(arguments, says, tmp_path):
 
 def test_a_folder_of_something_else_is_never_replaced(tmp_path):
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
     for more, says in (((), "exists already"), (("--force",), "is not a run of shunter")):
         result = reproduce("--out", "mine", *more)
         assert result.exit_code == 2
