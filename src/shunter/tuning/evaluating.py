@@ -43,7 +43,7 @@ class TimedRunner(SweepRunner):
 
 
 @dataclass(frozen=True)
-class Sample:
+class JobSample:
     """Jobs that policies are run on: those of a place, with several seeds in a row."""
 
     place: Place
@@ -75,16 +75,16 @@ class Evaluator:
         self.places, self.repeats, self.ran = Places(ground), repeats, 0
         self._runner, self._store, self._open_engine = TimedRunner(ground), store, open_engine
         self._show, self._asked, self._total = show, 0, total
-        self._known: dict[tuple[Sample, str], Evaluated] = {}
+        self._known: dict[tuple[JobSample, str], Evaluated] = {}
 
-    def evaluate(self, sample: Sample, policies: Sequence[str]) -> list[Evaluated]:
+    def evaluate(self, sample: JobSample, policies: Sequence[str]) -> list[Evaluated]:
         """What policies give on a sample."""
         new = [policy for policy in policies if (sample, policy) not in self._known]
         if new:
             self._run(sample, new)
         return [self._known[sample, policy] for policy in policies]
 
-    def _run(self, sample: Sample, policies: Sequence[str]) -> None:
+    def _run(self, sample: JobSample, policies: Sequence[str]) -> None:
         runs: dict[str, RunSpec] = {}
         for policy in policies:
             identity = self.places.identity(sample.place, policy)
@@ -105,7 +105,7 @@ class Evaluator:
             numbers = {name: float(np.mean(own[name].to_numpy())) for name in NUMBERS}
             self._known[sample, policy] = Evaluated(policy, numbers, _Times(self._store, own["key"].to_list()))
 
-    def draws(self, sample: Sample, policy: str) -> Draws:
+    def draws(self, sample: JobSample, policy: str) -> Draws:
         """What intervals on a sample are over; the same for all policies, so that differences are those of pairs."""
         (own,) = self.evaluate(sample, [policy])
         setup = self.places.setup(sample.place)

@@ -26,7 +26,7 @@ from shunter.sweeps.engines import lasting, opener
 from shunter.sweeps.places import Ground, code_version, source_of
 from shunter.sweeps.plan import Choices, Jobs, Place
 from shunter.traces.slicing import moment
-from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, Sample
+from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, JobSample
 from shunter.tuning.judging import Judgement, change, tied
 from shunter.tuning.search import Grid, grid_of, search
 
@@ -109,7 +109,7 @@ class Tuning:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class SearchTask:
     """What is searched, and where."""
 
     policy: str
@@ -122,15 +122,15 @@ class Search:
     jobs: tuple[int, int]  # how many there are
 
     @property
-    def seen(self) -> Sample:
+    def seen(self) -> JobSample:
         """What settings are chosen on."""
-        return Sample(self.place)
+        return JobSample(self.place)
 
-    def unseen(self, repeats: int) -> Sample | None:
+    def unseen(self, repeats: int) -> JobSample | None:
         """What they are judged on; None: nothing."""
         if self.later is not None:
-            return Sample(self.later)
-        return Sample(self.place, repeats) if self.where else None
+            return JobSample(self.later)
+        return JobSample(self.place, repeats) if self.where else None
 
 
 def tune(  # noqa: PLR0913  one argument per choice
@@ -202,7 +202,7 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     drop_unfit: bool = False,
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
-) -> Search:
+) -> SearchTask:
     """Read the jobs, and cut them into those that are searched on and later ones."""
     for objective in objectives:
         if objective not in OBJECTIVES:
@@ -226,7 +226,7 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     ground = Ground(traces, Choices(drop_unfit=drop_unfit), must_fit, code_version(), seed, {text: machines})
     where = DRAWN if drawn else f"{LATER} (from {validate or _when(whole, split)} on)" if split else ""
     jobs = (len(window) - later, len(window) if drawn else later)
-    return Search(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
+    return SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
 
 
 def _split(whole: Trace, window: Trace, wanted: str) -> tuple[str, int]:
@@ -250,7 +250,7 @@ def _when(trace: Trace, seconds: str) -> str:
 
 
 def tuned(
-    task: Search, repeat: int, workers: int | None, dask: str, progress: Progress = lambda done, total: None
+    task: SearchTask, repeat: int, workers: int | None, dask: str, progress: Progress = lambda done, total: None
 ) -> Tuning:
     """Search, and judge."""
     if repeat < 1:
@@ -279,7 +279,7 @@ def tuned(
     )
 
 
-def _searched(task: Search, runs: Evaluator) -> list[Evaluated]:
+def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
     """Everything that was tried, the best by the first objective first; of equals the one that was tried first."""
     tried: dict[str, Evaluated] = {}
     for objective in task.objectives:
@@ -293,11 +293,11 @@ def _searched(task: Search, runs: Evaluator) -> list[Evaluated]:
     return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
 
 
-def _fronts(task: Search, tried: Sequence[Evaluated]) -> list[bool]:
+def _fronts(task: SearchTask, tried: Sequence[Evaluated]) -> list[bool]:
     return unbeaten(np.array([[each.value(name) for name in task.objectives] for each in tried]))
 
 
-def _tied(task: Search, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str]:
+def _tied(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str]:
     """Policies right behind the best, to which no difference is shown."""
     first, draws = task.objectives[0], runs.draws(task.seen, task.policy)
     behind = [each for each in tried[1:] if each.policy != task.policy][:MOST_TIED]
@@ -305,7 +305,7 @@ def _tied(task: Search, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str
 
 
 def _judged(
-    task: Search, runs: Evaluator, tried: Sequence[Evaluated], close: Sequence[str]
+    task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], close: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """The numbers on unseen jobs of the policy as given, the best ones, those that are close, and the front."""
     sample = task.unseen(runs.repeats)
@@ -321,11 +321,11 @@ def _best(tried: Sequence[Evaluated], objective: str) -> Evaluated:
     return min(tried, key=lambda each: each.value(objective))
 
 
-def _verdict(task: Search, runs: Evaluator, tried: Sequence[Evaluated], objective: str) -> Judgement:
+def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], objective: str) -> Judgement:
     """What becomes of the gain in an objective."""
     best = _best(tried, objective).policy
 
-    def on(sample: Sample) -> Estimate:
+    def on(sample: JobSample) -> Estimate:
         own, given = runs.evaluate(sample, [best, task.policy])
         return change(own, given, objective, runs.draws(sample, task.policy))
 
