@@ -284,8 +284,11 @@ def _local_cluster(workers: int) -> Iterator[Any]:
     # others on this machine could send code to an open port, so that even here both ends show a certificate
     security = Security.temporary()
     choices = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "security": security}
-    # a batch whose worker died comes back to us at once: we find out which of its runs it was
-    with dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+    settings = {
+        "distributed.scheduler.allowed-failures": 0,  # a batch comes back at once: we find out which run it died of
+        "distributed.worker.profile.enabled": False,  # it would look at the deep stacks of a compiler for minutes
+    }
+    with dask.config.set(settings):
         cluster = LocalCluster(dashboard_address=None, **choices)
     try:
         with Client(cluster) as client:
