@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 from shunter.errors import InputError
 
+NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?")  # the only text with a dot that names no module
 HERE = str(Path(__file__).parent)
 PYTHON = str(Path(traceback.__file__).parent)  # the standard library
 
@@ -51,6 +53,12 @@ def module(path: str, whose: str, error: type[InputError]) -> Any:
         sys.path.append(str(Path.cwd()))
     with _importing(whose, path, error):
         return importlib.import_module(path)
+
+
+def names_module(text: str) -> bool:
+    """Whether a part of it has a dot and is no number: such a part could be the dotted path of any file."""
+    parts = re.split(r"[:,;=/]", text)
+    return any("." in part and not NUMBER.fullmatch(part.strip()) for part in parts)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def _toml(text: str, source: str, error: type[InputError]) -> dict[str, Any]:
 def _described(detail: ErrorDetails, form: type[Form]) -> str:
     """One mistake: where, what must hold, what came, the remedy."""
     known = _form_at(form, detail["loc"][:-1]).model_fields if detail["type"] == "extra_forbidden" else ()
-    return f"{_place(detail['loc'])} {mistake(detail, known)}"
+    return f"{_place(detail['loc'])} {mistake(detail, known)}".lstrip()
 
 
 def mistake(detail: ErrorDetails, known: Iterable[str]) -> str:
@@ -100,6 +100,8 @@ def _forms_in(kind: Any) -> Iterator[type[Form]]:
 
 def _place(loc: tuple[int | str, ...]) -> str:
     """``[[nodes]] 2: gpus``: the table as it stands in the file, counted from 1, and the field."""
+    if not loc:  # it is about the whole file
+        return ""
     table, rest = str(loc[0]), list(loc[1:])
     if rest and isinstance(rest[0], int):
         table, rest = f"[[{table}]] {rest[0] + 1}", rest[1:]

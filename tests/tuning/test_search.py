@@ -18,10 +18,18 @@ def test_a_later_parameter_is_tried_with_the_best_of_those_before():
     best = search("sjf", {"estimate": ["oracle", "history"], "blocking": ["skip", "strict"]}, evaluate)
     assert asked == [
         ["sjf"],
-        ["sjf:estimate=oracle", "sjf:estimate=history"],
-        ["sjf:estimate=oracle,blocking=skip", "sjf:estimate=oracle"],
+        ["sjf", "sjf:estimate=oracle", "sjf:estimate=history"],
+        ["sjf:estimate=oracle", "sjf:estimate=oracle,blocking=skip"],
     ]
-    assert best == "sjf:estimate=oracle,blocking=skip"  # the first of equals
+    assert best == "sjf:estimate=oracle"  # of equals, the one that was there
+
+
+def test_the_policy_as_given_stays_if_no_value_is_better():
+    """Also where its own value is not among those that are tried; the next parameter is tried with it."""
+    values = {"sjf:estimate=oracle": 2.0, "sjf:estimate=oracle,blocking=skip": 1.0}
+    tried = {"estimate": ["history"], "blocking": ["skip"]}
+    best = search("sjf:estimate=oracle", tried, lambda policies: [values.get(policy, 9.0) for policy in policies])
+    assert best == "sjf:estimate=oracle,blocking=skip"
 
 
 def test_a_policy_may_say_what_is_worth_trying():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,12 +34,12 @@ from shunter.cli.console import (
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
 from shunter.errors import RunError
+from shunter.extensions import names_module
 
 if TYPE_CHECKING:
     from shunter.experiment import Experiment
     from shunter.simulation import Result
 
-NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?")  # the only text with a dot that names no module
 EXAMPLES = """Examples:
 
 shunter simulate jobs.csv --cluster 64x8 --policy fifo
@@ -186,12 +185,6 @@ def _check_code(file: str, record: Experiment, chosen: set[str]) -> None:
                 f"{file}: its {key} '{text}' is a module, which can do anything when it is run; if you trust it, name"
                 f" it yourself: --set '{key}={text}'"
             )
-
-
-def names_module(text: str) -> bool:
-    """Whether a part of it has a dot and is no number: such a part could be the dotted path of any file."""
-    parts = re.split(r"[:,;=/]", text)
-    return any("." in part and not NUMBER.fullmatch(part.strip()) for part in parts)
 
 
 def _text(value: object) -> str:

@@ -22,15 +22,12 @@ from shunter.cli.console import (
     note,
     print_json,
     progress,
-    show,
     stderr_console,
 )
 from shunter.cli.reports import FiguresOption, ReportOption, check_figures, check_page, say_figures, write_page
-from shunter.cli.simulate import names_module
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
-    from shunter.sweeps.form import SweepForm
     from shunter.sweeps.places import Ground
     from shunter.sweeps.plan import SweepPlan
     from shunter.sweeps.running import OnProgress
@@ -100,6 +97,7 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
     """
     check_page(report, force)
     check_figures(figures, force)
+    _check_measure(measure)
     made, ground, store = _prepared(file, out, seed, allow_code, any_version, make=True)
 
     from shunter.sweeps.sweep import finished
@@ -113,8 +111,9 @@ def run(  # noqa: PLR0913, PLR0917  one argument per option
         note(f"{done.found:,} of {done.total:,} runs were in {store.folder} already")
     if not retry_failed and done.found and found.failed.height > done.failed:
         note("some of them failed; --retry-failed repeats these")
-    _draw(found.runs, measure, store.folder, report, figures, force)
+    note(f"runs: {store.folder}")
     _answer(found.runs, measure, json)
+    _draw(found.runs, measure, store.folder, report, figures, force, made.name)
 
 
 @app.command("plan", epilog=EXAMPLES)
@@ -127,10 +126,11 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Say how many runs a sweep has, what they cost, and how many are there, without running them."""
-    made, ground, store = _prepared(file, out, seed, allow_code, True, make=False)
+    made, ground, store = _prepared(file, out, seed, allow_code, False, make=False)
 
     from shunter.processes import usable_cores
     from shunter.report.terminal.sweep import plan_view
+    from shunter.sweeps.analysis import seeds_needed
     from shunter.sweeps.estimating import estimate
     from shunter.sweeps.running import keys_of
     from shunter.sweeps.store import MARK
@@ -141,6 +141,8 @@ def plan(
     with progress("estimating", "short runs") as on_progress:
         cost = estimate(made, keys, there, ground, on_progress)
     count = workers or usable_cores()
+    if (needed := seeds_needed(len(made.policies))) > len({run.seed for run in made.runs}):
+        note(f"to show a difference between {len(made.policies)} policies, a sweep needs {needed} seeds")
     found = {
         "runs": len(made.runs), "there": len(made.runs) - cost.runs, "todo": cost.runs, "axes": _axes(made),
         "cpu_s": cost.cpu_s, "wall_s": cost.cpu_s / count, "workers": count, "disk_bytes": cost.disk_bytes,
@@ -162,17 +164,22 @@ def show_store(
     json: JsonOption = False,
 ) -> None:
     """Rank the policies of a sweep, and list what failed."""
+    from shunter.sweeps.analysis import sound
     from shunter.sweeps.store import Store
 
     check_page(report, force)
     check_figures(figures, force)
-    runs = Store.existing(folder).read()
+    runs = sound(Store.existing(folder).read())
     if policy:
         runs = runs.filter(_any_of(policy, runs["policy"].to_list()))
+        if runs.is_empty():
+            raise RunError(
+                f"{folder}: has no run of {', '.join(policy)}; 'shunter sweep show {folder}' lists its policies"
+            )
     if runs.is_empty():
-        raise RunError(f"{folder}: has no such runs; 'shunter sweep FILE --out {folder}' adds some")
-    _draw(runs, measure, folder, report, figures, force)
+        raise RunError(f"{folder}: has no runs; 'shunter sweep FILE --out {folder}' adds some")
     _answer(runs, measure, json)
+    _draw(runs, measure, folder, report, figures, force)
 
 
 @app.command("export", epilog=EXAMPLES)
@@ -188,7 +195,7 @@ def export(
 
     check_free(out, force)
     writers: dict[str, Callable[[Any, Path], Any]] = {
-        ".csv": lambda runs, path: runs.write_csv(path),
+        ".csv": lambda runs, path: _no_formulas(runs).write_csv(path),
         ".parquet": lambda runs, path: runs.write_parquet(path),
         ".jsonl": lambda runs, path: runs.write_ndjson(path),
     }
@@ -203,6 +210,24 @@ def export(
         note(f"{runs.height:,} runs written to {out}")
 
 
+def _no_formulas(runs: Any) -> Any:
+    """The same table with an apostrophe before texts that a spreadsheet would compute."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    return runs.with_columns(pl.when(text.str.contains(r"^[=+\-@]")).then("'" + text).otherwise(text).name.keep())
+
+
+def _check_measure(measure: str) -> None:
+    """Refuse a measure that no run has, before any is run; those of third parties are known afterwards."""
+    from shunter.errors import did_you_mean
+    from shunter.sweeps.store import MEASURED
+    from shunter.sweeps.work import METRICS
+
+    if measure not in METRICS and not measure.startswith(MEASURED):
+        raise RunError(f"there is no measure '{measure}'; {did_you_mean(measure, METRICS)}")
+
+
 def _prepared(
     file: Path, out: Path | None, seed: int, allow_code: bool, any_version: bool, make: bool
 ) -> tuple[SweepPlan, Ground, Store]:
@@ -214,7 +239,8 @@ def _prepared(
     from shunter.sweeps.store import MARK, Store
 
     form = forms.read(file)
-    _check_code(file, form, allow_code)
+    if not allow_code:
+        forms.check_code(form, f"{file}: ", "--allow-code")
     folder = out or file.with_suffix("")
     if folder == file:
         raise RunError(f"{file}: name a folder for the runs with --out")
@@ -224,29 +250,13 @@ def _prepared(
     if not make and not (folder / MARK).exists():
         return made, ground, Store(folder)
     store = Store.open(folder, ground.version)
-    check_version(store, ground.version, any_version)
+    try:
+        check_version(store, ground.version, any_version)
+    except RunError as error:
+        if make:
+            raise
+        note(str(error), "warning", "bold yellow")
     return made, ground, store
-
-
-def _check_code(file: Path, form: SweepForm, allowed: bool) -> None:
-    """A file may come from others: modules that it names are imported only if the user says so."""
-    axes = (form, *form.include)
-    texts = [policy.policy for each in axes for policy in each.policies] + list(form.measures)
-    texts += [trace.format for each in axes for trace in each.traces]
-    texts += [
-        str(value)
-        for each in axes
-        for policy in each.policies
-        for values in policy.grid.values()
-        for value in values
-        if isinstance(value, str)
-    ]
-    named = next((text for text in texts if names_module(text)), None)
-    if named is not None and not allowed:
-        raise RunError(
-            f"{file}: '{named}' is a module, which can do anything when it is imported; if you trust the file, add"
-            " --allow-code"
-        )
 
 
 def _axes(made: SweepPlan) -> dict[str, list[str]]:
@@ -270,12 +280,14 @@ def _any_of(patterns: list[str], texts: list[str]) -> Any:
     return pl.Series([any(fnmatchcase(text, each) for each in patterns) for text in texts], dtype=pl.Boolean)
 
 
-def _draw(runs: Any, measure: str, store: Path, report: Path | None, figures: Path | None, force: bool) -> None:
+def _draw(
+    runs: Any, measure: str, store: Path, report: Path | None, figures: Path | None, force: bool, name: str = ""
+) -> None:
     """Write the page and the figures of runs, where they are wanted."""
     if report is not None:
         from shunter.sweeps import page
 
-        write_page(report, page.report(runs, measure, store.resolve().name), "report")
+        write_page(report, page.report(runs, measure, store.resolve().name, name), "report")
     if figures is not None:
         from shunter.report.figures import write
         from shunter.sweeps.figures import of_sweep
@@ -305,10 +317,7 @@ def _answer(runs: Any, measure: str, json: bool) -> None:
         found = {"measure": measure, "verdict": ranking.verdict, "ranking": rows, "places": ranking.places}
         found |= {"seeds": ranking.seeds, "left_out": ranking.left_out}
     found |= {"runs": runs.height, "failed": failed.to_dicts()}
-    if json:
-        print_json(found)
-    else:
-        show(ranking_view(found, measure))
+    answer(found, lambda _: ranking_view(found, measure), json)
     if failed.height == runs.height:
         raise typer.Exit(1)
 

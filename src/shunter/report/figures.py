@@ -104,7 +104,7 @@ def write(folder: Path, figures: Sequence[PaperFigure], force: bool = False) -> 
 
 
 def _written(folder: Path, figure: PaperFigure) -> list[Path]:
-    drawing = extras.load("matplotlib.figure", "--figures").PaperFigure((WIDTH, figure.height), layout="constrained")
+    drawing = extras.load("matplotlib.figure", "--figures").Figure((WIDTH, figure.height), layout="constrained")
     drawing.get_layout_engine().set(w_pad=0.02, h_pad=0.02)
     figure.draw(drawing.add_subplot(), figure.data)
     files = [folder / f"{figure.name}.{ending}" for ending in ("pdf", "svg", "csv")]

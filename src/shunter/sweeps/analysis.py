@@ -1,48 +1,52 @@
 """What a sweep shows: which policies are better, how sure that is, and what it costs elsewhere.
 
-Policies are compared where all of them have a run: at the same place with the same seed.  At every place a measure
-counts relative to its mean over the policies there, so that no place outweighs the others.  Seeds are the unit of
-chance: a seed has other jobs (synthetic traces) or moved arrivals (recorded ones), the same for all policies.
+Policies are compared where all of them have a run: at the same place with the same seed.  Over places we take the
+geometric mean: a place with long waits does not outweigh the others, and no policy changes how two others compare.
+Seeds are the unit of chance: a seed has other jobs (synthetic traces) or moved arrivals (recorded ones), the same for
+all policies.
 """
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shunter.errors import RunError, did_you_mean
-from shunter.report.bootstrap import FEWEST, RESAMPLES
+from shunter.errors import RunError
+from shunter.report.bootstrap import RESAMPLES, estimate
 from shunter.seeding import rng
 from shunter.sweeps.store import MEASURED
-from shunter.sweeps.work import METRICS
-from shunter.world import F64, I64
+from shunter.sweeps.work import ARRIVALS, METRICS
+from shunter.world import F64
 
 if TYPE_CHECKING:
     import polars as pl
 
-PLACE = ("trace", "window", "cluster", "load", "network", "overhead")
+PLACE = ("trace", "window", "cluster", "load", "network", "overhead", "input")
 DEFAULT = "jct_s.mean"
 LARGER_IS_BETTER = ("utilization", "fairness.jain", "fairness.rho_at_most_1", "finished")
-LEVEL = 0.05  # of all comparisons of a ranking together
+LEVEL = 0.05  # how often any two equal policies of a ranking may be called different
+MOST_PAIRS = 1000  # of policies; for more, more patterns of signs would have to be drawn
 MOST_NAMED = 5  # policies in a sentence
 EXACT = 12  # seeds up to which every pattern of signs is counted
-PATTERNS = 20_000  # that are drawn for more seeds
+PATTERNS = 20_000  # that are drawn for more seeds, some at a time
+BLOCK = 500
 
 
 class Ranked(NamedTuple):
     """One policy of a ranking."""
 
     policy: str
-    value: float  # mean over all places and seeds, in the measure's own unit
+    value: float  # the mean over seeds at each place, geometric mean over places, in the measure's own unit
     relative: float  # to the best policy: 1.2 is 20 % more
     low: float  # its 95 % interval over seeds; NaN: too few seeds
     high: float
-    chance: float  # how likely such a difference to the best is by chance, corrected for all comparisons; NaN: the best
+    chance: float  # how likely such a difference to the best is by chance, corrected for all pairs; NaN: the best
     best_at: int  # places at which no other policy is better
 
 
@@ -56,39 +60,90 @@ class Ranking:
     seeds: int
     left_out: int  # runs that count for nothing, because some policy has none at their place with their seed
 
+    moved: bool = False  # at some place seeds move arrivals only, and the jobs stay the same
+    failed: tuple[str, ...] = ()  # policies of which runs failed
+    unranked: tuple[str, ...] = ()  # policies without any run that counts
+
     @property
     def seeds_needed(self) -> int:
         """With fewer seeds no difference can be shown, however large it is."""
-        needed = 1
-        while 2.0 ** (1 - needed) * max(len(self.rows) - 1, 1) > LEVEL:
-            needed += 1
-        return needed
+        return seeds_needed(len(self.rows))
 
     @property
     def verdict(self) -> str:
-        """What the ranking shows, in a sentence or two."""
+        """What the ranking shows, in a few sentences."""
+        return " ".join(filter(None, (self._comparison, *self._limits)))
+
+    @property
+    def _comparison(self) -> str:
         best, others = self.rows[0], self.rows[1:]
         if not others:
             return f"{best.policy} is the only policy."
-        behind = [row for row in others if row.chance <= LEVEL]
-        head = f"{best.policy} is best in {self.measure}"
+        neutral = _is_neutral(self.measure)
+        head = f"{best.policy} {'has the smallest' if neutral else 'is best in'} {self.measure}"
+        if _pairs(len(self.rows)) > MOST_PAIRS:
+            return f"{head}. {len(self.rows)} policies are too many for a test: confirm the best few with other seeds."
         if self.seeds < self.seeds_needed:
             return (
-                f"{head}, but {self.seeds} seed{'s' if self.seeds > 1 else ''} can't show that this is no chance:"
+                f"{head}, but {_counted(self.seeds, 'seed')} can't show that this is no chance:"
                 f" {len(self.rows)} policies need {self.seeds_needed}."
             )
-        if len(behind) == len(others):
-            return f"{head}; each other policy is shown to be worse."
-        alike = [row.policy for row in others if row not in behind]
-        more = f" and {len(alike) - MOST_NAMED} others" if len(alike) > MOST_NAMED else ""
+        alike = [row.policy for row in others if not row.chance <= LEVEL]
+        if not alike:
+            return f"{head}; each other policy is shown to be {'larger' if neutral else 'worse'}."
+        more = f" and {len(alike) - MOST_NAMED} more" if len(alike) > MOST_NAMED else ""
         return f"{head}; no difference is shown to {', '.join(alike[:MOST_NAMED])}{more}."
+
+    @property
+    def _limits(self) -> Iterator[str]:
+        """What the comparison does not say."""
+        if self.moved and len(self.rows) > 1:
+            yield "This is about these jobs: seeds only move arrivals by seconds, and other jobs may say the opposite."
+        if self.unranked:
+            yield f"Not ranked, because every run failed: {', '.join(self.unranked[:MOST_NAMED])}."
+        if self.failed:
+            yield (
+                f"Runs of {', '.join(self.failed[:MOST_NAMED])} failed; their places and seeds count for no policy,"
+                " which may favour the policies that failed."
+            )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _is_neutral(measure: str) -> bool:
+    """Whether it is not known if more of it is better."""
+    return measure.startswith(MEASURED) or measure.endswith("jobs") or measure == "gpu_hours"
+
+
+def _pairs(policies: int) -> int:
+    return policies * (policies - 1) // 2
+
+
+def seeds_needed(policies: int) -> int:
+    """With fewer seeds no difference between this many policies can be shown, however large it is."""
+    needed = 1
+    while 2.0 ** (1 - needed) * max(_pairs(policies), 1) > LEVEL:
+        needed += 1
+    return needed
+
+
+def sound(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows that say what was run; a store of others may have any."""
+    import polars as pl
+
+    said = [pl.col(name).is_not_null() for name in ("policy", "trace", "cluster", "seed")]
+    return frame.filter(*said, pl.col("load").is_null() | pl.col("load").is_finite())
 
 
 def measure_of(name: str, frame: pl.DataFrame) -> str:
     """A column with numbers, by its name."""
     known = [*METRICS, *(column for column in frame.columns if column.startswith(MEASURED))]
     if name not in known:
-        raise RunError(f"there is no measure '{name}'; {did_you_mean(name, known)}")
+        near = [other for other in known if other.startswith(name)] or difflib.get_close_matches(name, known, 4)
+        hint = f"did you mean {', '.join(near[:6])}?" if near else "such as jct_s.mean, wait_s.p99 or utilization"
+        raise RunError(f"there is no measure '{name}'; {hint} It is a number of the summary, by its path")
     return name
 
 
@@ -101,16 +156,20 @@ def rank(frame: pl.DataFrame, measure: str = DEFAULT) -> Ranking:
     policies = runs["policy"].unique(maintain_order=True).to_list()
     if not policies:
         raise RunError(f"no run has a value of {measure}; 'shunter sweep show' lists what failed")
-    cells = runs.group_by([*PLACE, "seed"], maintain_order=True).agg(pl.len(), pl.col("policy"), pl.col(measure))
+    cells = runs.group_by([*PLACE, "seed"], maintain_order=True).agg(pl.col("policy"), pl.col(measure), "varies")
     shared = cells.filter(pl.col("policy").list.n_unique() == len(policies))
     if shared.is_empty():
         raise RunError("at no place do all policies have a run with the same seed; choose some with --policy")
     values = _values(shared, policies, measure)  # (policies, places, seeds)
-    scores = _scores(values)
-    order: I64 = np.argsort(_signed(scores.mean(1), measure), kind="stable").astype(np.int64)
-    rows = _rows(policies, values, scores, order, measure)
-    used = shared.height * len(policies)
-    return Ranking(measure, rows, values.shape[1], values.shape[2], runs.height - used)
+    rows = _rows(policies, values, measure)
+    all_policies = frame["policy"].unique(maintain_order=True).drop_nulls().to_list()
+    failed = frame.filter(pl.col("error").is_not_null())["policy"].unique(maintain_order=True).to_list()
+    return Ranking(
+        measure, rows, values.shape[1], values.shape[2], runs.height - values.size,
+        moved=bool((shared["varies"].explode() == ARRIVALS).any()),
+        failed=tuple(policy for policy in failed if policy in policies),
+        unranked=tuple(policy for policy in all_policies if policy not in policies),
+    )  # fmt: skip
 
 
 def _signed(values: F64, measure: str) -> F64:
@@ -135,31 +194,31 @@ def _values(shared: pl.DataFrame, policies: Sequence[str], measure: str) -> F64:
     return found
 
 
-def _scores(values: F64) -> F64:
-    """(policies, seeds) the measure relative to its mean at each place, mean over places."""
-    usual = values.mean(axis=(0, 2), keepdims=True)
-    relative: F64 = np.divide(values, usual, out=np.ones_like(values), where=usual != 0)
-    scores: F64 = relative.mean(1)
-    return scores
-
-
-def _rows(policies: Sequence[str], values: F64, scores: F64, order: I64, measure: str) -> list[Ranked]:
-    best = scores[order[0]]
-    seeds = scores.shape[1]
-    picks = rng(0, "sweep").integers(seeds, size=(RESAMPLES, seeds))
-    chances = holm([sign_flip(scores[at] - best) for at in order[1:]])
-    means = _signed(values.mean(2), measure)
-    wins = (means == means.min(0)).sum(1)
+def _rows(policies: Sequence[str], values: F64, measure: str) -> list[Ranked]:
+    """The ranked policies of values (policies, places, seeds)."""
+    seeds = values.shape[2]
+    logs = _log(values, measure).mean(1)  # (policies, seeds)
+    drawn = np.vstack([np.ones(seeds), rng(0, "sweep").multinomial(seeds, np.full(seeds, 1 / seeds), RESAMPLES)])
+    # (policies, 1 + RESAMPLES): first all seeds, then those that were drawn
+    means = np.exp(np.stack([_log(each @ drawn.T / seeds, measure).mean(0) for each in values]))
+    order = np.argsort(_signed(means[:, 0], measure), kind="stable").tolist()
+    pairs = _pairs(len(policies))  # the best is chosen by the same runs, so any pair could have been compared
+    testable = pairs <= MOST_PAIRS
+    chances = [min(1.0, pairs * sign_flip(logs[at] - logs[order[0]])) if testable else np.nan for at in order[1:]]
+    at_places = _signed(values.mean(2), measure)
+    wins = (at_places == at_places.min(0)).sum(1)
     rows = []
-    for at, chance in zip(order.tolist(), [float("nan"), *chances], strict=True):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drawn = scores[at][picks].mean(1) / best[picks].mean(1)
-            relative = float(scores[at].mean() / best.mean())
-        known = seeds >= FEWEST and np.isfinite(drawn).all()
-        low, high = np.percentile(drawn, (2.5, 97.5)) if known else (np.nan, np.nan)
-        value = float(values[at].mean())
-        rows.append(Ranked(policies[at], value, relative, float(low), float(high), chance, int(wins[at])))
+    for at, chance in zip(order, [float("nan"), *chances], strict=True):
+        relative = estimate(means[at] / means[order[0]], seeds)
+        rows.append(Ranked(policies[at], float(means[at, 0]), *relative, float(chance), int(wins[at])))
     return rows
+
+
+def _log(values: F64, measure: str) -> F64:
+    """Logarithms; times below a second count as a second, so that no wait at all is no infinite gain."""
+    least = 1.0 if measure.endswith("_s") or "_s." in measure else 1e-6
+    logs: F64 = np.log(np.maximum(values, least))
+    return logs
 
 
 def sign_flip(differences: F64) -> float:
@@ -167,23 +226,15 @@ def sign_flip(differences: F64) -> float:
     count = len(differences)
     if not differences.any():
         return 1.0
+    seen = abs(differences.sum()) * (1 - 1e-12)
     if count <= EXACT:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=count)))
-    else:
-        signs = rng(0, "signs").choice((1.0, -1.0), size=(PATTERNS, count))
-        signs[0] = 1.0  # what was seen is one of the patterns
-    means = np.abs(signs @ differences)
-    return float((means >= abs(differences.sum()) * (1 - 1e-12)).mean())
-
-
-def holm(chances: Sequence[float]) -> list[float]:
-    """Holm's correction: the chance that any of them all is called different by mistake stays below the level."""
-    order = np.argsort(chances, kind="stable")
-    found, most = [0.0] * len(chances), 0.0
-    for place, at in enumerate(order.tolist()):
-        most = max(most, min(1.0, (len(chances) - place) * chances[at]))
-        found[at] = most
-    return found
+        return float((np.abs(signs @ differences) >= seen).mean())
+    generator, farther = rng(0, "signs"), 1  # what was seen is one of the patterns
+    for _ in range(PATTERNS // BLOCK):
+        signs = generator.choice((1.0, -1.0), size=(BLOCK, count))
+        farther += int((np.abs(signs @ differences) >= seen).sum())
+    return farther / (PATTERNS + 1)
 
 
 def settings_of(frame: pl.DataFrame, policy: str) -> pl.DataFrame:

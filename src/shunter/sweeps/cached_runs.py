@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 VARIABLE = "SHUNTER_RUNS"  # the environment variable that names another place than the user's cache
+OURS = re.compile(r"\w+-[0-9a-f]{16}")  # the name of a store
 MONTH = 30 * 86_400  # what was run longer ago is run again
 
 
@@ -52,15 +53,18 @@ def _sources(room: str) -> str:
 
 
 def _forget_old(parent: Path) -> None:
-    """Delete runs of more than a month ago, and stores that are empty then."""
+    """Delete runs of more than a month ago, and stores that are empty then; nothing else that may lie there."""
     for store in parent.iterdir():
-        with suppress(OSError):  # another process may do the same
-            for file in (store / RUNS).iterdir():
+        if not OURS.fullmatch(store.name) or not (store / MARK).is_file():
+            continue
+        with suppress(OSError):  # another process may do the same; a folder with something else in it stays
+            for file in (store / RUNS).glob("*.parquet"):
                 if time.time() - file.stat().st_mtime > MONTH:
                     file.unlink()
-            mark = store / MARK
-            if time.time() - mark.stat().st_mtime > MONTH and not any((store / RUNS).iterdir()):
-                shutil.rmtree(store, ignore_errors=True)
+            if time.time() - (store / MARK).stat().st_mtime > MONTH:
+                (store / RUNS).rmdir()
+                (store / MARK).unlink()
+                store.rmdir()
 
 
 class _FailedError(Exception):

@@ -287,9 +287,13 @@ def _local_cluster(workers: int) -> Iterator[Any]:
     settings = {
         "distributed.scheduler.allowed-failures": 0,  # a batch comes back at once: we find out which run it died of
         "distributed.worker.profile.enabled": False,  # it would look at the deep stacks of a compiler for minutes
+        # pages for people would be open to everybody on this machine
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
     }
     with dask.config.set(settings):
-        cluster = LocalCluster(dashboard_address=None, **choices)
+        ports = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), "127.0.0.1:0")
+        cluster = LocalCluster(**ports, **choices)
     try:
         with Client(cluster) as client:
             yield client

@@ -8,19 +8,28 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from shunter.errors import RunError
+from shunter.extensions import names_module
 from shunter.safe_files import text_of
 from shunter.toml_forms import Form, Name, filled
 
-MOST_SEEDS = 100_000
+MOST_SEEDS = 10_000
 
 Scalar = bool | int | float | str
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)] | list[Annotated[int, Field(ge=0, lt=MOST_SEEDS)]]  # 5: 0 to 4
 
 
 def _named_by(field: str) -> BeforeValidator:
     """A text stands for a table with this one field."""
     return BeforeValidator(lambda given: {field: given} if isinstance(given, str) else given)
+
+
+def _counted(given: Any) -> Any:
+    """5 seeds are 0, 1, 2, 3 and 4."""
+    whole = isinstance(given, int) and not isinstance(given, bool)
+    return list(range(given)) if whole and 1 <= given <= MOST_SEEDS else given
+
+
+Seeds = Annotated[list[Annotated[int, Field(ge=0, lt=MOST_SEEDS)]], BeforeValidator(_counted)]
 
 
 class WindowForm(Form):
@@ -141,6 +150,21 @@ def relative_to(form: SweepForm, folder: Path) -> SweepForm:
         axes.clusters = [placed(text) for text in axes.clusters]
     form.models = placed(form.models)
     return form
+
+
+def check_code(form: SweepForm, where: str, remedy: str) -> None:
+    """Refuse a file that names a module: it may come from others, and a module can do anything when it is imported."""
+    texts = [*form.measures]
+    for axes in (form, *form.include):
+        texts += [trace.format for trace in axes.traces]
+        for each in axes.policies:
+            texts += [each.policy, *(value for some in each.grid.values() for value in some if isinstance(value, str))]
+    named = next((text for text in texts if names_module(text)), None)
+    if named is not None:
+        raise RunError(
+            f"{where}'{named}' is a module, which can do anything when it is imported; if you trust the file, add"
+            f" {remedy}"
+        )
 
 
 def of(**axes: Any) -> SweepForm:

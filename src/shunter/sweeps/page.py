@@ -54,10 +54,10 @@ SEEDS = (
 )
 
 
-def report(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "") -> str:
-    """The page about these runs; ``store`` is the name of their folder."""
+def report(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: str = "") -> str:
+    """The page about these runs; ``store`` is the name of their folder, ``name`` that of the sweep."""
     failed = runs.filter(runs["error"].is_not_null())
-    title = f"Sweep: {store}" if store else "Sweep"
+    title = f"Sweep: {name or store}" if name or store else "Sweep"
     lead = _lead(runs, measure)
     end = [*_failures(failed), Section("What was run", _provenance(runs, measure, store))]
     if failed.height == runs.height:
@@ -120,9 +120,10 @@ def _ranking(ranking: Ranking, runs: pl.DataFrame) -> list[str]:
         else ""
     )
     about = (
-        f"{counted(ranking.places, 'place')}, {counted(ranking.seeds, 'seed')}. At each place a value counts relative"
-        " to the mean of all policies there, so that no place outweighs the others. p: how likely such a difference to"
-        f" the best is by chance, corrected for all comparisons (Holm).{left}{dropped}"
+        f"{counted(ranking.places, 'place')}, {counted(ranking.seeds, 'seed')}. A value is the mean over seeds,"
+        " and over places the geometric mean, so that no place outweighs the others. p: how likely such a difference to"
+        " the best is by chance, corrected for all pairs of policies; each interval is of one policy alone."
+        f"{left}{dropped}"
     )
     chart = [_relative(ranking)] if len(ranking.rows) > 1 else []
     return [

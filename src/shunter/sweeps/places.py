@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.util
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from shunter.run_folder import versions
 from shunter.setup import Setup, check, data_of, read_trace, set_up
 from shunter.simulation import NamedPolicy, resolve
 from shunter.sweeps.plan import Choices, Jobs, Place, RunSpec, SweepPlan
+
+MOST_FILES = 10_000  # of a package that are looked at
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +112,12 @@ class Places:
             self._policies[key] = chosen.with_past(learned_before(chosen.policy, self.setup(place)))
         return self._policies[key]
 
+    def input(self, place: Place) -> str:
+        """A hash of the trace and the machines, so that files that changed under one name are told apart."""
+        setup = self.setup(place)
+        content = f"{setup.trace_source.digest}\0{setup.cluster_source.definition}"
+        return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
     def identity(self, place: Place, text: str) -> Identity:
         """What the runs of a policy at a place are known by."""
         if text not in self._resolved:
@@ -148,11 +157,30 @@ class Identity:
 
     @cached_property
     def _data(self) -> dict[str, str]:
-        return data_of(self.setup, self.policy.policy)
+        return data_of(self.setup, self.policy.policy) | _packages(self.policy.policy, self.found)
 
     def key(self, base: int, seed: int) -> str:
         """The name of a run's content: equal for whoever runs it, on whatever machine."""
         return hashlib.blake2b(f"{self._content}\0{base}\0{seed}".encode(), digest_size=16).hexdigest()
+
+
+def _packages(policy: Any, paths: Sequence[str]) -> dict[str, str]:
+    """The digests of packages of third parties that a policy or a measure is from: it may use all of one."""
+    dotted = [path for path in paths if "." in path and all(part.isidentifier() for part in path.split("."))]
+    modules = [type(policy).__module__, *(path.rpartition(".")[0] for path in dotted)]
+    tops = {name.partition(".")[0] for name in modules} - {__name__.partition(".")[0]}
+    found = {}
+    for top in sorted(tops):
+        spec = importlib.util.find_spec(top)
+        if spec is None or spec.origin is None:
+            continue
+        origin = Path(spec.origin)
+        files = sorted(origin.parent.rglob("*.py"))[:MOST_FILES] if spec.submodule_search_locations else [origin]
+        digest = hashlib.blake2b(digest_size=8)
+        for file in files:
+            digest.update(file.read_bytes())
+        found[f"package {top}"] = digest.hexdigest()
+    return found
 
 
 def checked(plan: SweepPlan, ground: Ground) -> None:
@@ -179,6 +207,7 @@ def described(place: Place) -> str:
 def command_of(run: RunSpec, choices: Choices, base: int) -> str:
     """The command that repeats one run alone."""
     place, jobs = run.place, run.place.jobs
+    trace = f"./{jobs.trace}" if jobs.trace.startswith("-") else jobs.trace  # no option
     options: list[tuple[str, str]] = [("--cluster", place.cluster), ("--policy", run.policy), ("--seed", str(base))]
     options += [("--format", jobs.format), ("--since", jobs.since), ("--until", jobs.until), ("--load", place.load)]
     options += [("--network", place.network), ("--overhead", "" if place.overhead == USUAL else place.overhead)]
@@ -196,7 +225,7 @@ def command_of(run: RunSpec, choices: Choices, base: int) -> str:
     words: Sequence[Any] = [
         "shunter",
         "simulate",
-        jobs.trace,
+        trace,
         *(word for pair in options if pair[1] for word in pair),
         *flags,
     ]

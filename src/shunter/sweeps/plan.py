@@ -18,7 +18,7 @@ from shunter.seeding import rng
 from shunter.sweeps.form import Axes, ExcludeForm, PolicyForm, RangeForm, SweepForm, TraceForm
 from shunter.variants import check_varying, combinations, texts_of
 
-MOST_RUNS = 10_000_000
+MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True, order=True)
@@ -137,7 +137,7 @@ def _product(axes: Axes) -> Iterator[RunSpec]:
 
 
 def _seeds(axes: Axes) -> list[int]:
-    return list(range(axes.seeds)) if isinstance(axes.seeds, int) else axes.seeds or [0]
+    return axes.seeds or [0]
 
 
 def _jobs(form: TraceForm) -> Iterator[Jobs]:
@@ -191,7 +191,7 @@ def _ends(name: str, key: str, form: RangeForm) -> tuple[type, float, float, boo
     if kind not in (int, float) or low is None or high is None:
         raise RunError(f"policy '{name}': range of '{key}' needs low and high, and a parameter that is a number")
     by_factors = (form.scale or about.scale) == "log"
-    if not low < high or (by_factors and low <= 0):
+    if not (low < high and math.isfinite(high - low)) or (by_factors and low <= 0):
         raise RunError(f"policy '{name}': range of '{key}' needs low < high{', and low > 0' if by_factors else ''}")
     return kind, low, high, by_factors
 

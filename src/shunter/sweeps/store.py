@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from shunter import caches
 from shunter.errors import RunError
-from shunter.safe_files import check_parquet, most_loaded, text_of
+from shunter.safe_files import check_parquet, most_loaded, opened, text_of
 from shunter.sweeps.work import METRICS, Row
 from shunter.toml_forms import Form, filled
 
@@ -30,9 +31,11 @@ FORMAT = 1
 MARK = "store.toml"  # by which we know our folders
 RUNS = "runs"  # the folder of the Parquet files
 TRIES = 3  # to read files that another process joins
-SETTLED_FILES = 200  # more files than this are joined when a sweep is done
+SETTLED_FILES = 200  # more files than this are joined when a sweep is done ...
+SETTLED_BYTES = 2**26  # ... unless they are large
+LONGEST_TEXT = 100_000  # bytes of one cell: an error, settings
 NAMES = (
-    *("key", "trace", "window", "cluster", "network", "overhead", "policy", "settings"),
+    *("key", "trace", "window", "cluster", "network", "overhead", "input", "varies", "policy", "settings"),
     *("version", "digest", "host", "error", "command"),
 )
 WHOLE = ("seed", "base_seed")
@@ -75,12 +78,14 @@ class Store:
         store = cls(folder, columns, temporary)
         if (folder / MARK).exists():
             store.check()
+            (folder / RUNS).mkdir(exist_ok=True)
             return store
         if folder.exists() and next(folder.iterdir(), None) is not None:
             raise RunError(f"{folder}: is not empty and no store of runs; choose another folder")
         try:
-            (folder / RUNS).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             store._put(folder / MARK, f'format = {FORMAT}\nversion = "{version}"\n'.encode())
+            (folder / RUNS).mkdir(exist_ok=True)
         except OSError as error:
             raise RunError(f"{folder}: can't be written: {error.strerror}; choose another folder") from None
         return store
@@ -162,8 +167,17 @@ class Store:
 
         for _ in range(TRIES):
             try:
-                frames = (self._file(path, wanted) for path in self.files())
-                return [each if keys is None else each.filter(pl.col("key").is_in(list(keys))) for each in frames]
+                frames, size = [], 0.0
+                for path in self.files():
+                    found = self._file(path, wanted)
+                    frames.append(found if keys is None else found.filter(pl.col("key").is_in(list(keys))))
+                    size += frames[-1].estimated_size()
+                    if size > most_loaded():
+                        raise RunError(
+                            f"{self.folder}: holds more than {most_loaded() / 2**20:,.0f} MiB, the most that is read on"
+                            " this machine; split the sweep"
+                        )
+                return frames
             except FileNotFoundError as error:
                 missing = error
         raise RunError(f"{missing.filename or self.folder}: can't be read; check the folder, and try again")
@@ -174,7 +188,8 @@ class Store:
 
         try:
             check_parquet(path, most_loaded())
-            found = pl.read_parquet(path, columns=list(wanted) or None)
+            with opened(path) as file:  # not by its name, which may have * in it
+                found = pl.read_parquet(file, columns=list(wanted) or None)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
@@ -187,18 +202,36 @@ class Store:
                 raise RunError(f"{path}: column '{name}' is {kind}, must be {right or 'absent'}; remove the file")
         if missing := [name for name in (wanted or known) if name not in found.columns]:
             raise RunError(f"{path}: column '{missing[0]}' is missing; remove the file")
-        return found
+        texts = found.select(pl.col(pl.String).str.len_bytes().max().fill_null(0))
+        if texts.width and texts.max_horizontal()[0] > LONGEST_TEXT:
+            raise RunError(f"{path}: has a text of more than {LONGEST_TEXT:,} bytes; remove the file")
+        return found.with_columns(_harmless_commands(found["command"])) if "command" in found.columns else found
 
     def settle(self) -> None:
         """Join many small files into one; whoever is stopped in between leaves some runs twice, which are read once."""
         files = self.files()
-        if len(files) <= SETTLED_FILES:
+        if len(files) <= SETTLED_FILES or sum(path.stat().st_size for path in files) > SETTLED_BYTES:
             return
         joined = self.read()
         name = f"joined-{secrets.token_hex(8)}.parquet"
         self._put(self.folder / RUNS / name, _parquet(joined))
         for path in files:
             path.unlink(missing_ok=True)
+
+
+def _harmless_commands(commands: pl.Series) -> pl.Series:
+    """Commands that people may paste; what is none of ours is left out."""
+    import polars as pl
+
+    return pl.Series("command", [text if text and _is_ours(text) else None for text in commands], dtype=pl.String)
+
+
+def _is_ours(command: str) -> bool:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return False
+    return words[:2] in (["shunter", "simulate"], ["shunter", "reproduce"]) and shlex.join(words) == command
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:

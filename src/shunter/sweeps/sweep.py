@@ -14,15 +14,19 @@ from shunter.seeding import check_seed
 from shunter.sweeps import analysis
 from shunter.sweeps.analysis import Ranking
 from shunter.sweeps.engines import opener
-from shunter.sweeps.form import SweepForm, of, read
+from shunter.sweeps.form import SweepForm, check_code, of, read
 from shunter.sweeps.places import Ground, checked, ground_of
 from shunter.sweeps.plan import SweepPlan, plan
 from shunter.sweeps.running import OnProgress, Progress, check_version, keys_of, run_all
-from shunter.sweeps.store import Store
+from shunter.sweeps.store import COLUMNS, Store, schema
 from shunter.sweeps.work import SweepRunner
+from shunter.sweeps.work import about as about_run
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+IDENTITY = ("key", "trace", "window", "cluster", "load", "network", "overhead", "policy", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,7 @@ class Sweep:
         return f"Sweep(runs={self.runs.height}, policies={self.runs['policy'].n_unique()}, folder={self.folder!r})"
 
 
-def sweep(
+def sweep(  # noqa: PLR0913  one argument per choice
     file: str | Path | None = None,
     *,
     out: str | Path | None = None,
@@ -82,6 +86,7 @@ def sweep(
     seed: int = 0,
     retry_failed: bool = False,
     any_version: bool = False,
+    allow_code: bool = False,
     on_progress: OnProgress = lambda progress: None,
     **axes: Any,
 ) -> Sweep:
@@ -98,6 +103,7 @@ def sweep(
         seed: Seed of everything random; ``seeds`` are counted from it.
         retry_failed: Whether to repeat runs that failed before.
         any_version: Whether runs of another version of Shunter in the folder count as done.
+        allow_code: Whether to import modules that the file names; they can do anything.
         on_progress: Called several times a second.
         axes: What a sweep file has: ``traces=[...]``, ``clusters=[...]``, ``policies=[...]``, ``loads``, ``networks``,
             ``overheads``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace may be an object.
@@ -117,6 +123,8 @@ def sweep(
     if (file is None) == (not axes):
         raise RunError("give either a sweep file, or traces, clusters and policies")
     form, given = (read(Path(file)), {}) if file is not None else _form(axes)
+    if file is not None and not allow_code:
+        check_code(form, f"{file}: ", "allow_code=True")
     made = plan(form)
     ground = ground_of(made, check_seed(seed), given)
     checked(made, ground)
@@ -151,5 +159,13 @@ def finished(
     keys = keys_of(made, ground)
     todo = dict(zip(keys, made.runs, strict=True))
     progress = run_all(todo, SweepRunner(ground), store, opener(dask, workers), retry_failed, on_progress)
-    runs = store.read()
-    return Sweep(runs.filter(pl.col("key").is_in(keys)), progress, store.folder if keep else None)
+    # what a run is comes from the plan: a store may have it under another name, or from others
+    about = pl.DataFrame(
+        [
+            {name: value for name, value in about_run(run, key, ground).items() if name in IDENTITY}
+            for key, run in todo.items()
+        ],
+        schema=schema({name: COLUMNS[name] for name in IDENTITY}),
+    )
+    runs = about.join(store.read(keys=todo).drop(*IDENTITY[1:]), "key", how="inner", maintain_order="left")
+    return Sweep(runs, progress, store.folder if keep else None)

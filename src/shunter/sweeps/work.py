@@ -23,6 +23,8 @@ from shunter.simulation import Result, run
 from shunter.sweeps.places import Ground, Places, code_version, command_of
 from shunter.sweeps.plan import RunSpec
 
+JOBS, ARRIVALS = "jobs", "arrivals"  # what seeds vary: a synthetic trace is drawn again, a recorded one is not
+PATIENCE_S, PAUSE_S = 180.0, 0.2  # how long a process waits for another one that compiles
 LONGEST_ERROR = 4000  # characters that are kept
 SPREADS = ("jct_s", "wait_s", "bsld", "rho", "communication_s")
 POINTS = ("mean", "p50", "p90", "p95", "p99", "max")
@@ -129,10 +131,14 @@ class SweepRunner:
 
     def _done(self, spec: RunSpec) -> Row:
         places = _places_of(self.ground)
-        settings = _settings(spec.policy)
+        settings = {"settings": _settings(spec.policy)}
         policy = places.policy(spec.place, spec.policy)
         result = run(places.setup(spec.place), policy, self.ground.seed, spec.seed)
-        return {"settings": settings, "digest": result.digest, "engine_s": result.elapsed_s, **self.found(result)}
+        settings |= {
+            "input": places.input(spec.place),
+            "varies": JOBS if places.setup(spec.place).redraws else ARRIVALS,
+        }
+        return {**settings, "digest": result.digest, "engine_s": result.elapsed_s, **self.found(result)}
 
     def found(self, result: Result) -> Row:
         """What is kept of a result."""
@@ -199,11 +205,10 @@ def compiled_once(policy: str) -> Iterator[None]:
     lock = None if mark.exists() else _locked(cache_folder() / "compiling.lock")
     try:
         yield
+    finally:
         if lock is not None:
             with suppress(OSError):  # no room: the next process looks again
                 mark.touch()
-    finally:
-        if lock is not None:
             os.close(lock)
 
 
@@ -213,8 +218,12 @@ def _locked(path: Path) -> int | None:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:
         return None
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
+    for _ in range(round(PATIENCE_S / PAUSE_S)):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        time.sleep(PAUSE_S)
+    return lock  # in the end without the lock: whoever holds it may be stopped
 
 
 @cache

@@ -45,8 +45,8 @@ class Judgement:
 
     @property
     def survives(self) -> float | None:
-        """The part of the gain that is there on the others, too; None: there is no gain, or it was not judged."""
-        if self.unseen is None or not self.seen.value < 0 or math.isnan(self.unseen.value):
+        """The part of the gain that is there on the others, too; None: there is no gain, or none is shown there."""
+        if self.unseen is None or not self.seen.value < 0 or not self.shown:
             return None
         return max(self.unseen.value / self.seen.value, 0.0)
 
@@ -65,24 +65,26 @@ class Judgement:
         if self.unseen is None:
             return head + "."
         interval = (
-            "" if math.isnan(self.unseen.low) else f" ({_percent(self.unseen.low)} to {_percent(self.unseen.high)})"
+            ""
+            if math.isnan(self.unseen.low)
+            else f" (95 %: {_percent(self.unseen.low)} to {_percent(self.unseen.high)})"
         )
         return f"{head}; on {self.where} that it did not see: {_percent(self.unseen.value)}{interval}: {self._fate}."
 
     @property
     def _fate(self) -> str:
         assert self.unseen is not None
-        if self.survives is None:
+        if math.isnan(self.unseen.value):
             return f"can't be compared, because the {LABELS[self.objective]} is 0 there"
         if not self.shown:
             return "no difference is shown there, so none of the gain is shown to survive"
         if self.unseen.value > 0:
-            return "nothing of the gain survives; it is worse there"
-        return (
-            "all of the gain survives"
-            if self.survives >= 1
-            else f"{self.survives:.0%} of the gain survives".replace("%", " %")
-        )
+            return "nothing of the gain survives; it is worse there, so keep the policy as given"
+        least, most = self.unseen.high / self.seen.value, self.unseen.low / self.seen.value
+        if least >= 1:
+            return "all of the gain survives"
+        between = [f"{100 * part:.0f}" for part in (least, most)]
+        return f"{' to '.join(dict.fromkeys(between))} % of the gain survives"
 
     def as_dict(self) -> dict[str, Any]:
         """For scripts."""

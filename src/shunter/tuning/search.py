@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ def grid_of(policy: str, wanted: Sequence[str]) -> dict[str, list[str]]:
             raise PolicyError(f"--try {text}: must be KEY=VALUE/VALUE, such as profile_time=60/200")
         if key not in known:
             raise PolicyError(f"policy '{name}' has no parameter '{key}'; {did_you_mean(key, known)}")
-        grid[key] = [value for value in values.split("/") if value]
+        grid[key] = [value for value in re.split("[/,]", values) if value]
         for value in grid[key]:
             build(cls, name, {key: value})  # refused before anything is run
     return grid
@@ -44,7 +45,7 @@ def search(policy: str, grid: Grid, evaluate: Evaluate) -> str:
     (best,) = texts_of(policy, [{}])
     evaluate([best])
     for key, values in grid.items():
-        variants = texts_of(best, [{key: value} for value in values])
+        variants = list(dict.fromkeys([best, *texts_of(best, [{key: value} for value in values])]))
         found = evaluate(variants)
         best = min(zip(found, variants, strict=True), key=lambda each: each[0])[1]
     return best

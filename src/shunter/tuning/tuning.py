@@ -215,8 +215,9 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     drawn = isinstance(trace, str) and trace.partition(":")[0] == SYNTHETIC and not validate
     split, later = ("", 0) if drawn or validate == NONE else _split(whole, window, validate)
     text = str(cluster) if isinstance(cluster, str | Path) else cluster.name
-    # the same machines for both parts: "auto" would size them for each
-    machines = cluster if isinstance(cluster, Cluster) else clusters.load(text, window)
+    # the same machines for both parts; "auto" sizes them for the jobs that are searched on
+    searched = window_of(whole, since, split)[1] if split else window
+    machines = cluster if isinstance(cluster, Cluster) else clusters.load(text, searched)
     source = str(trace) if isinstance(trace, str | Path) else whole.name
     head = (source, Path(source).name, format or "", on_bad_row)
     place = Place(Jobs(*head, since, split or until), text, overhead=USUAL)

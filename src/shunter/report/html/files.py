@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shunter.errors import RunError
 from shunter.report.html.page import GENERATOR
-from shunter.safe_files import check_output, whole
+from shunter.safe_files import check_output, opened, whole
 
 
 def check_file(file: Path, force: bool) -> None:
@@ -29,8 +29,11 @@ def check_file(file: Path, force: bool) -> None:
 
 def is_page(file: Path) -> bool:
     """Whether it is a page that shunter wrote."""
-    with file.open("rb") as opened:
-        return GENERATOR.encode() in opened.read(500)
+    try:
+        with opened(file) as page:
+            return GENERATOR.encode() in page.read(500)
+    except ValueError:  # a pipe, or too large
+        return False
 
 
 def write_file(file: Path, page: str) -> None:

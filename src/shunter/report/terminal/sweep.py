@@ -38,8 +38,10 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
         )
     left = f" The best {MOST_SHOWN} of {len(rows)} are shown." if len(rows) > MOST_SHOWN else ""
     about = (
-        f" {found['runs']:,} runs: {len(rows)} policies at {found['places']} places with {found['seeds']} seeds.{left}"
-        " p: how likely such a difference to the best is by chance, corrected for all comparisons (Holm)."
+        f" {_counted(found['runs'], 'run')}: {len(rows)} {'policy' if len(rows) == 1 else 'policies'} at"
+        f" {_counted(found['places'], 'place')} with {_counted(found['seeds'], 'seed')}.{left}"
+        " p: how likely such a difference to the best is by chance, corrected for all pairs of policies;"
+        " each interval is of one policy alone."
     )
     dropped = (
         f" {found['left_out']:,} runs don't count: some policy has none at their place with their seed."
@@ -48,6 +50,10 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
     )
     parts: list[RenderableType] = [made, Text(f" {found['verdict']}"), Text(about + dropped, style="dim")]
     return Group(*parts, *_failures(found["failed"]))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _interval(row: Mapping[str, Any]) -> str:
