@@ -29,7 +29,7 @@ def test_runs_of_more_than_a_month_ago_are_forgotten(runs):
             store.add([row(f"{number}")])
     old, kept = store.files()[0], store.files()[1]
     os.utime(old, (time.time() - MONTH - 60,) * 2)
-    other = runs / "tuning-of-before"
+    other = runs / f"tuning-{'0' * 16}"
     (other / "runs").mkdir(parents=True, mode=0o700)
     (other / "store.toml").write_text("")
     os.utime(other / "store.toml", (0, 0))

@@ -175,10 +175,10 @@ def test_a_run_that_fails_ends_the_search_with_its_error(monkeypatch):
     def failing(*arguments):
         raise ValueError("it never works")
 
-    monkeypatch.setattr(work, "run", failing)
-    with pytest.raises(RunError, match="policy fifo: ValueError: it never works"):
-        tune(jobs_of(*[SHORT_ONES_BEHIND] * 30))
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(work, "run", failing)
+        with pytest.raises(RunError, match="policy fifo: ValueError: it never works"):
+            tune(jobs_of(*[SHORT_ONES_BEHIND] * 30))
     assert tune(jobs_of(*[SHORT_ONES_BEHIND] * 30)).ran == 4  # what failed is tried again
 
 
@@ -211,3 +211,14 @@ def test_an_unknown_objective_is_refused():
     result = shown("-p", "lucid", "--objective", "jet")
     assert result.exit_code == 2
     assert "did you mean 'jct'" in result.stderr
+
+
+def test_a_search_on_dask_finds_the_same(monkeypatch, tmp_path):
+    pytest.importorskip("distributed", reason="no Dask; ./scripts/install dask has it")
+    found = []
+    for number, where in enumerate(({"workers": 1}, {"dask": "local:1"})):
+        monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path / str(number)))
+        tries = {"backfill": ["none", "easy"]}
+        found.append(shunter.tune("synthetic:jobs=60,gpus=8,load=1.2", "1x8", "saf", tries=tries, **where))
+    assert found[0].as_dict() == found[1].as_dict()
+    assert found[1].ran > 0
