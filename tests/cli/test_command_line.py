@@ -260,6 +260,7 @@ def test_bad_input_is_told_with_code_2_and_writes_nothing(tmp_path, arguments, s
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "bad.csv").write_text("job_id,submit,duration,gpus\na,0,-5,1\n")
     (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "something").touch()  # an empty folder may be written to
     result = shunter(*arguments)
     assert result.exit_code == 2
     assert says in result.stderr

@@ -215,7 +215,7 @@ def test_gpus_that_jobs_have_whom_we_may_not_see_are_not_free():
     node = replace(outlook.snapshot.nodes[0], used=(0, 1, 2, 3))
     hidden = replace(outlook, snapshot=replace(outlook.snapshot, nodes=(node,)))
     assert in_hours(hidden, replace(waiting, gpus=1)) > 0
-    assert any("(3) come free" in text for text in hidden.of(waiting)[0].assumptions)
+    assert any("(3) become free" in text for text in hidden.of(waiting)[0].assumptions)
 
 
 def test_a_declared_run_time_is_taken_at_its_word():
@@ -290,7 +290,7 @@ def test_what_never_frees_is_not_promised():
     outlook = on_one_node(running(1, 3), job(2, gpus=8), gpus=4)
     with pytest.raises(LiveError, match="asks for 8 GPUs, and the nodes where it may run have 4"):
         outlook.of(job(2, gpus=8))
-    with pytest.raises(LiveError, match="asks for no GPUs"):
+    with pytest.raises(LiveError, match="requests no GPUs"):
         outlook.of(job(2, gpus=0))
     snapshot = outlook.snapshot
     down = replace(outlook, snapshot=replace(snapshot, nodes=(replace(snapshot.nodes[0], state="down"),), jobs=()))

@@ -78,7 +78,7 @@ BAD = {
     "only blank lines": ("\n\n \n", ["empty"]),
     "missing columns": ("job_id,submit\na,1\n", ["line 1", "missing: duration, gpus"]),
     "no header": ("1,2,3,4\na,0,1,1\n", ["line 1", "missing: job_id", "the first line must name"]),
-    "another table": (",".join("ABCDEFGH") + "\n", ["missing: job_id", "--columns gpus=NAME"]),
+    "another table": (",".join("ABCDEFGH") + "\n", ["missing: job_id", "--columns 'job_id=NAME,submit=NAME"]),
     "duplicate column": (f"{HEADER},gpus\na,1,1,1,1\n", ["line 1", "'gpus' must occur once"]),
     "no number": (
         f"{HEADER}\na,0,1,1\nb,abc,1,1\n",

@@ -30,7 +30,7 @@ OPTIONS = {
 COMMON = """--cluster machines.toml --columns submit=came,duration=ran --on-bad-row skip --since +1 --until +3 --seed 7
     --load 0.8 --drop-unfit --network profiled --contention --sharing time-slice"""
 ELSEWHERE = {  # what changes no number, or is written in another way
-    *("--out", "--report", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
+    *("--out", "--report", "--figures", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
     *("--format", "--models", "--set", "--grid"),
 }
 MACHINES = 'name = "small"\n[[nodes]]\ncount = 2\ngpus = 4\ntype = "v100"\n'
