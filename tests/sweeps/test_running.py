@@ -231,8 +231,7 @@ def test_a_worker_with_another_version_is_refused():
         work.work(work.SweepRunner(other), work.Batch(1, made.runs[:1], ("k",)))
 
 
-@pytest.mark.parametrize("kind", ["client"])
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path, kind):
+def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
     """Kill -9 in the middle: every file is whole, and the same command does only the rest."""
     file, out = tmp_path / "sweep.toml", tmp_path / "runs"
     file.write_text(

@@ -19,6 +19,7 @@ import numpy as np
 
 from shunter.errors import RunError
 from shunter.report.bootstrap import RESAMPLES, estimate
+from shunter.report.html.words import counted
 from shunter.seeding import rng
 from shunter.sweeps.store import MEASURED
 from shunter.sweeps.work import ARRIVALS, METRICS
@@ -85,7 +86,7 @@ class Ranking:
             return f"{head}. {len(self.rows)} policies are too many for a test: confirm the best few with other seeds."
         if self.seeds < self.seeds_needed:
             return (
-                f"{head}, but {_counted(self.seeds, 'seed')} can't show that this is no chance:"
+                f"{head}, but {counted(self.seeds, 'seed')} can't show that this is no chance:"
                 f" {len(self.rows)} policies need {self.seeds_needed}."
             )
         alike = [row.policy for row in others if not row.chance <= LEVEL]
@@ -106,10 +107,6 @@ class Ranking:
                 f"Runs of {', '.join(self.failed[:MOST_NAMED])} failed; their places and seeds count for no policy,"
                 " which may favour the policies that failed."
             )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _is_neutral(measure: str) -> bool:

@@ -73,7 +73,7 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that one worker does in a row, with their keys; all of one place and policy."""
+    """Runs that one worker does in a row, with their keys."""
 
     number: int
     runs: tuple[Any, ...]

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from shunter.report.html.words import counted
 from shunter.report.terminal.tables import duration, number, share, table
 
 MOST_SHOWN = 25  # policies of a ranking
@@ -38,8 +39,8 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
         )
     left = f" The best {MOST_SHOWN} of {len(rows)} are shown." if len(rows) > MOST_SHOWN else ""
     about = (
-        f" {_counted(found['runs'], 'run')}: {len(rows)} {'policy' if len(rows) == 1 else 'policies'} at"
-        f" {_counted(found['places'], 'place')} with {_counted(found['seeds'], 'seed')}.{left}"
+        f" {counted(found['runs'], 'run')}: {len(rows)} {'policy' if len(rows) == 1 else 'policies'} at"
+        f" {counted(found['places'], 'place')} with {counted(found['seeds'], 'seed')}.{left}"
         " p: how likely such a difference to the best is by chance, corrected for all pairs of policies;"
         " each interval is of one policy alone."
     )
@@ -50,10 +51,6 @@ def ranking_view(found: Mapping[str, Any], measure: str) -> RenderableType:
     )
     parts: list[RenderableType] = [made, Text(f" {found['verdict']}"), Text(about + dropped, style="dim")]
     return Group(*parts, *_failures(found["failed"]))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _interval(row: Mapping[str, Any]) -> str:
