@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,20 @@ def _no_word_on_compiling():
 def _no_runs_of_before(tmp_path_factory, monkeypatch):
     """What a test runs is run by it, and not found in the user's cache."""
     monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path_factory.getbasetemp() / f"runs-{secrets.token_hex(8)}"))
+
+
+@pytest.fixture(autouse=True)
+def _no_modules_of_before(tmp_path_factory):
+    """A module that a test wrote is forgotten with the folders it came from: another test may write one of that name."""
+    path, before = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    folder = str(tmp_path_factory.getbasetemp())
+    for name in set(sys.modules) - before:
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+        if any(place.startswith(folder) for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

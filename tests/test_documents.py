@@ -349,21 +349,17 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.
 
 @pytest.fixture
 def save(tmp_path, monkeypatch):
-    """Writes the files that a page says to save, the last version of each; forgets the modules in the end."""
-    names = []
+    """Writes the files that a page says to save, the last version of each."""
 
     def write(page: Path) -> None:
         text = page.read_text()
         for name, code in re.findall(r"[Ss]ave this as `(\w+)\.py`.*?```python\n(.*?)```", text, re.DOTALL):
             (tmp_path / f"{name}.py").write_text(code)
-            names.append(name)
         for name, content in re.findall(r"```toml\n# (\w+\.toml)\n(.*?)```", text, re.DOTALL):
             (tmp_path / name).write_text(content)
 
     monkeypatch.syspath_prepend(tmp_path)
-    yield write
-    for name in names:
-        sys.modules.pop(name, None)
+    return write
 
 
 @pytest.mark.usefixtures("_elsewhere")

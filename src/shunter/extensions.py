@@ -51,6 +51,7 @@ def module(path: str, whose: str, error: type[InputError]) -> Any:
         raise error(f"{whose} is no dotted path; write it as package.module.name")
     if str(Path.cwd()) not in sys.path:  # only now: in a folder of others, any import could find a file of theirs
         sys.path.append(str(Path.cwd()))
+    importlib.invalidate_caches()  # the file may be younger than what Python remembers of its folder
     with _importing(whose, path, error):
         return importlib.import_module(path)
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from shunter.cli.main import app
 from shunter.errors import LiveError
 from shunter.live.answers import why_view
+from shunter.live.daemons import wait
 from shunter.live.forecast import Outlook
 from shunter.live.hints import JobHints
 from shunter.live.nodes import Node
@@ -354,6 +355,8 @@ def test_accounting_gives_the_run_times(lab_with_database, monkeypatch):
     ended = [lab.submit("--gres=gpu:m40:1", "--job-name=short", "--time=60", script="sleep 1") for _ in range(6)]
     for number in ended:
         lab.wait_job(number, "COMPLETED", timeout=60)
+    states = ("sacct", "-n", "-X", "-o", "State", "-j", ",".join(map(str, ended)))
+    assert wait(lambda: lab.run(*states).split() == ["COMPLETED"] * 6, 60)  # accounting hears of it a little later
     outlook = questions.AnswerSources().outlook()
     assert outlook.rules.backfills
     assert outlook.rules.tiers["urgent"] > 1
