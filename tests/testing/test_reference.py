@@ -18,7 +18,7 @@ from shunter.testing.placement import given_back, place, taken
 from shunter.testing.reference import RefJob, RefNode, RefRun, fits, place_of, simulate
 from shunter.testing.strategies import cases
 
-PLACEMENTS = ("consolidate", "first-fit", "spread", "count")
+PLACEMENTS = ("consolidate", "first-fit", "spread", "count", "tight")
 ONE = [RefNode(4)]  # most examples need no more
 
 
@@ -74,6 +74,9 @@ def starts(jobs, nodes=ONE, key=fifo, **rules):
         ("consolidate", 7, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 3))),
         ("consolidate", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (1, 1))),
         # the lowest index that suffices; larger: idle nodes by index, the remainder on the lowest that has enough
+        # tight: the remainder where it fits best
+        ("tight", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
+        ("tight", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 1))),
         ("first-fit", 2, [4, 4, 4], [1, 4, 2], ((1, 2),)),
         ("first-fit", 3, [4, 4], [2, 2], None),
         ("first-fit", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
