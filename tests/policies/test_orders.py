@@ -32,7 +32,7 @@ FORMULAS = {
     "f3": lambda w, r, n, s: r * n + 6_860_000 * math.log10(max(s, 0.1)),
     "f4": lambda w, r, n, s: r * math.sqrt(n) + 530_000 * math.log10(max(s, 0.1)),
 }
-ELSEWHERE = {"multifactor", "srtf", "las"}  # test_multifactor.py; the two that look at running jobs, below
+ELSEWHERE = {"multifactor", "gittins", "srtf", "las"}  # in files of their own; two that look at running jobs, below
 
 
 def job(**known):

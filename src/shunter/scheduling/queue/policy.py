@@ -244,7 +244,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
         form = self.compiled(view, memory)
-        while view.now >= memory.due:
+        while view.now >= self.due(memory):
             self.refresh(view, memory)
             form = self.compiled(view, memory)
         assert memory.plan is not None
