@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shunter import world as w
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.model import View
@@ -72,10 +73,11 @@ class Gittins(Ordering):
         if memory.due <= self._next_look(memory):
             super().refresh(view, memory)
         else:
+            assert memory.form is not None
             self._look(queue_of(memory.form), self._next_look(memory))
 
     def _next_look(self, memory: QueueMemory) -> int:
-        return int(queue_of(memory.form).params[0]) + EVERY
+        return int(queue_of(memory.form).params[0]) + EVERY if memory.form is not None else w.NEVER
 
     def _look(self, queue: q.Queue, now: int) -> None:
         """Make the table from what has ended; all keys follow."""
