@@ -42,7 +42,7 @@ class Gittins(Ordering):
         at = group_of(int(1000 * job.estimate)) * BINS + ratio_bin(job.work / job.estimate)
         index = p[TABLE + at]
         if index > 0:
-            return job.gpus * job.estimate / index
+            return float(job.gpus * job.estimate / index)
         return job.gpus * max(job.estimate - job.work, job.work, 1.0)
 
     def key_params(self) -> F64:
