@@ -13,6 +13,8 @@ from hypothesis import settings
 
 from shunter.compiled import cache_folder
 
+LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
+
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
@@ -21,6 +23,16 @@ os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", derandomize=False, deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("same")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """One process runs all tests of a file, so that its set-up is made once; one process runs all clusters."""
+    for item in items:
+        if LABS & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+        elif item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,7 +51,7 @@ def _no_runs_of_before(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_modules_of_before(tmp_path_factory):
-    """A module that a test wrote is forgotten with the folders it came from: another test may write one of that name."""
+    """A module that a test wrote is forgotten with its folder: another test may write one of that name."""
     path, before = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path

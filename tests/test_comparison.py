@@ -147,15 +147,14 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     command += ["--workers", "2", "--json", *(["--out", str(tmp_path / out)] if out else [])]
 
     process = subprocess.Popen(
-        command, env={**os.environ, **places, "PAUSE": "0.2"}, start_new_session=True, stderr=subprocess.PIPE, text=True
+        command, env={**os.environ, **places, "PAUSE": "1"}, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
     kept = "cache/shunter/compare/*/[!.]*/summary.json" if out is None else ".out.unfinished/[!.]*/summary.json"
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(kept)) and process.poll() is None and time.monotonic() < deadline:
+    while not list(tmp_path.glob(kept)) and process.poll() is None:
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()[1]
     os.kill(process.pid, how)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -9)
     assert "Traceback" not in errors
     if how == signal.SIGINT:

@@ -47,7 +47,7 @@ def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", kind: type
             told, away = made.outcomes.append, made.problems.append
             run(
                 policy(name),
-                SlurmManager(kind(lab.conf, timeout_s=2.0)),
+                SlurmManager(kind(lab.conf)),
                 journal,
                 settings,
                 stop=stop,

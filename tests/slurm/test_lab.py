@@ -67,7 +67,7 @@ def test_accounts_and_ages_with_a_database(lab_with_database):
         lab.wait_job(job, "COMPLETED")
     ask = ["sacct", "-n", "-P", "-X", "-S", "now-1hour", "-E", "now", "-o", "JobID,User,Account,State"]
     expected = [f"{own}|nobody|red|COMPLETED", f"{other}|daemon|blue|COMPLETED"]
-    assert wait(lambda: lab.run(*ask).splitlines()[-2:] == expected, 20)  # slurmdbd is told a little later
+    assert wait(lambda: lab.run(*ask).splitlines()[-2:] == expected, 180)  # slurmdbd is told a little later
     assert "age" in lab.run("sprio", "--weights").lower()
 
 

@@ -77,7 +77,7 @@ def test_of_several_that_start_at_once_one_acts(controllers, tmp_path):
     (first,), others = controllers(CONTROLLERS).start()
     assert len(others) == CONTROLLERS - 1
     for process in others:
-        assert process.wait(20) == REFUSED
+        assert process.wait(180) == REFUSED
         said = process.stderr.read()
         assert "another controller acts, process " in said
         assert f"process {first.pid};" in said or "process that has just begun;" in said

@@ -174,11 +174,11 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
                 acted(As(lab, "daemon"), tmp_path / "one.db", rounds=0)
             finally:
                 os._exit(1)
-        assert wait(lambda: len(listed(lab)) == 1, 60)
+        assert wait(lambda: len(listed(lab)) == 1, 180)
         with closing(Journal(tmp_path / "one.db")) as book:
             (first,) = listed(lab)
             assert first == book.id
-        assert wait(lambda: sum(nice != 0 for nice in nices_of(lab)) == 3, 60)  # it shows itself, then it acts
+        assert wait(lambda: sum(nice != 0 for nice in nices_of(lab)) == 3, 180)  # it shows itself, then it acts
         nices = nices_of(lab)
         for number, user in enumerate(("daemon", "root")):  # an operator, and an administrator, who could mark jobs
             outcomes = acted(As(lab, user), tmp_path / f"two{number}.db")

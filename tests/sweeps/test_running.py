@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import polars as pl
@@ -240,8 +241,8 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
     )
     command = [sys.executable, "-m", "shunter", "sweep", str(file), "--out", str(out), "--workers", "2", "--json"]
     sweep = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while sweep.poll() is None and len(list(out.glob("runs/*.parquet"))) < 3:
-        pass
+    while sweep.poll() is None and not list(out.glob("runs/*.parquet")):
+        time.sleep(0.01)
     sweep.send_signal(signal.SIGKILL)
     sweep.wait()
     there = Store.existing(out).read().height
