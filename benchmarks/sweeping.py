@@ -31,6 +31,7 @@ from shunter.sweeps.running import BATCH_S, keys_of, run_all
 from shunter.sweeps.store import MEASURED, Store
 from shunter.sweeps.work import Batch, Row, SweepRunner
 
+ROOT = Path(__file__).parents[1]
 POLICIES = ("fifo", "saf", "f1", "las")
 TASKS = 2000  # of the scheduler's ceiling
 BATCH = 300  # short runs that take about two seconds
@@ -228,8 +229,10 @@ def _cluster(workers: int) -> Iterator[tuple[str, int]]:
         common = ("--scheduler-file", str(file), "--no-dashboard")
         scheduling = ("scheduler", "--host", "127.0.0.1", "--port", "0")
         working = ("worker", "--nthreads", "1", "--nworkers", str(workers))
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "env": os.environ | {"PYTHONPATH": paths}}
         begun = [
-            subprocess.Popen([sys.executable, "-m", "dask", *command, *common], stderr=subprocess.DEVNULL, cwd=folder)
+            subprocess.Popen([sys.executable, "-m", "dask", *command, *common], cwd=folder, **quiet)
             for command in (scheduling, working)
         ]
         try:
@@ -315,4 +318,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks import sweeping  # noqa: PLW0406  by its name, so that workers can import what is defined here
+
+    sweeping.main()

@@ -75,7 +75,7 @@ def spread(values: I64 | F64, unit: int = 1) -> dict[str, float]:
     """Mean, percentiles and maximum in units of ``unit``; all 0 if there is nothing to look at."""
     if not len(values):
         return dict.fromkeys(("mean", *(f"p{p}" for p in _PERCENTILES), "max"), 0.0)
-    ordered = np.sort(values)
+    ordered: Any = np.sort(values)
     found = {"mean": _mean(values) / unit}
     for percent in _PERCENTILES:
         found[f"p{percent}"] = percentile(ordered, percent) / unit

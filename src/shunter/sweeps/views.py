@@ -137,7 +137,7 @@ def _ratio(values: Any, best: Any) -> dict[str, float | None]:
 
 
 def front(frame: pl.DataFrame, measures: tuple[str, str]) -> pl.DataFrame:
-    """Two measures per policy, as the ranking counts them, and whether it is on the front; nothing where one is missing."""
+    """Two measures per policy, as the ranking counts them, and whether it is on the front; nothing where one lacks."""
     import polars as pl
 
     known = frame.filter(pl.col("error").is_null(), *(pl.col(name).is_finite() for name in measures))
