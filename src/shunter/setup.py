@@ -180,13 +180,15 @@ class Setup:
             return None
         from shunter.network.paper import TableFabric
         from shunter.network.placing import TierNetwork
+        from shunter.safe_files import data_folder
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
-        if self.network.startswith("dally"):
-            uneven = "even" if self.network == "dally-even" else "ring"
-            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
-        return _costs(TierNetwork.of(self.cluster), self.network, models=self.models)
+        dally = self.network.startswith("dally")
+        fabric: Fabric = TableFabric.of(self.cluster) if dally else TierNetwork.of(self.cluster)
+        calibration, uneven = "paper" if dally else self.network, "even" if self.network == "dally-even" else "ring"
+        # what is measured is used only where a paper's figures are to come out: `profiled` is the same everywhere
+        return _costs(fabric, calibration, uneven, self.models, data_folder() if calibration == "paper" else None)
 
 
 def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
@@ -301,14 +303,12 @@ def tiers_text(cluster: Cluster) -> str:
 
 
 @cache
-def _costs(fabric: Fabric, calibration: str, uneven: str = "ring", models: str = "") -> Costs:
+def _costs(fabric: Fabric, calibration: str, uneven: str, models: str, measured: Path | None) -> Costs:
     from shunter.network.models import STAND_IN, catalogue
     from shunter.network.placing import Costs
-    from shunter.safe_files import data_folder
 
     known = catalogue(Path(models)) if models else None
-    # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, known, data_folder() if calibration == "paper" else None, uneven, STAND_IN)
+    return Costs(fabric, calibration, known, measured, uneven, STAND_IN)
 
 
 def check(setup: Setup, policy: Any) -> None:
