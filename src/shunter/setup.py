@@ -184,11 +184,12 @@ class Setup:
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
-        dally = self.network.startswith("dally")
-        fabric: Fabric = TableFabric.of(self.cluster) if dally else TierNetwork.of(self.cluster)
-        calibration, uneven = "paper" if dally else self.network, "even" if self.network == "dally-even" else "ring"
         # what is measured is used only where a paper's figures are to come out: `profiled` is the same everywhere
-        return _costs(fabric, calibration, uneven, self.models, data_folder() if calibration == "paper" else None)
+        measured = None if self.network == "profiled" else data_folder()
+        if self.network.startswith("dally"):
+            uneven = "even" if self.network == "dally-even" else "ring"
+            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models, measured)
+        return _costs(TierNetwork.of(self.cluster), self.network, "ring", self.models, measured)
 
 
 def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
