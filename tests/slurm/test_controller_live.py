@@ -66,7 +66,10 @@ def waiting(lab: Lab, *minutes: int, **more) -> list[int]:
 @pytest.mark.parametrize("name", POLICIES + EASY)
 def test_policies_run_live(full: Lab, tmp_path: Path, name: str) -> None:
     jobs = waiting(full, 9, 3, 5)
-    outcomes = controlled(full, tmp_path, name, rounds=2)
+    for _ in range(20):
+        outcomes = controlled(full, tmp_path, name, rounds=2)
+        if not outcomes[-1].orders:
+            break  # an order by waits may have changed between the two
     assert sorted(outcomes[0].round.ranking) == sorted(map(str, jobs))
     assert order_of(full) == [int(job) for job in outcomes[-1].round.ranking]
     if name.startswith("sjf"):
@@ -421,11 +424,13 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
                 seen.append({job: order_of(full).index(job) for job in kept})
             return said
 
-    for changes in (1, 1, 2, 2, 2, 2, 2):
+    for changes in (1, 1, *[2] * 18):  # seven are enough, unless the machine is so busy that a look is too old
         settings = ControllerSettings(
             mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=ChangeLimits(changes=changes), scope=scope
         )
         run(policy("sjf"), SlurmManager(Seeing(full.conf)), tmp_path / "journal.db", settings)
+        if [job for job in order_of(full) if job in jobs] == jobs[::-1]:
+            break
     assert len(seen) >= 4
     for after in seen:
         assert all(after[job] <= places[job] for job in kept), (after, places)
