@@ -202,6 +202,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     measures: Sequence[Any] = (),
     sections: Sequence[Any] = (),
     load: str | float = "",
+    checkpointable: str = "",
     grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
@@ -233,6 +234,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
         load: As for ``simulate``.
+        checkpointable: As for ``simulate``.
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
 
@@ -253,7 +255,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     chosen = [resolve(policy) for policy in policies]
     each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
     must_fit = [named.policy for named in chosen] if drop_unfit else ()
-    choices = (network, contention, since, until, str(models), sharing, general, load)
+    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable)
     setup = set_up(trace, cluster, must_fit, format, on_bad_row, *choices)
     folder, why = None if out is None else Path(out), decisions or report is not None
     options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
