@@ -471,9 +471,9 @@ def _read(task: PlannedRun, added: Mapping[str, Any] = MappingProxyType({})) -> 
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     if added:
         summary["measures"] = additions.measured(load(folder), added)
-    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "state"])
+    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "lost", "state"])
     run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
-    slowdown = pl.max_horizontal((pl.col("wait") + pl.col("run")) / run, pl.lit(1.0))
+    slowdown = pl.max_horizontal((pl.col("wait") - pl.col("lost") + pl.col("run")) / run, pl.lit(1.0))
     columns = (pl.col("jct"), pl.col("wait"), slowdown)
     done = [pl.when(pl.col("state") == "done").then(column).otherwise(float("nan")) for column in columns]
     return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))
