@@ -236,8 +236,19 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
     window = (history, since, until)
-    given = {"sharing": sharing, "overhead": costs, "load": wanted, "checkpointable": checkpointable}
-    found = Setup(jobs, machines, *sources, network, contention, named, *window, **given)
+    found = Setup(
+        jobs,
+        machines,
+        *sources,
+        network,
+        contention,
+        named,
+        *window,
+        sharing=sharing,
+        overhead=costs,
+        load=wanted,
+        checkpointable=checkpointable,
+    )
     _check_models(found)  # refused before anything is run
     return found
 

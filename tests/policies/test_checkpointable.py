@@ -31,7 +31,7 @@ STOPPING = (
     "themis:lease=20",
     "dally:timers=none,lease=40",
     "marshal:renewal=again,patience=0,lease=30",
-    "lucid:estimate=none,dynamic=false,profile_time=5,profile_nodes=1,scores=thresholds",
+    "lucid:estimate=oracle,dynamic=false,profile_time=3,profile_gpus=2,scaling=false",
 )
 SHARING = ("gandiva", "lucid")
 

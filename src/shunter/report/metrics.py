@@ -1,8 +1,9 @@
 """The numbers of a run, as ``summary.json`` has them: pure functions of the final job table and the event log.
 
 JCT is end - submit; run is the time on GPUs; wait is the time in the queue and that on GPUs which did nothing for the
-job in the end.  The bounded slowdown is max(1, (time in the queue + run) / max(run, 10 s)).  Only finished jobs enter these three.  Means are exact: integer sums,
-divided once.  Percentiles interpolate linearly between the two nearest jobs.
+job in the end.  The bounded slowdown is max(1, (time in the queue + run) / max(run, 10 s)).  Only finished jobs enter
+these three.  Means are exact: integer sums, divided once.  Percentiles interpolate linearly between the two nearest
+jobs.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def jct_ms(jobs: I64) -> I64:
 
 
 def lost_ms(jobs: I64) -> I64:
-    """Time on GPUs that did nothing for each job: checkpoints, restarts and work done again, on the GPUs it asked for."""
+    """Time on GPUs that did nothing for each job: checkpoints, restarts, work done again; on the GPUs it asked for."""
     lost: I64 = jobs[w.LOST] * GPU // np.maximum(jobs[w.GPUS] * jobs[w.SHARE], 1)
     return lost
 

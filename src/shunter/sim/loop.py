@@ -278,11 +278,11 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
     if job < 0 or job >= state.world.jobs.shape[1]:
         return NO_SUCH_JOB
     standing = state_on_paper(state, plan, job)
+    if kind != w.A_START and standing != w.RUNNING:
+        return NOT_RUNNING
+    if kind != w.A_START and state.world.jobs[w.CHECKPOINTABLE, job] == 0:
+        return NOT_CHECKPOINTABLE
     if kind == w.A_PREEMPT:
-        if standing != w.RUNNING:
-            return NOT_RUNNING
-        if state.world.jobs[w.CHECKPOINTABLE, job] == 0:
-            return NOT_CHECKPOINTABLE
         if state.world.jobs[w.STOP_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
             give_back(state, paper, plan, job)
         return FINE
@@ -296,10 +296,6 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
         if len(gpu_ids) != state.world.jobs[w.GPUS, job]:
             return WRONG_COUNT
         return put(state, paper, job, gpu_ids, size >= w.SHARED)
-    if standing != w.RUNNING:
-        return NOT_RUNNING
-    if state.world.jobs[w.CHECKPOINTABLE, job] == 0:
-        return NOT_CHECKPOINTABLE
     held = give_back(state, paper, plan, job)
     if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != held):
         return WRONG_COUNT

@@ -41,7 +41,9 @@ MIN_RUN_DOC = (
     "changes where stopping is free; 0: at once"
 )
 HYSTERESIS_DOC = "a waiting job stops a running one only if that one's key is more than this many times its own"
-MAX_STOPS_DOC = "how often a job may be stopped, by failed nodes included, until it is left alone; 0: any number of times"
+MAX_STOPS_DOC = (
+    "how often a job may be stopped, by failed nodes included, until it is left alone; 0: any number of times"
+)
 BACKFILLS = ("none", "easy", "conservative")
 BACKFILL_DOC = "whether later jobs may start before an earlier one that doesn't fit"
 BOUND_DOC = (
