@@ -47,7 +47,7 @@ def test_it_is_worth_most_where_all_may_be_stopped_and_stops_are_cheap(worth):
 
 
 def test_the_user_with_long_jobs_comes_first(worth):
-    assert [row["name"] for row in worth["users"]][0] == "ann"
+    assert worth["users"][0]["name"] == "ann"
     assert worth["users"][0]["change"] < -0.8
     assert worth["users"][0]["before_s"] < worth["users"][0]["after_s"]  # she waits for the others now
     assert "worth most in the jobs of ann" in worth["sentences"][1]

@@ -49,7 +49,7 @@ def test_a_trace_without_them_has_the_digest_that_it_had(tmp_path):
 
 
 def test_what_is_neither_yes_nor_no_is_refused(tmp_path):
-    with pytest.raises(TraceError, match="line 2: checkpointable must be a whole number from 0 to 1.*got 'maybe'"):
+    with pytest.raises(TraceError, match=r"line 2: checkpointable must be a whole number from 0 to 1.*got 'maybe'"):
         written(tmp_path, "job_id,submit,duration,gpus,checkpointable\na,0,10,1,maybe\n")
 
 
