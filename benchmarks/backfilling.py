@@ -131,11 +131,11 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
 
 def knowing(found: Mapping[str, Setup]) -> dict[str, Setup]:
     """The same setups, and each once more with limits that are the true run times."""
-    told = {
+    exact = {
         f"{name}{TRUTH}": dataclasses.replace(one, trace=dataclasses.replace(one.trace, limit=one.trace.duration))
         for name, one in found.items()
     }
-    return {**found, **told}
+    return {**found, **exact}
 
 
 def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT) -> dict[str, Setup]:

@@ -170,7 +170,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     assert left == []
 
 
-def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
+def test_a_policy_whose_code_has_changed_is_run_again(tmp_path, monkeypatch):
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY)
     monkeypatch.syspath_prepend(tmp_path)
     import own_policy
@@ -213,7 +213,7 @@ def test_processes_import_nothing_from_the_present_folder(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_lock_that_somebody_else_put_there_does_no_harm(kind, tmp_path):
+def test_a_lock_of_another_process_does_no_harm(kind, tmp_path):
     treasure, planted = tmp_path / "treasure", tmp_path / ".out.unfinished"
     treasure.write_text("mine")
     planted.mkdir()

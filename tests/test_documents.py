@@ -182,7 +182,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     assert told == list(dict.fromkeys(flat(summary)))
 
 
-def test_every_key_that_only_some_policies_tell_is_defined():
+def test_every_key_that_only_some_policies_report_is_defined():
     summary = shunter.simulate("synthetic:jobs=20,gpus=8", "4x2", "lucid:estimate=rolling").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Predictions and sharing")]
     assert told == [key for name in ("prediction", "sharing") for key in flat(summary[name], name)]

@@ -82,7 +82,7 @@ def test_uneven_nodes(rule, total, free, gpus, expected):
 
 @pytest.mark.parametrize("rule", placers.names())
 @pytest.mark.parametrize("gpus", [1, 3, 8, 11, 16, 24])
-def test_nobody_gets_more_than_is_free_or_less_than_it_wants(rule, gpus):
+def test_no_job_gets_more_than_is_free_or_less_than_it_wants(rule, gpus):
     rng = np.random.default_rng(1)
     placed = 0
     for _ in range(200):

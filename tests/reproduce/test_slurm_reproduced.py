@@ -117,7 +117,7 @@ def study():
     return SlurmStudy(SlurmPart(40, ("sjf:backfill=easy",)), jobs, live, simulated, 0.5)
 
 
-def test_what_is_told_is_all_there(study):
+def test_all_that_is_reported_is_there(study):
     told = json.loads(json.dumps(study.summary()))
     assert told["printed"]["makespan_s"] == pytest.approx(-0.248, abs=5e-4)
     near = told["fidelity"][SLURM]

@@ -161,7 +161,7 @@ def change(trace, names, compiled, *, keep=True):
 
 
 @pytest.mark.parametrize("names", CHANGES)
-def test_a_policy_changed_while_it_runs_loses_nobody_in_either_loop(names):
+def test_a_policy_changed_while_it_runs_loses_no_job_in_either_loop(names):
     trace = busy(300)
     fast, slow = change(trace, names, True), change(trace, names, False)
     assert fast.digest == slow.digest

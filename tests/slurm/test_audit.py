@@ -48,7 +48,7 @@ def said(*words, code=0):
     return result.stdout
 
 
-def test_the_table_tells_all_in_a_hundred_columns(journal):
+def test_the_table_shows_all_in_a_hundred_columns(journal):
     text = said("--journal", journal)
     assert max(map(len, text.splitlines())) <= 100
     words = " ".join(text.split())
@@ -130,7 +130,7 @@ def outcome(**more):
     return RoundResult(Round(3, Snapshot(0, jobs, ()), None, jobs), [NICE, PIN], **more)
 
 
-def test_the_log_only_grows_and_names_who_was_moved(journal, tmp_path):
+def test_the_log_only_grows_and_names_the_moved_jobs(journal, tmp_path):
     path = tmp_path / "audit.jsonl"
     path.write_text('{"from": "before"}\n')
     log = AuditLog(path, journal)

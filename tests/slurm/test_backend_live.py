@@ -95,7 +95,7 @@ def test_what_is_planned_runs_in_the_end(slow_lab: Lab) -> None:
     slow_lab.wait_job(jobs[0], "RUNNING", "COMPLETED")
 
 
-def test_ended_jobs_are_told_with_what_they_took(slow_lab: Lab) -> None:
+def test_ended_jobs_are_reported_with_their_run_times(slow_lab: Lab) -> None:
     job = slow_lab.submit("--gpus=1", script="sleep 2")
     backend = backend_of(slow_lab, until_idle=True)
     took = []

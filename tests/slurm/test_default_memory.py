@@ -53,7 +53,7 @@ def test_the_partition_goes_before_the_cluster():
 SMALL = Snapshot(0, (), (Node("n1", "idle", ("main",), 4, "v100", cpus=16, mem_mib=1000),), dialect=SLURM)
 
 
-def test_what_is_not_recorded_can_not_be_told():
+def test_what_is_not_recorded_is_unknown():
     said = questions.Wish(1, "60").forecast(Outlook(SMALL, samples=2))
     assert said.at(0.5) is None
     assert said.because == (

@@ -177,7 +177,7 @@ def test_a_journal_that_was_handed_back_is_reported(folder):
         (lambda journal: os.chown(journal, 65534, 65534), CheckStatus.FAIL),
     ],
 )
-def test_who_else_can_reach_the_journal_is_checked(spoil, verdict, folder):
+def test_access_of_others_to_the_journal_is_checked(spoil, verdict, folder):
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     journal = folder / "j.db"

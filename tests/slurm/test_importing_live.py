@@ -74,12 +74,12 @@ def test_what_was_submitted_comes_back(lab_with_database, tmp_path, monkeypatch)
     assert read_settings(tmp_path / "site" / "site.toml").policy == json.loads(done.stdout)["policy"]
 
 
-def test_a_time_without_jobs_is_told(lab_with_database, tmp_path):
+def test_a_time_without_jobs_is_reported(lab_with_database, tmp_path):
     with pytest.raises(LiveError, match="sacct reports no job from 2001-01-01"):
         ask(Client(lab_with_database.conf), tmp_path, "2001-01-01", "2001-02-01")
 
 
-def test_without_slurm_the_way_out_is_told(tmp_path, monkeypatch):
+def test_without_slurm_the_message_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     done = CliRunner().invoke(app, ["slurm", "import", str(tmp_path / "site")], prog_name="shunter")
     assert done.exit_code == 2

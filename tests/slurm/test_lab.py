@@ -102,7 +102,7 @@ def test_what_a_killed_run_left_is_ended(lab_folder):
 
 
 @needs_slurm
-def test_a_pid_file_that_names_a_stranger_harms_nobody(lab_folder):
+def test_a_pid_file_that_names_another_process_does_no_harm(lab_folder):
     (lab_folder / "pids").mkdir()
     (lab_folder / "pids" / "slurmctld.pid").write_text(str(os.getpid()))
     Lab(lab_folder, SMALL).down()

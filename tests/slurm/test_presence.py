@@ -51,7 +51,7 @@ class As(Client):
             raise declined(str(error)) from None
 
 
-def test_signs_are_told_from_reservations() -> None:
+def test_signs_are_distinguished_from_reservations() -> None:
     assert signs_in(TEXT) == [Sign(1_794_826_363_000, "1f2e3d4c", 1_794_826_483_000)]
     assert signs_in("No reservations in the system\n") == []
     assert [found.name for found in reservations(TEXT)] == ["maint"]

@@ -136,7 +136,7 @@ def test_dependencies(text, ids):
 # ------------------------------------------------------------------------------------------- why
 
 
-def test_why_says_what_is_free_and_who_has_the_rest():
+def test_why_says_what_is_free_and_which_users_have_the_rest():
     found = why(Outlook(BUSY), BUSY.jobs[3])
     assert (found.place, found.queue, found.ahead_gpus) == (2, 2, 8)
     assert (found.room.nodes, found.room.away, found.room.gpus, found.room.free, found.room.most) == (4, 1, 32, 3, 3)
@@ -279,7 +279,7 @@ def test_an_array_is_asked_about_by_its_first_task():
     assert questions.pending(replace(BUSY, jobs=tasks), "7_4").id == "7_4"
 
 
-def test_a_declared_run_time_is_told(recorded):
+def test_a_declared_run_time_is_reported(recorded):
     told = replace(BUSY, jobs=tuple(replace(each, hints=JobHints(run_s=7200)) for each in BUSY.jobs))
     assert (
         "jobs of the same user whose comment says how long they run (3) do so"

@@ -259,7 +259,7 @@ def test_throttled_tasks_start_when_it_is_said(lab: Lab, tmp_path: Path) -> None
         lab.wait_job(name, "RUNNING")
 
 
-def test_a_user_who_sees_only_his_own_jobs_is_told_so(lab: Lab, monkeypatch) -> None:
+def test_a_user_who_sees_only_their_own_jobs_gets_a_message(lab: Lab, monkeypatch) -> None:
     """The cluster is full of jobs that he does not see; one of them is before his."""
     monkeypatch.setattr(watching, "user_name", lambda: "nobody")
 

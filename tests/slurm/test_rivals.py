@@ -46,7 +46,7 @@ def made(*paths: Path) -> list[str]:
     return found
 
 
-def test_who_comes_second_changes_nothing(queue: Lab, tmp_path: Path) -> None:
+def test_the_second_controller_changes_nothing(queue: Lab, tmp_path: Path) -> None:
     first, second = tmp_path / "first" / "j.db", tmp_path / "second" / "j.db"
     one, _ = made(first, second)
     with acting(queue, first) as controller:

@@ -147,7 +147,7 @@ def test_a_wait_is_counted_once_when_a_job_is_first_seen_to_have_started():
     assert numbers(metrics, "shunter_job_wait_seconds_count", partition="main") == 2
 
 
-def test_who_waits_and_runs_is_counted_anew_each_round():
+def test_waiting_and_running_jobs_are_counted_again_each_round():
     metrics = Metrics(Client())
     metrics.seen(outcome(job(1), job(2, partition="a,b"), job(3, "RUNNING", start=1, nodes=("n",)), job(4, "FAILED")))
     metrics.seen(outcome(job(1)))

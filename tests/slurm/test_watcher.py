@@ -52,7 +52,7 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.wait_job(first[1], "PENDING")
 
 
-def test_json_and_text_tell_the_same(lab: Lab) -> None:
+def test_json_and_text_give_the_same(lab: Lab) -> None:
     submit_all_kinds(lab)
     try:
         for _ in range(60):  # something may happen in between

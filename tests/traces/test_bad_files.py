@@ -182,7 +182,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD.values(), ids=list(BAD))
-def test_bad_input_is_told(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
+def test_bad_input_is_reported(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
     path = file(tmp_path, text)
     with pytest.raises(TraceError) as caught:
         read(path)

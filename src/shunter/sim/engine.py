@@ -63,7 +63,7 @@ WHY = {
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
-NOBODY = np.zeros(0, np.int64)
+NO_JOBS = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
 
 
@@ -112,7 +112,7 @@ class Simulator:
         self.cluster = cluster
         self.elapsed_s = 0.0
         self._until = w.NEVER - 1
-        self._awaited = NOBODY
+        self._awaited = NO_JOBS
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[I64, ...] = ()
         self._reasons_given: tuple[I64, ...] = ()
@@ -278,7 +278,7 @@ class Simulator:
         policy: Policy,
         *,
         until: int | None = None,
-        awaited: I64 = NOBODY,
+        awaited: I64 = NO_JOBS,
         memory: Memory | None = None,
         compiled: bool = True,
         observers: Sequence[Observer] = (),

@@ -113,7 +113,7 @@ class Places:
         return self._policies[key]
 
     def input(self, place: Place) -> str:
-        """A hash of the trace and the machines, so that files that changed under one name are told apart."""
+        """A hash of the trace and the machines, so that a changed file of the same name counts as another."""
         setup = self.setup(place)
         content = f"{setup.trace_source.digest}\0{setup.cluster_source.definition}"
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()

@@ -145,8 +145,8 @@ class PolicyConformance:
 
     def test_nothing_to_do(self, subject: Policy) -> None:
         """A trace without jobs is over at once."""
-        nobody = dataclasses.replace(BUSY, trace=BUSY.trace.select(np.zeros(len(BUSY.trace), np.bool_)))
-        assert len(self._ran(subject, nobody).events) == 0
+        no_jobs = dataclasses.replace(BUSY, trace=BUSY.trace.select(np.zeros(len(BUSY.trace), np.bool_)))
+        assert len(self._ran(subject, no_jobs).events) == 0
 
 
 def _middle(events: I64) -> int:

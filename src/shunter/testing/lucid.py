@@ -26,7 +26,7 @@ from shunter.world import F64
 
 LAST_HOUR = 6  # bins
 NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
-NOBODY = -1
+NO_JOB = -1
 
 
 @dataclass
@@ -206,8 +206,8 @@ class Step:
         memory = self.memory
         memory.being_profiled = [other for other in memory.being_profiled if other != job]
         memory.alone = [other for other in memory.alone if other != job]
-        other = memory.partner.pop(job, NOBODY)
-        if memory.partner.pop(other, NOBODY) != NOBODY and self.view.jobs.state[other] == w.RUNNING:
+        other = memory.partner.pop(job, NO_JOB)
+        if memory.partner.pop(other, NO_JOB) != NO_JOB and self.view.jobs.state[other] == w.RUNNING:
             self.lives_alone(other)
         memory.dirty.add(int(self.view.jobs.vc[job]))
         if any(self.view.nodes.vc[node] == w.OPEN and node not in memory.home for node in self.all_nodes):

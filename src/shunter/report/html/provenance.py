@@ -1,4 +1,4 @@
-"""What was run: enough to run it again, and to see that it came out the same."""
+"""What was run: enough to run it again and to check that the result is the same."""
 
 from __future__ import annotations
 

@@ -780,7 +780,7 @@ def free_gpus(world: World) -> int:
 
 @kernel
 def anything_to_try(world: World, queue: Queue) -> bool:
-    """Whether any waiting class may fit: there is room, or somebody could make room.
+    """Whether any waiting class may fit: there is room, or a running job could make room.
 
     Classes that want more GPUs than are free are blocked without a try, where each would be tried.
     """

@@ -1,5 +1,5 @@
 "use strict";
-// The node timeline on a canvas: from far a map of how busy nodes are, from near every stay of a job as a bar.
+// The node timeline on a canvas: zoomed out a map of how busy nodes are, zoomed in every stay of a job as a bar.
 
 (() => {
   const { formats, date, scale } = Numbers;
@@ -363,17 +363,17 @@
 
     what() {
       const { name, grid, bins, rows } = this.run;
-      const bars = "Every bar is a job; each colour is a user, and where in a node a bar lies has no meaning.";
+      const bars = "Every bar is a job; each colour is a user. The position of a bar within its node has no meaning.";
       if (this.close) return bars + this.missing();
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
-      const why = `Single jobs are not in this page for ${name}: there are too many.`;
+      const why = `Single jobs are not in this page for ${name}, because there are too many.`;
       return `${why} It has means over ${time} and ${counted(nodes, "node")}.`;
     }
 
     missing() {
       const rows = "a job is named by its row in jobs.parquet, counted from 1, in order of submission";
-      return this.jobs.ids ? "" : ` Job ids are not in this page, there are too many: ${rows}.`;
+      return this.jobs.ids ? "" : ` Job ids are not in this page, because there are too many: ${rows}.`;
     }
 
     point(event) {
