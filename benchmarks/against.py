@@ -107,9 +107,10 @@ def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> lis
         here, there = (stack.enter_context(Checkout(folder)) for folder in (HERE, other))
         for policy in policies:
             count = min(jobs, FEWER.get(policy.partition(":")[0], jobs))
-            here.run(policy, count), there.run(policy, count)
+            for checkout in (here, there):  # compiles
+                checkout.run(policy, count)
             runs = [(here.run(policy, count), there.run(policy, count)) for _ in range(turns)]
-            found.append(compared(policy, *zip(*runs, strict=True), count))
+            found.append(compared(policy, [ours for ours, _ in runs], [theirs for _, theirs in runs], count))
     return found
 
 

@@ -26,9 +26,9 @@ from rich.table import Table
 
 from shunter import registry, traces
 from shunter import world as w
+from shunter.capabilities import Learns, capability
 from shunter.cluster import NodeGroup
 from shunter.model import GPU
-from shunter.protocols import Learns, capability
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
 from shunter.reproduce.numbers import by_size

@@ -117,7 +117,7 @@ def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
     setup = set_up(TRACE, CLUSTER)
     out = tmp_path / "out"
     with comparison._stash(setup, out), pytest.raises(RunError, match="another comparison is being written there"):
-        comparison.compare_setup(setup, ["fifo"], out=out)
+        comparison.compare_setup(setup, ["fifo"], comparison.CompareOptions(out=out))
     with comparison._stash(setup, None) as first, comparison._stash(setup, None) as second:
         assert first != second  # without a folder of its own, the second keeps nothing
     assert not second.exists()
@@ -132,7 +132,8 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 def test_progress_ends_at_the_end():
     told = []
     setup = set_up(TRACE, CLUSTER)
-    comparison.compare_setup(setup, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
+    options = comparison.CompareOptions(workers=2)
+    comparison.compare_setup(setup, ["fifo", "sjf"], options, lambda done, total: told.append((done, total)))
     assert told[-1] == (400, 400)
     assert told == sorted(told)
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shunter import __version__, clusters, extensions, registry, traces
+from shunter.capabilities import Shares, Wraps, capability
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of, with_costs
 from shunter.errors import InputError, NetworkError, PolicyError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
 from shunter.params import declared
-from shunter.protocols import Shares, Wraps, capability
 from shunter.run_folder import libraries
 from shunter.safe_files import digest_of
 from shunter.seeding import rng

@@ -13,23 +13,22 @@ import numpy as np
 
 from shunter import registry, run_folder
 from shunter import world as w
-from shunter.cluster import Cluster
-from shunter.clusters.stop_costs import USUAL, OverheadLike
-from shunter.energy.series import NodeSeries
-from shunter.experiment import Experiment
-from shunter.model import GPU, Trace
-from shunter.protocols import (
+from shunter.capabilities import (
     Describes,
     Explains,
     FollowsDemand,
     Learns,
-    Memory,
-    Policy,
     Shares,
     Wraps,
     capability,
     capability_and_memory,
 )
+from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL, OverheadLike
+from shunter.energy.series import NodeSeries
+from shunter.experiment import Experiment
+from shunter.model import GPU, Trace
+from shunter.protocols import Memory, Policy
 from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.energy import any_slept, energy

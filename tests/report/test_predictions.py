@@ -14,8 +14,8 @@ from rich.console import Console
 import shunter
 from shunter import run_folder
 from shunter import world as w
+from shunter.capabilities import Explains, Wraps
 from shunter.model import Trace
-from shunter.protocols import Explains, Wraps
 from shunter.report.insights import insights
 from shunter.report.prediction_error import foresight
 from shunter.report.terminal.tables import summary_view

@@ -317,7 +317,7 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
 
 def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
-    from shunter.protocols import Describes, capability
+    from shunter.capabilities import Describes, capability
     from shunter.simulation import resolve
 
     if cluster.startswith("auto"):
@@ -344,7 +344,7 @@ def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPoli
 def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     from rich.text import Text
 
-    from shunter.protocols import Learns, capability
+    from shunter.capabilities import Learns, capability
     from shunter.simulation import learned_before
 
     learner, text = capability(Learns, chosen.policy), chosen.text

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import placers
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.estimates import bin_of
 from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, skew_of
 from shunter.scheduling.queue import queue as q

@@ -12,10 +12,10 @@ import numpy as np
 
 from shunter import clusters, registry, simulation
 from shunter import world as w
+from shunter.capabilities import Learns, capability
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.processes import Progress
-from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.setup import Setup, set_up

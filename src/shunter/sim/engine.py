@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import compiling
 from shunter.drive import drive
@@ -32,7 +33,7 @@ from shunter.model import (
     Trace,
     View,
 )
-from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Refits
+from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, side_compiling, state, transitions
 from shunter.sim.scenario import Scenario

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter import placers
+from shunter.capabilities import Describes, capability
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.protocols import Describes, capability
 from shunter.sim.state import codes, known_to
 from shunter.world import I64
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.arrays import type_of
+from shunter.capabilities import Compilable, Compiled, Describes, Explains, Refits, Shares
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.model import GPU, Plan, Trace, View
@@ -19,7 +20,6 @@ from shunter.policies.lucid import memory as s
 from shunter.policies.lucid.build import LucidMemory, state_of
 from shunter.policies.lucid.decide import decide
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Refits, Shares
 from shunter.scheduling.queue.policy import LEARNED, Mask, ask, decode
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import F64, I64, Decision, World

@@ -14,6 +14,7 @@ from numba import typeof, types
 
 from shunter import placers
 from shunter.arrays import type_of
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.errors import PolicyError
@@ -22,7 +23,6 @@ from shunter.params import param
 from shunter.policies.themis import auction as a
 from shunter.policies.themis import fairness as f
 from shunter.policies.themis.winners import Search
-from shunter.protocols import Compiled
 from shunter.scheduling.leasing.policy import RENEWALS, Leasing, Placing, first_only, skew_of, tools_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for

@@ -21,13 +21,13 @@ from shunter import placers
 from shunter import reasons as r
 from shunter import world as w
 from shunter.arrays import Arrays, Nothing, type_of
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import NetworkError, PolicyError
 from shunter.model import View
 from shunter.network.models import find
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.leasing import memory as o
 from shunter.scheduling.leasing.decide import decide
 from shunter.scheduling.leasing.reserving import leaves_alone, may_stay

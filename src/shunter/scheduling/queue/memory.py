@@ -7,12 +7,12 @@ import numpy as np
 from shunter import placers
 from shunter import world as w
 from shunter.arrays import Arrays
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.predictors.learned import unlearned
 from shunter.predictors.noise import noisy
-from shunter.protocols import Compiled
 from shunter.scheduling.backfill.bounds import bounds_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.policy import BACKFILLS, LEARNED, Queued, queue_of

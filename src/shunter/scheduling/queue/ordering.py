@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shunter import placers
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shunter import reasons
 from shunter import world as w
+from shunter.capabilities import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
@@ -20,7 +21,6 @@ from shunter.params import param
 from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.scheduling.queue.keys import check_key, no_number
 from shunter.scheduling.queue.queue import Queue, key_at
 from shunter.world import F64, I64, Decision, Job, World
