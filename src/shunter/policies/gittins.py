@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.model import View
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.backfill.bounds import ALL, BINS, FEWEST, FEWEST_LEFT, GROUPS, Bounds, group_of, ratio_bin
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.ordering import Ordering
