@@ -51,7 +51,7 @@ def _no_runs_of_before(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_modules_of_before(tmp_path_factory):
-    """A module that a test wrote is forgotten with its folder: another test may write one of that name."""
+    """Modules that a test wrote are removed with their folders: another test may write one of the same name."""
     path, before = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path

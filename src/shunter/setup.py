@@ -440,6 +440,16 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
     """The trace of a text such as ``synthetic:jobs=5000,load=1.2``; a repeat takes the next seeds."""
     from shunter.traces.synthetic import synthetic
 
+    values = _synthetic_choices(text)
+    return synthetic(**{**values, "seed": values["seed"] + repeat})
+
+
+def jobs_of(text: str) -> int:
+    """How many jobs a synthetic trace has, by its text."""
+    return int(_synthetic_choices(text)["jobs"])
+
+
+def _synthetic_choices(text: str) -> dict[str, Any]:
     values: dict[str, Any] = {"jobs": 5000, "seed": 0}
     kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
     for part in filter(None, text.partition(":")[2].split(",")):
@@ -449,7 +459,7 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
         except (KeyError, ValueError):
             form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
             raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
-    return synthetic(**{**values, "seed": values["seed"] + repeat})
+    return values
 
 
 def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -143,6 +143,33 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
     return run(setup, policy, seed, decisions=decisions)
 
 
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The jobs of one repeat, drawn and checked once for all policies that run on them."""
+
+    setup: Setup
+    seed: int = 0
+    repeat: int = 0
+    _fit: set[str] = field(default_factory=set)  # placements under which every job can run
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The jobs; with a network they all have models."""
+        from shunter.network.model_assignment import with_models
+
+        trace = self.setup.repeat(self.seed, self.repeat)
+        return trace if self.setup.costs() is None else with_models(trace, self.seed)
+
+    def check(self, policy: Any) -> None:
+        """Refuse a job that can never run under this policy."""
+        from shunter.sim.feasibility import placement_of
+
+        placement = placement_of(policy)
+        if placement not in self._fit:
+            check(dataclasses.replace(self.setup, trace=self.trace), policy)
+            self._fit.add(placement)
+
+
 def run(
     setup: Setup,
     policy: Any,
@@ -155,15 +182,17 @@ def run(
 
     With ``decisions`` the run records why jobs waited.
     """
-    from shunter.network.model_assignment import with_models
+    return run_draw(Draw(setup, check_seed(seed), repeat), policy, progress, decisions)
+
+
+def run_draw(draw: Draw, policy: Any, progress: Progress | None = None, decisions: bool = False) -> Result:
+    """Run one policy on jobs that may have been drawn for another one before."""
     from shunter.sim import Scenario, Simulator
 
-    named, seed = resolve(policy), check_seed(seed)
+    named, setup, seed, repeat = resolve(policy), draw.setup, draw.seed, draw.repeat
     chosen = named.policy
-    trace, costs = setup.repeat(seed, repeat), setup.costs()
-    if costs is not None:
-        trace = with_models(trace, seed)
-    check(dataclasses.replace(setup, trace=trace), chosen)
+    draw.check(chosen)
+    trace, costs = draw.trace, setup.costs()
     workloads = _workloads(chosen, trace, seed, setup.cluster.sharing)
     choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
     scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
@@ -346,12 +375,16 @@ class Result:
         return replay(self.events, self.cluster.node_gpus, len(self.trace))
 
     @cached_property
+    def core_summary(self) -> dict[str, Any]:
+        """What of the summary follows from the job table and the replay: all but tiers, energy and insights."""
+        return metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
+
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """The dictionary of ``summary.json``."""
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
-        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
         tiers = by_tier(self.events, self.cluster)
-        numbers |= self.insights.summary(self.trace, self.table, self.about["estimate"])
+        numbers = self.core_summary | self.insights.summary(self.trace, self.table, self.about["estimate"])
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
         remarks = [*self.trace.remarks, *self.remarks]
         saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}

@@ -15,7 +15,7 @@ import numpy as np
 from shunter import world as w
 from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
-from shunter.compiled import compiling
+from shunter.compiled import compiling, entry
 from shunter.drive import drive
 from shunter.errors import ClusterError, InvariantError, PolicyError
 from shunter.model import (
@@ -314,12 +314,12 @@ class Simulator:
         with compiling():  # before the clock is started
             with side_compiling.engine():
                 form: Compiled = policy.compiled(self._view(), memory)
-            loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
+            steps = self._steps(form)
         begun, step = time.perf_counter(), FIRST_STEP
         while True:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
             limits, entered = (until, step, self._awaited), time.perf_counter()
-            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+            status = steps(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             policy.check_form(memory)
             self._look_for_stalls(step if status == loop.DECIDE else 0)
             step = next_step(step, time.perf_counter() - entered)
@@ -329,6 +329,7 @@ class Simulator:
                 paused = time.perf_counter()
                 policy.refresh(self._view(), memory)
                 form = policy.compiled(self._view(), memory)
+                steps = self._steps(form)
                 begun += time.perf_counter() - paused  # learning is not the engine's time
             elif status == loop.REFUSED:
                 raise InvariantError(f"the compiled form of {policy} made an impossible plan at {self.now} ms")
@@ -337,6 +338,11 @@ class Simulator:
                 return memory
             if progress:
                 progress(len(self.trace) - int(self._state.counts[state.UNFINISHED]))
+
+    def _steps(self, form: Compiled) -> Callable[..., int]:
+        """The loop as machine code for the form of a policy."""
+        limits = (self._until, FIRST_STEP, self._awaited)
+        return entry(loop.run, self._state, form.decide, form.memory, form.parts, self._plan, *limits)
 
     def _stuck(self, policy: Policy) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))

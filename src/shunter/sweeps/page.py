@@ -255,7 +255,8 @@ def _heat(found: HeatMap, measure: str) -> str:
     ]
     i, j = np.argwhere(every == best)[0]
     finding = (
-        f"{name_of(measure)}, mean over all places, seeds and other parameters; the stronger the colour, the larger."
+        f"{name_of(measure)}: mean over seeds and other parameters, geometric mean over places; the stronger the"
+        " colour, the larger."
         f" Best: {found.y} {found.rows[i]} and {found.x} {found.columns[j]}."
     )
     finding = finding[0].upper() + finding[1:]
