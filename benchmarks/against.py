@@ -11,7 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parents[1]
 POLICIES = ("fifo", "sjf", "saf", "wfp3", "qssf", "fifo:backfill=easy", "srtf:estimate=oracle", "las", "tiresias",
             "dally", "themis", "gandiva", "marshal", "lucid", "ces")  # fmt: skip
 JOBS = 25_000
-FEWER = {"ces": 2_000, "lucid": 4_000}  # plain Python, or slow before it was compiled
+FEWER = {"ces": 1_000, "lucid": 2_000}  # plain Python, or it was before
 
 # Uses only names that every checkout has. One line of input is a policy and a number of jobs, one of output a run.
 RUNNER = """
@@ -100,9 +100,8 @@ def compared(policy: str, ours: Sequence[TimedRun], theirs: Sequence[TimedRun], 
     )
 
 
-def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> list[Comparison]:
+def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> Iterator[Comparison]:
     """Every policy in both checkouts, in turn, after one run that compiles."""
-    found = []
     with ExitStack() as stack:
         here, there = (stack.enter_context(Checkout(folder)) for folder in (HERE, other))
         for policy in policies:
@@ -110,8 +109,7 @@ def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> lis
             for checkout in (here, there):  # compiles
                 checkout.run(policy, count)
             runs = [(here.run(policy, count), there.run(policy, count)) for _ in range(turns)]
-            found.append(compared(policy, [ours for ours, _ in runs], [theirs for _, theirs in runs], count))
-    return found
+            yield compared(policy, [ours for ours, _ in runs], [theirs for _, theirs in runs], count)
 
 
 def table(found: Sequence[Comparison]) -> Table:
@@ -132,7 +130,11 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=7, help="runs of each policy in each checkout")
     parser.add_argument("--jobs", type=int, default=JOBS, help="jobs of the Philly file, the first ones")
     chosen = parser.parse_args()
-    Console(width=120).print(table(measured(chosen.other, chosen.policies, chosen.turns, chosen.jobs)))
+    found = []
+    for row in measured(chosen.other, chosen.policies, chosen.turns, chosen.jobs):
+        found.append(row)
+        Console(stderr=True).print(f"{row.policy}: {row.ratio:.3f}")
+    Console(width=120).print(table(found))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ def parsed(monkeypatch):
     found, build = Counter(), registry.build
 
     def counted(cls, name, values):
-        found[":".join((name, *(f"{key}={value}" for key, value in values.items())))] += 1
+        settings = ",".join(f"{key}={value}" for key, value in values.items())
+        found[f"{name}:{settings}" if settings else name] += 1
         return build(cls, name, values)
 
     registry._kept.cache_clear()
@@ -119,7 +120,7 @@ ONCE = {
     ),
     "tune": (["-p", "sjf", "--try", "blocking=strict/skip", SMALL, "-c", "2x8"], {"sjf:blocking=skip"}),
     "sweep": (["sweep.toml", "--out", "runs"], {"fifo", "sjf", "ces:policy=sjf", "saf:blocking=skip"}),
-    "reproduce": (["qssf", "--data", "venus", "--repeat", "1", "--json"], {"fifo", "srtf:estimate=oracle"}),
+    "reproduce": (["qssf", "--data", "venus", "--repeat", "1", "--json"], {"fifo", "sjf:estimate=oracle"}),
 }
 
 

@@ -25,7 +25,7 @@
       this.nodes = this.gpus.length;
       this.rows = [0, this.nodes]; // the nodes in view
       this.zoom = zoomGroup(this.data.zoom, 0, this.data.span);
-      this.found = null; // the job that was looked for
+      this.found = null; // the job that was searched for
       this.stage = figure.querySelector(".stage");
       this.canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": LABEL });
       this.tip = make("div", { class: "tip", hidden: "" });
@@ -125,7 +125,7 @@
       return { ...Stays.columns(columns), users, ids: ids && Stays.ids(ids) };
     }
 
-    // What a job is called: by its id, or, where the page has no ids, unmistakably by its row.
+    // The name of a job: its id or, if the page has no ids, its row, marked as such.
     name(row) {
       return this.jobs.ids ? this.jobs.ids[row] : `row ${row + 1}`;
     }
@@ -214,7 +214,7 @@
       return found;
     }
 
-    // The stays to draw one by one, a list per node, or null where a map says more.
+    // The stays to draw one by one, a list per node, or null where a map shows more.
     near() {
       const [top, bottom] = this.rows;
       const [, high] = this.size();
@@ -305,7 +305,7 @@
       }
     }
 
-    // Frames around the stays of the job that was looked for.
+    // Frames around the stays of the job that was searched for.
     mark(paint) {
       const boxes = this.run.held.of(this.found, ...this.rows).flatMap(([node, i]) => this.boxes(node, i));
       const frame = (colour, width) => {
@@ -346,7 +346,7 @@
 
     // ----------------------------------------------------------------------------------------- texts
 
-    // Dates where the trace has them; a moment has seconds if it is known so well.
+    // Dates where the trace has them; a moment has seconds if it is known to the second.
     when(seconds, digits = 16) {
       return this.data.origin === null ? formats.elapsed(seconds) : date(this.data.origin + seconds, digits);
     }
