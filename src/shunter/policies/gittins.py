@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shunter import placers
 from shunter import world as w
 from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
@@ -14,8 +15,8 @@ from shunter.model import View
 from shunter.params import param
 from shunter.scheduling.backfill.bounds import ALL, BINS, FEWEST, FEWEST_LEFT, GROUPS, Bounds, group_of, ratio_bin
 from shunter.scheduling.queue import queue as q
-from shunter.scheduling.queue.ordering import Preempting
-from shunter.scheduling.queue.policy import QueueMemory, queue_of
+from shunter.scheduling.queue.ordering import PLACEMENT_DOC, Preempting
+from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, HYSTERESIS_DOC, QueueMemory, queue_of
 from shunter.world import F64, I64, Job
 
 EVERY = 3_600_000  # ms between two looks at what ended
@@ -30,6 +31,10 @@ class Gittins(Preempting):
     Stops running jobs for those.
     """
 
+    # chosen on the early months of ./scripts/evidence
+    backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
+    placement: str = param("tight", PLACEMENT_DOC, choices=placers.names(), by_path=True)
+    hysteresis: float = param(1.5, HYSTERESIS_DOC, low=1, high=1000, scale="log")
     look_again: float = param(300.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
 
     uses_estimate = True

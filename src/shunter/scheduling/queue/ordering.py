@@ -40,6 +40,8 @@ from shunter.scheduling.queue.policy import (
     Estimating,
 )
 
+PLACEMENT_DOC = "which nodes a job gets"
+
 
 @dataclass(frozen=True)
 class Ordering(Estimating):
@@ -73,7 +75,7 @@ class Ordering(Estimating):
     blocking: str = param(
         "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
     )
-    placement: str = param("consolidate", "which nodes a job gets", choices=placers.names(), by_path=True)
+    placement: str = param("consolidate", PLACEMENT_DOC, choices=placers.names(), by_path=True)
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
 
     def __post_init__(self) -> None:
