@@ -70,8 +70,8 @@ POLICIES = (
     *(f"{order}:backfill=easy" for order in ("fifo", "smallest", "sjf", "f1", "wfp3", "multifactor")),
     "multifactor", "easypp", "qssf", "qssf:backfill=easy", "saf:backfill=easy,placement=tight",
     "saf:backfill=easy,estimate=gbm", "saf:backfill=easy,estimate=oracle",
-    "gittins", "gittins:backfill=easy", "gittins:blocking=skip",
-    "las", "srtf", "tiresias", "tiresias:order=gittins", "themis", "gandiva", "lucid", "dally", "marshal", "ces",
+    "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
+    "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight", "themis", "gandiva", "lucid", "dally", "marshal", "ces",
 )  # fmt: skip
 # what a policy with shorter mean waits may cost elsewhere and still be called better
 WORST_P99 = 1.10  # of the baseline's

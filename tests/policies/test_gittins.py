@@ -100,7 +100,9 @@ def jobs(count=400, seed=0):
     )
 
 
-@pytest.mark.parametrize("text", ["gittins", "gittins:backfill=easy", "gittins:estimate=rolling,blocking=skip"])
+@pytest.mark.parametrize(
+    "text", ["gittins", "gittins:backfill=none", "gittins:backfill=none,estimate=rolling,blocking=skip"]
+)
 def test_the_compiled_run_is_the_plain_one(text):
     digests = set()
     for compiled in (True, False):
