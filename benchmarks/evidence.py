@@ -71,7 +71,8 @@ POLICIES = (
     "multifactor", "easypp", "qssf", "qssf:backfill=easy", "saf:backfill=easy,placement=tight",
     "saf:backfill=easy,estimate=gbm", "saf:backfill=easy,estimate=oracle",
     "gittins", "gittins:backfill=none,blocking=skip", "srsf:backfill=easy", "srsf:backfill=easy,placement=tight",
-    "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight", "themis", "gandiva", "lucid", "dally", "marshal", "ces",
+    "las", "srtf", "tiresias", "tiresias:order=gittins", "las:blocking=skip,placement=tight",
+    "themis", "gandiva", "lucid", "dally", "marshal", "ces",
 )  # fmt: skip
 # what a policy with shorter mean waits may cost elsewhere and still be called better
 WORST_P99 = 1.10  # of the baseline's
