@@ -15,6 +15,12 @@ from shunter.compiled import cache_folder
 
 LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
 
+BY_NAME = [
+    ("shunter.sweeps.work", "_settings"),
+    ("shunter.sweeps.work", "_kernels_of"),
+    ("shunter.reproduce.trials", "resolved"),
+]
+
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
@@ -61,6 +67,14 @@ def _no_modules_of_before(tmp_path_factory):
         places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
         if any(place.startswith(folder) for place in places):
             del sys.modules[name]
+            _forget_policies()
+
+
+def _forget_policies():
+    """What is remembered of policies by their names."""
+    for name, function in BY_NAME:
+        if name in sys.modules:
+            getattr(sys.modules[name], function).cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +95,7 @@ def browser():
     if program is None:
         pytest.skip("no Chromium; install it (apt-get install chromium), or name one with SHUNTER_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=180_000)
         yield started
         started.close()
 
@@ -94,6 +108,7 @@ def visit(browser, tmp_path):
     def open_page(text, **settings):
         (tmp_path / "page.html").write_text(text, encoding="utf-8")
         context = browser.new_context(offline=True, **settings)
+        context.set_default_timeout(180_000)  # milliseconds; a busy machine takes its time
         contexts.append(context)
         opened = context.new_page()
         opened.on("console", lambda message: said.append(message.text))

@@ -202,6 +202,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     measures: Sequence[Any] = (),
     sections: Sequence[Any] = (),
     load: str | float = "",
+    checkpointable: str = "",
     grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
@@ -233,6 +234,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
         load: As for ``simulate``.
+        checkpointable: As for ``simulate``.
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
 
@@ -253,7 +255,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     chosen = [resolve(policy) for policy in policies]
     each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
     must_fit = [named.policy for named in chosen] if drop_unfit else ()
-    choices = (network, contention, since, until, str(models), sharing, general, load)
+    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable)
     setup = set_up(trace, cluster, must_fit, format, on_bad_row, *choices)
     folder, why = None if out is None else Path(out), decisions or report is not None
     options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
@@ -469,9 +471,9 @@ def _read(task: PlannedRun, added: Mapping[str, Any] = MappingProxyType({})) -> 
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     if added:
         summary["measures"] = additions.measured(load(folder), added)
-    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "state"])
+    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "lost", "state"])
     run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
-    slowdown = pl.max_horizontal((pl.col("wait") + pl.col("run")) / run, pl.lit(1.0))
+    slowdown = pl.max_horizontal((pl.col("wait") - pl.col("lost") + pl.col("run")) / run, pl.lit(1.0))
     columns = (pl.col("jct"), pl.col("wait"), slowdown)
     done = [pl.when(pl.col("state") == "done").then(column).otherwise(float("nan")) for column in columns]
     return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))

@@ -102,6 +102,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
     load: str | float = "",
+    checkpointable: str = "",
 ) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
 
@@ -123,6 +124,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         format: Format of the trace; default: detected.
         on_bad_row: ``fail`` or ``skip``: what to do with rows that can't be parsed.
         load: Stretch or compress arrivals until the cluster has this load; default: as in the trace.
+        checkpointable: Which jobs policies may stop: ``all``, ``none``, a share such as ``25%``, drawn by user where
+            the trace has users (``25%,seed=3`` draws others), or ``user:ann,bob``; default: as in the trace.
 
     Returns:
         The result: summary, jobs, series, event log.
@@ -138,7 +141,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> result.jobs.columns[:4]
         ['job_id', 'user', 'vc', 'gpu_type']
     """
-    choices = (network, contention, since, until, str(models), sharing, overhead, load)
+    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable)
     setup = set_up(trace, cluster, [policy] if drop_unfit else (), format, on_bad_row, *choices)
     return run(setup, policy, seed, decisions=decisions)
 
@@ -411,8 +414,9 @@ class Result:
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
                 "end": table[w.ENDED_AT] / 1000,
-                "wait": table[w.WAITED] / 1000,
+                "wait": metrics.wait_ms(table) / 1000,
                 "run": table[w.EXECUTED] / 1000,
+                "lost": metrics.lost_ms(table) / 1000,
                 "communication": np.zeros(len(trace)) if self.communication is None else self.communication / 1000,
                 "jct": metrics.jct_ms(table) / 1000,
                 "rho": finish_time_fairness(trace, table, self.cluster.gpus),

@@ -97,7 +97,7 @@ def test_four_times_as_many_jobs_take_no_more_than_that():
     def run(jobs):
         return run_one_after_another(jobs, vc=np.arange(jobs) % 14, vcs=tuple("abcdefghijklmn"))
 
-    assert growth(lambda made: summary(*made, gpus=2), run(20_000), run(80_000)) < 6
+    assert growth(lambda made: summary(*made, gpus=2), run(20_000), run(80_000)) < 10  # 16 if quadratic
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float64])

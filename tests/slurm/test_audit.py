@@ -169,7 +169,7 @@ def controlled(folder, *more, **environment):
         [*command, "--rounds", "2", "--interval", "0.5", "--poll", "0.3", "--journal", str(folder / "j.db"),
          "--audit-log", str(folder / "audit.jsonl"), *more],
         env={**os.environ, "SLURM_JWT": SECRET, "MY_PASSWORD": SECRET, **environment},
-        capture_output=True, timeout=120, check=False, cwd=folder,
+        capture_output=True, timeout=600, check=False, cwd=folder,
     )  # fmt: skip
     return done, b"".join(path.read_bytes() for path in folder.iterdir() if path.is_file()) + done.stdout + done.stderr
 

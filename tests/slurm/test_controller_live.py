@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acting import rights
 
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Scope
@@ -65,7 +66,10 @@ def waiting(lab: Lab, *minutes: int, **more) -> list[int]:
 @pytest.mark.parametrize("name", POLICIES + EASY)
 def test_policies_run_live(full: Lab, tmp_path: Path, name: str) -> None:
     jobs = waiting(full, 9, 3, 5)
-    outcomes = controlled(full, tmp_path, name, rounds=2)
+    for _ in range(20):
+        outcomes = controlled(full, tmp_path, name, rounds=2)
+        if not outcomes[-1].orders:
+            break  # an order by waits may have changed between the two
     assert sorted(outcomes[0].round.ranking) == sorted(map(str, jobs))
     assert order_of(full) == [int(job) for job in outcomes[-1].round.ranking]
     if name.startswith("sjf"):
@@ -351,12 +355,16 @@ def test_orders_name_one_job_and_one_thing() -> None:
         assert not any("cancel" in word or "hold" in word for command in (*doing, *back) for word in command)
 
 
+def marked(lab: Lab) -> int:
+    """How many waiting jobs have our marks; those of tests before are over, and still listed."""
+    return sum(bool(job.annotation) for job in Watcher(Client(lab.conf)).snapshot().jobs if job.state == "PENDING")
+
+
 def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     """Without rights it only watches; an operator may change jobs, and an administrator may mark them."""
     lab = lab_with_database
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     jobs = [*waiting(lab, 9), lab.submit("--gpus=2", "--time=3", "--nice=9", script="sleep 600")]  # ages differ by less
-    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
 
     class As(Client):
         def __init__(self, user: str) -> None:
@@ -375,16 +383,18 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     assert "may not change the jobs of others" in outcomes[0].paused
     assert order_of(lab) == jobs
     assert sum(len(outcome.failed) for outcome in outcomes) == 1
-    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
-    assert order_of(lab) == jobs[::-1]
-    assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
-    assert not any(job.annotation for job in Watcher(Client(lab.conf)).snapshot().jobs)
-    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=admin")
-    with closing(Journal(tmp_path / "daemon.db")) as book:
-        assert release(SlurmManager(As("daemon")), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
-    assert order_of(lab) == jobs
-    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
-    assert sum(bool(job.annotation) for job in Watcher(Client(lab.conf)).snapshot().jobs) == 1
+    with rights(lab, "daemon") as become:
+        become("Operator")
+        run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
+        assert order_of(lab) == jobs[::-1]
+        assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
+        assert marked(lab) == 0
+        become("Administrator")
+        with closing(Journal(tmp_path / "daemon.db")) as book:
+            assert release(SlurmManager(As("daemon")), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
+        assert order_of(lab) == jobs
+        run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
+        assert marked(lab) == 1
 
 
 def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
@@ -414,11 +424,13 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
                 seen.append({job: order_of(full).index(job) for job in kept})
             return said
 
-    for changes in (1, 1, 2, 2, 2, 2, 2):
+    for changes in (1, 1, *[2] * 18):  # seven are enough, unless the machine is so busy that a look is too old
         settings = ControllerSettings(
             mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=ChangeLimits(changes=changes), scope=scope
         )
         run(policy("sjf"), SlurmManager(Seeing(full.conf)), tmp_path / "journal.db", settings)
+        if [job for job in order_of(full) if job in jobs] == jobs[::-1]:
+            break
     assert len(seen) >= 4
     for after in seen:
         assert all(after[job] <= places[job] for job in kept), (after, places)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acting import rights
 
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Round
@@ -159,10 +160,17 @@ def listed(lab: Lab) -> list[str]:
     return [sign.journal for sign in signs_in(lab.run("scontrol", "-o", "show", "reservations"))]
 
 
+@pytest.fixture
+def operated(lab_with_database: Lab) -> Iterator[Lab]:
+    """A lab of which daemon is an operator."""
+    with rights(lab_with_database, "daemon") as become:
+        become("Operator")
+        yield lab_with_database
+
+
 @pytest.mark.xdist_group("slurm")
-def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, tmp_path: Path) -> None:
-    lab = lab_with_database
-    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
+def test_the_second_controller_of_an_operator_gives_way(operated: Lab, tmp_path: Path) -> None:
+    lab = operated
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     for minutes in (9, 7, 5, 3):
         lab.submit("--gpus=2", f"--time={minutes}", script="sleep 600")
@@ -199,7 +207,6 @@ def test_the_second_controller_of_an_operator_gives_way(lab_with_database: Lab, 
         os.waitpid(child, 0)
         for journal in listed(lab):
             lab.run("scontrol", "delete", f"reservationname=shunter_{journal}")
-        lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=none")
 
 
 @pytest.mark.xdist_group("slurm")

@@ -76,7 +76,7 @@ def test_four_times_as_many_rows_take_no_more_than_that(tmp_path: Path) -> None:
         return path
 
     assert len(read(made(120_000))) == 120_000
-    assert growth(read, made(30_000), made(120_000)) < 6
+    assert growth(read, made(30_000), made(120_000)) < 10  # 16 if quadratic
 
 
 def test_quoted_fields_are_read_fast_and_slowly_alike(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.console import (
+    CheckpointableOption,
     ClusterOption,
     ColumnsOption,
     ContentionOption,
@@ -117,6 +118,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     sharing: SharingOption = None,
     overhead: OverheadsOption = None,
     load: LoadOption = None,
+    checkpointable: CheckpointableOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -148,7 +150,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in _with_grid(policy, grid or [])]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
-    texts = (since or "", until or "", str(models or ""), sharing or "", general, load or "")
+    texts = (since or "", until or "", str(models or ""), sharing or "", general, load or "", checkpointable or "")
     reading = (with_columns(format, columns), on_bad_row or "fail")
     setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)
     say_about(setup, cluster, policies)

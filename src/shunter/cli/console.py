@@ -242,6 +242,14 @@ LoadOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--load", metavar="X", help="Stretch or compress arrivals until the cluster has this load: 0.9."),
 ]
+CheckpointableOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpointable", metavar="WHICH",
+        help="Jobs that policies may stop: all, none, 25% (drawn by user where there are users; 25%,seed=3 draws "
+        "others), or user:ann,bob. Default: as in the trace, else all.",
+    ),
+]  # fmt: skip
 SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -319,6 +327,7 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
     """Report what was chosen or left out for the user, and which settings have no effect."""
     from shunter.capabilities import Describes, capability
     from shunter.simulation import resolve
+    from shunter.traces.checkpointable import remark_on
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
@@ -326,8 +335,9 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         note(remark)
     if setup.dropped:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
-    for remark in setup.network_remarks:
-        note(remark)
+    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks):
+        if remark:
+            note(remark)
     for each in policies:
         describing = capability(Describes, resolve(each).policy)
         for remark in describing.remarks(setup.trace) if describing else ():

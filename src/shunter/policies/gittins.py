@@ -14,8 +14,8 @@ from shunter.model import View
 from shunter.params import param
 from shunter.scheduling.backfill.bounds import ALL, BINS, FEWEST, FEWEST_LEFT, GROUPS, Bounds, group_of, ratio_bin
 from shunter.scheduling.queue import queue as q
-from shunter.scheduling.queue.ordering import Ordering
-from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, QueueMemory, queue_of
+from shunter.scheduling.queue.ordering import Preempting
+from shunter.scheduling.queue.policy import QueueMemory, queue_of
 from shunter.world import F64, I64, Job
 
 EVERY = 3_600_000  # ms between two looks at what ended
@@ -24,17 +24,15 @@ TABLE = 1  # in the key's parameters: after the time of the last look
 
 
 @dataclass(frozen=True)
-class Gittins(Ordering):
+class Gittins(Preempting):
     """The job most likely to end per GPU time spent on it comes first, by its estimate and what such estimates missed.
 
     Stops running jobs for those.
     """
 
     look_again: float = param(300.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
-    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
 
     uses_estimate = True
-    preemptive = True
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

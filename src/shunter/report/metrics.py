@@ -1,8 +1,9 @@
 """The numbers of a run, as ``summary.json`` has them: pure functions of the final job table and the event log.
 
-JCT is end - submit; wait is the time in the queue; run is the time on GPUs.  The bounded slowdown is
-max(1, (wait + run) / max(run, 10 s)).  Only finished jobs enter these three.  Means are exact: integer sums,
-divided once.  Percentiles interpolate linearly between the two nearest jobs.
+JCT is end - submit; run is the time on GPUs; wait is the time in the queue and that on GPUs which did nothing for the
+job in the end.  The bounded slowdown is max(1, (time in the queue + run) / max(run, 10 s)).  Only finished jobs enter
+these three.  Means are exact: integer sums, divided once.  Percentiles interpolate linearly between the two nearest
+jobs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F
     ended = (jobs[w.STATE] == w.DONE) | (jobs[w.STATE] == w.FAILED)
     makespan = int(jobs[w.ENDED_AT, ended].max() - jobs[w.SUBMIT].min()) if ended.any() else 0
     busy = replay.busy_gpu_ms()
-    jct, wait = jct_ms(jobs)[finished], jobs[w.WAITED, finished]
+    jct, wait = jct_ms(jobs)[finished], wait_ms(jobs)[finished]
     bsld = bounded_slowdown(jobs)[finished]
     rho = finish_time_fairness(trace, jobs, gpus)[finished]
     recorded = trace.recorded_wait[trace.recorded_wait >= 0]
@@ -62,6 +63,18 @@ def jct_ms(jobs: I64) -> I64:
     """Completion time of each job, submission to end; meaningless for a job that has not ended."""
     jct: I64 = jobs[w.ENDED_AT] - jobs[w.SUBMIT]
     return jct
+
+
+def lost_ms(jobs: I64) -> I64:
+    """Time on GPUs that did nothing for each job: checkpoints, restarts, work done again; on the GPUs it asked for."""
+    lost: I64 = jobs[w.LOST] * GPU // np.maximum(jobs[w.GPUS] * jobs[w.SHARE], 1)
+    return lost
+
+
+def wait_ms(jobs: I64) -> I64:
+    """How much later each job ended than if it had run at once and never been stopped."""
+    wait: I64 = jobs[w.WAITED] + lost_ms(jobs)
+    return wait
 
 
 def bounded_slowdown(jobs: I64) -> F64:

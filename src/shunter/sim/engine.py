@@ -60,6 +60,7 @@ WHY = {
     loop.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
     loop.NO_SUCH_VC: "there is no such virtual cluster",
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
+    loop.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
 }
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take

@@ -470,8 +470,13 @@ class Step:
     # -- the profiler
 
     def profiles(self, job: int) -> bool:
-        """Whether a job is to be profiled at all: whole GPUs, not too many, and the profiler's nodes can hold it."""
+        """Whether a job is to be profiled at all: whole GPUs, not too many, and the profiler's nodes can hold it.
+
+        A job that can't be stopped is not: it would have to leave the profiler.
+        """
         jobs = self.view.jobs
+        if not jobs.checkpointable[job]:
+            return False
         if jobs.gpus[job] > self.policy.profile_gpus or jobs.share[job] < 1000:
             return False
         return bool(self.places(job, self.memory.nodes, self.view.nodes.total.tolist()))

@@ -398,6 +398,7 @@ def test_a_page_printed_as_soon_as_it_is_loaded_is_whole(visit, compared):
 def test_the_timeline_is_drawn_before_the_page_is_loaded(browser, compared, tmp_path):
     (tmp_path / "page.html").write_text(compared, encoding="utf-8")
     opened = browser.new_page()
+    opened.set_default_timeout(180_000)
     opened.add_init_script(
         "addEventListener('load', () => { window.early = document.querySelector('canvas').dataset.ready; })"
     )

@@ -37,7 +37,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
     elif not policy.estimates:
         estimate[:] = 1
     return q.Queue(
-        config=config_of(policy, world, cluster),
+        config=config_of(policy, world),
         state=q.State(usage_at=int(world.clock[w.NOW]), reach=FIRST_REACH * policy.ageing),
         params=policy.key_params(),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
@@ -73,7 +73,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         forgiven=forgiven_for(0),
         learned=unlearned(),
         stoppable=stoppable_for(m, g),
-        min_run=min_runs(policy, world, cluster),
+        min_run=min_runs(policy, world),
     )
 
 
@@ -88,9 +88,9 @@ def stoppable_for(nodes: int, gpus: int) -> q.Stoppable:
     return q.Stoppable(*unseen, latest=np.zeros(gpus, np.int64), spared=np.full(nodes, q.NO_KEY))
 
 
-def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
+def min_runs(policy: Queued, world: World) -> I64:
     """How long each job works at least before it is stopped for another (ms); nothing where stops are free."""
-    cost = world.jobs[w.RESTART] + cluster.overheads.of(cluster.overheads.checkpoint, world.jobs[w.GPUS])
+    cost = world.jobs[w.RESTART] + world.jobs[w.STOP_COST] + world.jobs[w.STOP_LOSS] // 2
     if policy.min_run == 0 or not cost.any():
         return np.zeros(0, np.int64)
     return np.asarray(np.ceil(cost * policy.min_run), np.int64)
@@ -109,7 +109,7 @@ def queue_for(
     return queue
 
 
-def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
+def config_of(policy: Queued, world: World) -> q.Config:
     """How the queue of a policy works."""
     shares = bool((world.jobs[w.SHARE] < 1000).any())
     if shares and policy.backfill == "conservative":
@@ -120,8 +120,10 @@ def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
         shortest=policy.candidates == "shortest",
         depth=policy.depth,
         preemptive=policy.preemptive,
-        slow_stops=any(seconds > 0 for _, seconds in cluster.overheads.checkpoint),
-        quantum=quantum_of(policy, world, cluster),
+        slow_stops=bool(world.jobs[w.STOP_COST].any()),
+        hysteresis=policy.hysteresis,
+        max_stops=policy.max_stops,
+        quantum=quantum_of(policy, world),
         varying=policy.varying,
         ageing=policy.ageing,
         source=source_of(policy),
@@ -130,11 +132,12 @@ def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
     )
 
 
-def quantum_of(policy: Queued, world: World, cluster: Cluster) -> int:
+def quantum_of(policy: Queued, world: World) -> int:
     """How often running jobs are looked at: as the policy says, or when a job that was spared may be stopped (ms)."""
-    runs = min_runs(policy, world, cluster)
+    runs = min_runs(policy, world)
+    runs = runs[(runs > 0) & (world.jobs[w.CHECKPOINTABLE] == 1)] if len(runs) else runs
     if policy.preemptive and not policy.quantum() and len(runs):
-        return max(int(runs[runs > 0].min()), 1000)
+        return max(int(runs.min()), 1000)
     return round(policy.quantum() * 1000)
 
 

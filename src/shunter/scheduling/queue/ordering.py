@@ -28,7 +28,17 @@ from shunter.params import param
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating
+from shunter.scheduling.queue.policy import (
+    BACKFILL_DOC,
+    BACKFILLS,
+    CANDIDATES,
+    CANDIDATES_DOC,
+    HYSTERESIS_DOC,
+    MAX_STOPS_DOC,
+    MIN_RUN,
+    MIN_RUN_DOC,
+    Estimating,
+)
 
 
 @dataclass(frozen=True)
@@ -92,3 +102,14 @@ class Ordering(Estimating):
         )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue, tools)
+
+
+@dataclass(frozen=True)
+class Preempting(Ordering):
+    """An order that stops running jobs for earlier ones; only those that are ``checkpointable``."""
+
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
+    hysteresis: float = param(1.0, HYSTERESIS_DOC, low=1, high=1000, scale="log")
+    max_stops: int = param(0, MAX_STOPS_DOC, low=0, high=1_000_000)
+
+    preemptive = True

@@ -40,6 +40,10 @@ MIN_RUN_DOC = (
     "a job is stopped only after it has worked this many times as long as its checkpoint and its restart take; nothing "
     "changes where stopping is free; 0: at once"
 )
+HYSTERESIS_DOC = "a waiting job stops a running one only if that one's key is more than this many times its own"
+MAX_STOPS_DOC = (
+    "how often a job may be stopped, by failed nodes included, until it is left alone; 0: any number of times"
+)
 BACKFILLS = ("none", "easy", "conservative")
 BACKFILL_DOC = "whether later jobs may start before an earlier one that doesn't fit"
 BOUND_DOC = (
@@ -84,6 +88,8 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     depth: int = 0
     refit: float = 7.0
     min_run: float = MIN_RUN  # see MIN_RUN_DOC
+    hysteresis: float = 1.0  # see HYSTERESIS_DOC
+    max_stops: int = 0  # see MAX_STOPS_DOC
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...

@@ -166,6 +166,8 @@ class Config(Arrays):
     depth: int = 0  # jobs that hold a reservation under conservative backfilling
     preemptive: bool = False  # running jobs are stopped for earlier ones
     slow_stops: bool = False  # stopping takes time
+    hysteresis: float = 1.0  # a job is stopped for one whose key is this many times smaller
+    max_stops: int = 0  # how often a job is stopped at most, 0: any number of times
     quantum: int = 0  # how often running jobs are looked at although nothing happened, 0: never
     varying: bool = False  # the key of a waiting job changes with time ...
     ageing: bool = False  # ... falls, or stays, while its user's usage does
@@ -587,6 +589,8 @@ def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.CHECKPOINTABLE, job] == 0:
+            continue
         key = key_at(world, queue, parts, job, world.clock[w.NOW])
         changed = changed or queue.exact[job] != key
         queue.exact[job] = key  # `queue.key` may still order the heap that it left
