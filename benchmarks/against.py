@@ -77,7 +77,7 @@ class Checkout:
         return TimedRun(*json.loads(line))
 
 
-class Comparison(NamedTuple):
+class SpeedRatio(NamedTuple):
     """What the turns of one policy say."""
 
     policy: str
@@ -89,18 +89,18 @@ class Comparison(NamedTuple):
     median: float  # of the ratios of each turn
 
 
-def compared(policy: str, ours: Sequence[TimedRun], theirs: Sequence[TimedRun], jobs: int) -> Comparison:
+def compared(policy: str, ours: Sequence[TimedRun], theirs: Sequence[TimedRun], jobs: int) -> SpeedRatio:
     """The ratio of the least times, and the median of the turns' ratios."""
     same = ours[0].digest == theirs[0].digest
     work = 1.0 if same else ours[0].events / theirs[0].events
     mine, other = (np.array([run.cpu for run in runs]) for runs in (ours, theirs))
     ratios = work * other / mine
-    return Comparison(
+    return SpeedRatio(
         policy, jobs, same, mine.min(), other.min(), work * other.min() / mine.min(), float(np.median(ratios))
     )
 
 
-def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> Iterator[Comparison]:
+def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> Iterator[SpeedRatio]:
     """Every policy in both checkouts, in turn, after one run that compiles."""
     with ExitStack() as stack:
         here, there = (stack.enter_context(Checkout(folder)) for folder in (HERE, other))
@@ -112,7 +112,7 @@ def measured(other: Path, policies: Sequence[str], turns: int, jobs: int) -> Ite
             yield compared(policy, [ours for ours, _ in runs], [theirs for _, theirs in runs], count)
 
 
-def table(found: Sequence[Comparison]) -> Table:
+def table(found: Sequence[SpeedRatio]) -> Table:
     """One row per policy."""
     made = Table("policy", "jobs", "events", "other, s", "this, s", "ratio", "median of turns")
     for row in found:
