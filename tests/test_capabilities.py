@@ -27,10 +27,10 @@ NAMES = (
     "forecasts",
     "groups",
     "inner",
-    "model",
     "pairs",
     "placement",
     "predictions",
+    "predictor",
     "profiled",
     "ranking",
     "refresh",
@@ -81,7 +81,7 @@ class LastFirst(FirstFit, Ranks):
 class HalfLearner(FirstFit, Learns):
     """Declares that it learns, and does not say from what."""
 
-    model = "history"
+    predictor = "history"
 
 
 @dataclass(frozen=True)
