@@ -168,6 +168,7 @@ def show(episode: Episode, tools: Tools) -> bool:
     world, queue, course = episode.state.world, episode.queue, episode.course
     course.visible = 0
     if course.mode == INSPECT:
+        queue.head[:] = -1
         job = next_job(world, queue, tools.parts)
         if job >= 0:
             episode.shown[0], course.visible = job, 1

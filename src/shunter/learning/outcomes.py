@@ -41,7 +41,7 @@ def scores(objective: str, waits: F64, runs: F64) -> F64:
 
 def runs_in(run_times: F64, firsts: I64, length: int) -> F64:
     """The run times of the jobs of each window."""
-    return run_times[np.asarray(firsts)[:, None] + np.arange(length)]
+    return np.asarray(run_times[np.asarray(firsts)[:, None] + np.arange(length)])
 
 
 def gain(base: F64, found: F64) -> F64:

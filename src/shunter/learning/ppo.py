@@ -6,9 +6,9 @@ so that the same seed gives the same weights on one thread or several.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -265,7 +265,4 @@ def _cut(batch: Batch) -> list[slice]:
     """The decisions in parts of about as many rows."""
     goals = batch.begin[-1] * np.arange(1, PARTS) // PARTS
     ends = [0, *np.searchsorted(batch.begin, goals).tolist(), len(batch.chosen)]
-    return [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True) if b > a]
-
-
-Reporter = Callable[[int, dict[str, float]], None]
+    return [slice(a, b) for a, b in pairwise(ends) if b > a]

@@ -6,6 +6,7 @@ The array begins with where its parts are; then come the inputs, the model, and 
 from __future__ import annotations
 
 import math
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,7 @@ KIND, INPUTS, INPUTS_AT, MODEL_AT, ROOM_AT = range(5)
 HEADER = 5
 LINEAR, NETWORK, TREES = range(3)
 U0, U1, U2, U3, U4, U5, U6, U7, U8 = (np.uint64(number) for number in range(9))  # places that can't be below 0
+Place: TypeAlias = Any  # in the array, unsigned
 NODE = 6  # numbers of a node of a tree: feature (-1: a leaf), children at most, above and NaN, threshold, value
 
 
@@ -56,7 +58,7 @@ def network(model: F64, at: int, row: int, count: int) -> float:
 
 
 @kernel
-def sums(model: F64, weights: int, begin: int, end: int, outputs: int, least: float) -> None:
+def sums(model: F64, weights: Place, begin: Place, end: Place, outputs: Place, least: float) -> None:
     """One layer: its inputs are from ``begin`` to ``end``, where its outputs are put; eight at a time, for speed."""
     bias, at = weights + (end - begin) * outputs, U0
     while at + U8 <= outputs:

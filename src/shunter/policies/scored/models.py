@@ -88,6 +88,8 @@ class Training(Form):
     estimate: Text = ""
     seed: int = 0
     rounds: int = 0  # epochs or generations
+    window: int = 0  # jobs of an episode
+    base: Text = ""  # the policy that its reward was relative to, or that it inspects
 
 
 class ScoreModel(Form):
@@ -97,8 +99,9 @@ class ScoreModel(Form):
     name: Text
     inputs: Annotated[list[Input], Field(min_length=1, max_length=MOST_INPUTS)]
     model: Annotated[Linear | Network | Forest, Field(discriminator="kind")]
+    asks: Literal["order", "skip"] = "order"  # its value: the place of a job, or whether the first one is to wait
     training: Training = Training()
-    scores: Annotated[dict[Text, Number], Field(default_factory=dict)]
+    scores: dict[Text, Number] = Field(default_factory=dict)
 
     @property
     def features(self) -> frozenset[str]:

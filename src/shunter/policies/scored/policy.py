@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from shunter.cluster import Cluster
+from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.params import param
 from shunter.policies.scored.evaluating import score
@@ -31,7 +32,11 @@ class Scored(Ordering):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.score_model  # noqa: B018 a file that can't be used is refused here
+        if self.score_model.asks != "order":
+            raise PolicyError(
+                f"{self.model}: says whether the first job is to wait, so it gives no order; judge it with"
+                " 'shunter learn eval'"
+            )
 
     @cached_property
     def score_model(self) -> ScoreModel:

@@ -176,8 +176,8 @@ def _one(rng: np.random.Generator, at: int) -> Job:
     estimate = float(10 ** rng.uniform(0, 6))
     stopped = at % 3 == 1
     executed = estimate * rng.uniform(0, 2) * stopped
-    nodes = float(rng.choice([1, 8, 128]))
-    free = float(rng.integers(8 * nodes, endpoint=True))
+    nodes = int(rng.choice([1, 8, 128]))
+    free = float(rng.integers(8 * nodes + 1))
     return Job(
         submit=submit,
         wait=rng.uniform(0, 1e6) * (at % 4 > 0),
@@ -195,11 +195,11 @@ def _one(rng: np.random.Generator, at: int) -> Job:
         partition=float(rng.choice([0.0, 1.0])),
         qos=float(rng.choice([0.0, 0.5])),
         begun=-1.0,
-        pool_nodes=nodes,
-        pool_gpus=8 * nodes,
+        pool_nodes=float(nodes),
+        pool_gpus=8.0 * nodes,
         free=free,
         largest=min(free, 8.0),
-        partly=float(rng.integers(nodes, endpoint=True)),
+        partly=float(rng.integers(nodes + 1)),
         waiting=float(rng.integers(1, 1000)),
         demand=gpus + float(rng.integers(10_000)),
         fits=float(free >= gpus),

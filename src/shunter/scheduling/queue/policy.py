@@ -194,6 +194,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         form, pending = self.compiled(view, memory), view.pending
         queue, keys = queue_of(form), np.zeros(len(pending))
         if queue.config.sees_pool:
+            assert memory.plan is not None
             see_pools(view.world, queue, form.parts.parts, 0, memory.plan)
         keys_of(view.world, queue, form.parts.parts, pending, keys)
         ties = queue.tie[pending] if len(queue.tie) else pending
