@@ -121,7 +121,7 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
     learner = capability(Learns, registry.policy(order))
     possible = {
         TRUTH: not limited or "estimate=history" in order,
-        P90: learner is not None and bool(learner.model),
+        P90: learner is not None and bool(learner.predictor),
     }
     for by in ways:
         if possible.get(by, True):

@@ -41,10 +41,10 @@ NAMES = (
     "forecasts",
     "groups",
     "inner",
-    "model",
     "pairs",
     "placement",
     "predictions",
+    "predictor",
     "profiled",
     "ranking",
     "refresh",
@@ -95,7 +95,7 @@ class LastFirst(FirstFit, Ranks):
 class HalfLearner(FirstFit, Learns):
     """Declares that it learns, and does not say from what."""
 
-    model = "history"
+    predictor = "history"
 
 
 @dataclass(frozen=True)

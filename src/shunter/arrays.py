@@ -135,6 +135,12 @@ class Variables(Arrays):
 
     numbers_change = True
 
+    @property
+    def numbers(self) -> I1:
+        """The block that holds the numbers, to be put back as they were with a copy of it."""
+        block: I1 = self.__dict__["_block"]
+        return block
+
 
 def narrowed(cls: type[T]) -> Callable[[Arrays], T]:
     """A function for kernels that takes a field declared as ``Arrays``, any struct, for one of this class.

@@ -53,7 +53,7 @@ class Learns(ABC):
 
     @property
     @abstractmethod
-    def model(self) -> str:
+    def predictor(self) -> str:
         """The model's name in ``shunter.predictors``; "" if this configuration uses none."""
 
     @abstractmethod

@@ -386,7 +386,7 @@ def data_of(setup: Setup, policy: Any) -> dict[str, str]:
     if sharer is not None and sharer.shares:
         tables = Path(sharing.__file__).parent / "measured" / setup.cluster.sharing
         read |= {f"measured/{tables.name}/{path.name}": path for path in sorted(tables.iterdir())}
-    read |= _code_of(policy)
+    read |= _code_of(policy) | _files_of(policy)
     return {name: digest_of(path) for name, path in read.items() if path.is_file()}
 
 
@@ -402,6 +402,14 @@ def _code_of(policy: Any) -> dict[str, Path]:
     files = {module: getattr(sys.modules.get(module), "__file__", None) for module in modules}
     ours = __name__.partition(".")[0]
     return inner | {name: Path(file) for name, file in files.items() if file and name.partition(".")[0] != ours}
+
+
+def _files_of(policy: Any) -> dict[str, Path]:
+    """The files that a policy's parameters name."""
+    inner = _files_of(policy.inner) if isinstance(policy, Wraps) else {}
+    known = declared(type(policy)) if dataclasses.is_dataclass(policy) else {}
+    named = [str(getattr(policy, key)) for key, (_, _, about) in known.items() if about.file]
+    return inner | {path: Path(path) for path in named}
 
 
 def _layers() -> Path | None:

@@ -238,12 +238,14 @@ def taught(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = No
 def learned_before(policy: Any, setup: Setup, at: int | None = None) -> FittedPast | None:
     """What a policy that learns knows of the jobs before the window, or an instant; None for any other."""
     learner = capability(Learns, policy)
-    if learner is None or not learner.model:
+    if learner is None or not learner.predictor:
         return None
     from shunter.predictors import lessons
 
     begin = int(setup.trace.submit[0]) if at is None else at
-    return lessons.learned_before(learner.model, begin, setup.history, learner.forecasts, _learned_from(learner, setup))
+    return lessons.learned_before(
+        learner.predictor, begin, setup.history, learner.forecasts, _learned_from(learner, setup)
+    )
 
 
 def lessons_before(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Lessons | None:

@@ -117,6 +117,15 @@ class Job(NamedTuple):
     partition: float  # priority factor of the job's VC, 0..1
     qos: float  # priority factor of the job, 0..1
     begun: float  # when its present run began, since the first submission of the trace; -1: it waits
+    # the nodes that it may use, with sees_pool = True; else 0
+    pool_nodes: float
+    pool_gpus: float
+    free: float  # GPUs of these that are free ...
+    largest: float  # ... and the most of them on one node
+    partly: float  # nodes that have some of their GPUs free, but not all
+    waiting: float  # jobs that wait for these nodes, itself included ...
+    demand: float  # ... and the GPUs that they ask for
+    fits: float  # 1: there is room for it now; 0: there is not
 
 
 class Decision(Arrays):

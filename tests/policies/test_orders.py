@@ -21,6 +21,7 @@ FORMULAS = {
     "sjf": lambda w, r, n, s: r,
     "ljf": lambda w, r, n, s: -r,
     "saf": lambda w, r, n, s: n * r,
+    "scored": lambda w, r, n, s: n * r,
     "qssf": lambda w, r, n, s: n * r,
     "laf": lambda w, r, n, s: -n * r,
     "smallest": lambda w, r, n, s: n,

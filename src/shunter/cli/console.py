@@ -358,14 +358,16 @@ def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     from shunter.simulation import learned_before
 
     learner, text = capability(Learns, chosen.policy), chosen.text
-    if learner is None or not learner.model:
+    if learner is None or not learner.predictor:
         return chosen
     if setup.history is None:
         note(f"{text}: it has no earlier jobs to learn from, so it learns during the run; see --since")
         return chosen
-    doing = Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
+    doing = Text(f"{text}: fitting model '{learner.predictor}' to {len(setup.history):,} jobs before the window")
     with _console(stderr=True).status(doing):
         past = learned_before(chosen.policy, setup)
     if past is not None and past.fitted is None:
-        note(f"{text}: too few jobs ended before the window to fit model '{learner.model}'; it learns during the run")
+        note(
+            f"{text}: too few jobs ended before the window to fit model '{learner.predictor}'; it learns during the run"
+        )
     return chosen.with_past(past)

@@ -168,7 +168,7 @@ class Tiresias(Backfilled):
         if self.lease > 0:
             return super().form(view, cluster, previous)
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous, self.kinds(view)), tools)

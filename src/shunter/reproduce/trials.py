@@ -303,7 +303,9 @@ def fit(setup: Setup, policies: Sequence[str]) -> None:
 def teach(workloads: Mapping[str, Setup], cases: Collection[TrialCase], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
     pairs = ((case, capability(Learns, resolved(case.policy).policy)) for case in cases)
-    wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
+    wanted = {
+        (case.workload, learner.predictor): case.policy for case, learner in pairs if learner and learner.predictor
+    }
     for (name, _), policy in wanted.items():
         learn(workloads[name], [policy])
 

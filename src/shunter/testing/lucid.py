@@ -116,7 +116,7 @@ class Step:
         memory.begun = True
         learns = "duration" not in policy.needs and policy.estimate != "none"
         if learns:
-            memory.lessons = memory.lessons or lessons_for(policy.model, requests_of(view), None)
+            memory.lessons = memory.lessons or lessons_for(policy.predictor, requests_of(view), None)
             memory.learned = memory.lessons.prepared()
             if policy.estimate != "limit":
                 memory.due = memory.lessons.next_look(self.now, policy.refit)

@@ -100,7 +100,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         return frozenset({"use", "duration"} if self.estimate == "oracle" else {"use"})
 
     @property
-    def model(self) -> str:
+    def predictor(self) -> str:
         """The model that makes its estimates, by its name in ``predictors``; without one, it forecasts submissions."""
         return LEARNED.get(self.estimate, "ebm")
 
@@ -129,7 +129,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         if memory.form is None:
             learned = None
             if self.estimate in (*LEARNED, "limit"):
-                memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
+                memory.lessons = memory.lessons or lessons_for(self.predictor, requests_of(view), None)
                 learned = memory.lessons.prepared()
             if self.estimate in LEARNED:
                 assert memory.lessons is not None

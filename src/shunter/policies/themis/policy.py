@@ -141,7 +141,7 @@ class Themis(Leasing):
         self.check_lease(view)
         queue = queue_for(self, view, cluster, previous, self.kinds(view))
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)

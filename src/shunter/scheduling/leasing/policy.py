@@ -141,7 +141,7 @@ class Leasing(Queued):
         # leases end, no job is stopped; a job that finds no room stops no other
         queue = queue.replace(config=queue.config.replace(preemptive=False, strict=False))
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         cls = type(self)
         hooks = (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks)

@@ -74,7 +74,25 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         learned=unlearned(),
         stoppable=stoppable_for(m, g),
         min_run=min_runs(policy, world),
+        pools=pools_seen(world, first_member) if policy.sees_pool else no_pools(classes),
     )
+
+
+def pools_seen(world: World, sample: I64) -> q.Pools:
+    """Room for what keys may know of pools; ``sample``: a job of each class."""
+    alike = world.jobs[w.VC, sample] * (world.jobs[w.TYPE].max(initial=0) + 2) + world.jobs[w.TYPE, sample]
+    _, first, of_class = np.unique(alike, return_index=True, return_inverse=True)
+    return _pools(of_class, sample[first], len(first))
+
+
+def no_pools(classes: int) -> q.Pools:
+    """What keys see that don't look at pools."""
+    return _pools(np.zeros(classes, np.int64), np.zeros(0, np.int64), 1)
+
+
+def _pools(of_class: I64, sample: I64, rows: int) -> q.Pools:
+    counts = {name: np.zeros(rows) for name in q.Pools.fields}
+    return q.Pools(**counts | {"of_class": of_class, "sample": sample, "fits": np.zeros(len(of_class))})
 
 
 def forgiven_for(jobs: int) -> q.Forgiven:
@@ -126,6 +144,7 @@ def config_of(policy: Queued, world: World) -> q.Config:
         quantum=quantum_of(policy, world),
         varying=policy.varying,
         ageing=policy.ageing,
+        sees_pool=policy.sees_pool,
         source=source_of(policy),
         shares=shares,
         together=policy.placement in placers.TOGETHER,

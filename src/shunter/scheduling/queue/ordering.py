@@ -87,6 +87,8 @@ class Ordering(Estimating):
             raise PolicyError(
                 "backfill=conservative promises start times that a preemptive policy breaks; use easy or none"
             )
+        if self.sees_pool and self.preemptive:
+            raise PolicyError("sees_pool is for waiting jobs; a preemptive order would stop jobs for what stops free")
 
     def remarks(self, trace: Trace) -> list[str]:
         """Settings that do nothing for this trace, in words."""
@@ -100,9 +102,9 @@ class Ordering(Estimating):
         """The compiled queue, which serves every order."""
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor)
         )
-        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
+        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted, queue.config.sees_pool)
         return Compiled(decide_pointer(tools), queue, tools)
 
 
