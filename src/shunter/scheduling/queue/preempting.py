@@ -14,6 +14,7 @@ from shunter.scheduling.placing import (
     may_use,
     needs_one_node,
     on_paper,
+    open_to,
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
@@ -23,6 +24,7 @@ from shunter.scheduling.queue.queue import (
     Queue,
     ahead,
 )
+from shunter.scheduling.tiers import room_for
 from shunter.world import Decision, World
 
 NOWHERE, SEVERAL = -1, -2  # instead of the node that is looked for
@@ -99,6 +101,15 @@ def begin_lifting(world: World, queue: Queue) -> int:
 
 
 @kernel
+def has_room(world: World, queue: Queue, parts: Parts, job: int) -> bool:
+    """Whether a job fits on paper; where tiers decide, no GPUs need be chosen for that."""
+    paper = on_paper(queue.scratch)
+    if len(queue.tiers.takes) > 0 and world.jobs[w.SHARE, job] == 1000:
+        return room_for(world, queue, paper, job, 0)[0] >= 0
+    return find_gpus(world, queue, parts, paper, job) > 0
+
+
+@kernel
 def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     """Lift later jobs, the last first, until ``job`` fits; then put back those that need not go, and mark them with -1.
 
@@ -114,7 +125,7 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
         most += world.jobs[w.WORKERS, scratch.jobs[at]]
     if most < wanted:
         return -1
-    while room < wanted or find_gpus(world, queue, parts, on_paper(scratch), job) == 0:
+    while room < wanted or not has_room(world, queue, parts, job):
         if taken == count:
             return -1
         bring_forward_last(queue, taken, count)
@@ -124,7 +135,7 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     for i in range(taken - 1, -1, -1):
         other = scratch.jobs[i]
         lift(world, queue, other, +1)
-        if find_gpus(world, queue, parts, on_paper(scratch), job) > 0:
+        if has_room(world, queue, parts, job):
             scratch.jobs[i] = -1
         else:
             lift(world, queue, other, -1)
@@ -183,9 +194,9 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
-    best, last, enough, tied = NOWHERE, -1, False, False
+    best, last, enough, tied, everywhere = NOWHERE, -1, False, False, open_to(world, job)
     for node in range(world.nodes.shape[1]):
-        if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
+        if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
             continue
         look_at(world, queue, job, node)
         more, first = world.jobs[w.GPUS, job] - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
