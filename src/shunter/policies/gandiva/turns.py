@@ -161,9 +161,10 @@ def pair_up(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> 
     """Start the waiting jobs that can share the GPUs of a running one, in their order; false if none can.
 
     One at a time where the next decision may do something else first: shrink a job, or start one on a part of a GPU.
+    So also where nodes limit CPU or memory, of which each pair leaves less.
     """
-    moves, config = moves_of(offers.own), offers.queue.config
-    partners, one = line_up_partners(world, offers.queue), config.shares or moves.config.growth > 1000
+    moves, partners = moves_of(offers.own), line_up_partners(world, offers.queue)
+    one = offers.queue.config.shares or moves.config.growth > 1000 or world.clock[w.BOUNDED] == 1
     if partners == 0:
         return False
     line_up(world, offers)
@@ -286,22 +287,39 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 
 @kernel
+def count_out(world: World, offers: Offers, paper: Paper, job: int, sign: int, only_free: bool) -> None:
+    """Take a running job off the paper (-1) or put it back (+1); ``only_free``: only as to which GPUs are free."""
+    if not only_free:
+        lift(world, offers.queue, job, sign)
+        return
+    slot = world.jobs[w.HEAD, job]
+    while slot >= 0:
+        gpu = world.slots[w.SLOT_GPU, slot]
+        node = world.gpus[w.NODE, gpu]
+        paper.tenants[gpu] += sign
+        if paper.tenants[gpu] == (1 if sign > 0 else 0) and world.nodes[w.NODE_STATE, node] == w.UP:
+            paper.free[node] -= sign
+        slot = world.slots[w.SLOT_NEXT, slot]
+
+
+@kernel
 def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
     """Stop the jobs that ran longest until a job fits, and spare those not needed for it; false if it never fits."""
     queue, moves = offers.queue, moves_of(offers.own)
     jobs, stopped = queue.scratch.jobs, queue.scratch.ends
-    place, last = -1, 0
-    if world.jobs[w.SHARE, job] == 1000 and moves.free + moves.stoppable < world.jobs[w.GPUS, job]:
+    place, last, whole = -1, 0, world.jobs[w.SHARE, job] == 1000
+    if whole and moves.free + moves.stoppable < world.jobs[w.GPUS, job]:
         return False
+    only_free = whole and world.clock[w.BOUNDED] == 0
     while place < 0 and last < runners:
         stopped[last] = 1 if jobs[last] >= 0 and in_the_way(world, job, jobs[last]) else 0
         if stopped[last] == 1:
-            lift(world, queue, jobs[last], -1)
+            count_out(world, offers, paper, jobs[last], -1, only_free)
             place = place_left_by(world, queue, paper, job, jobs[last])
         last += 1
     for i in range(last - 1, -1, -1):
         if stopped[i] == 1:
-            lift(world, queue, jobs[i], +1)
+            count_out(world, offers, paper, jobs[i], +1, only_free)
             if place >= 0 and not fits_on(world, queue, paper, job, place):
                 lift(world, queue, jobs[i], -1)
                 stop(world, offers, jobs[i], plan)

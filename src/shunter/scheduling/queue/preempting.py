@@ -7,6 +7,7 @@ from shunter.compiled import kernel
 from shunter.scheduling.placing import (
     add_other,
     add_start,
+    anywhere,
     copy_to_paper,
     find_gpus,
     held,
@@ -300,6 +301,25 @@ def reconsider_later(queue: Queue, job: int) -> None:
 
 
 @kernel
+def block_larger(world: World, queue: Queue, job: int) -> None:
+    """A job found no room although it fits on any machine: nor do those after it that want as many GPUs or more.
+
+    They would have to fit on one machine too, or the job wants a single GPU.
+    """
+    gpus, takes, config = world.jobs[w.GPUS, job], queue.tiers.takes, queue.config
+    if config.strict or config.slow_stops or config.varying or len(takes) == 0 or not anywhere(world, job):
+        return
+    if world.jobs[w.SHARE, job] < 1000 or takes[0, queue.class_of[job]] == 0:
+        return
+    for cls in range(len(queue.size)):
+        other = queue.sample[cls]
+        if queue.size[cls] == 0 or world.jobs[w.GPUS, other] < gpus or world.jobs[w.SHARE, other] < 1000:
+            continue
+        if anywhere(world, other) and (gpus == 1 or needs_one_node(world, queue, other)):
+            queue.blocked[cls] = 1
+
+
+@kernel
 def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision) -> bool:
     """Stop as few later jobs as needed, the last in the order first, and start ``job``; false if that isn't enough.
 
@@ -308,6 +328,7 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
     scratch, config, stopped = queue.scratch, queue.config, 0
     count, gpus = choose_victims(world, queue, parts, job)
     if count < 0:
+        block_larger(world, queue, job)
         return False
     for i in range(count):
         if scratch.jobs[i] >= 0:
