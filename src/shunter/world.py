@@ -61,8 +61,10 @@ NODE_COLUMNS = 12  # CPU_FREE in milli-cores, MEM_FREE in MiB, SPEED in milliont
 NODE, TENANTS, USED = range(3)
 GPU_COLUMNS = 3
 
-# -- `slots`: places for jobs on GPUs, S per GPU; NEXT links the slots of one job
-SLOT_JOB, SLOT_NEXT = range(2)
+# -- `slots`: places for jobs on GPUs, S per GPU; NEXT links the slots of one job, the highest GPU first; GPU never
+# changes, and saves a division
+SLOT_JOB, SLOT_NEXT, SLOT_GPU = range(3)
+SLOT_COLUMNS = 3
 
 # -- rows of `lists`: job ids without order (sort to get submit order), lengths in `clock`
 L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
@@ -91,7 +93,7 @@ class World(Arrays):
     progress: F2  # (PROGRESS_COLUMNS, jobs)
     nodes: I2  # (NODE_COLUMNS, nodes)
     gpus: I2  # (GPU_COLUMNS, gpus)
-    slots: I2  # (2, gpus * S)
+    slots: I2  # (SLOT_COLUMNS, gpus * S)
     lists: I2  # (4, jobs)
     use: F2  # (3, jobs)
     domains: I2  # (levels, nodes) the rack of a node, then what its rack belongs to, and so on outwards

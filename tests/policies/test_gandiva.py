@@ -374,6 +374,19 @@ def test_a_pair_must_fit_into_the_memory(memory, start):
     assert story(done, 1)[0][0] == start
 
 
+def test_pairs_of_one_instant_share_what_memory_there_is():
+    trace = jobs(*[(0, 100, 1)] * 4, *[(1, 100, 1)] * 4, mem_gib=[8 * 1024] * 8)
+    cluster = Cluster("c", (NodeGroup(1, 4, mem_gib=48),))
+    done = run("gandiva:packing=true,lease=0", trace, cluster, pair_speed={("net", "net"): 1.0})
+    assert [story(done, job)[0][0] for job in range(4, 8)] == [1.0, 1.0, 100.0, 100.0]
+
+
+def test_several_jobs_find_a_partner_at_one_instant_each_its_own():
+    trace = jobs(*[(0, 100, 1)] * 4, *[(1, 100, 1)] * 5)
+    done = run("gandiva:packing=true,lease=0", trace, machines(4), pair_speed={("net", "net"): 1.0})
+    assert [story(done, job)[0][0] for job in range(4, 9)] == [1.0, 1.0, 1.0, 1.0, 100.0]
+
+
 def test_gpus_that_hold_one_job_only_are_not_shared():
     done = run("gandiva:packing=true,lease=0", jobs((0, 100, 1), (1, 100, 1)), machines(1), sharing=1)
     assert ends(done) == [100, 200]

@@ -204,7 +204,7 @@ def least_reach(world: World, queue: Queue) -> I64:
     empty = Paper(nodes[w.TOTAL].copy(), nodes[w.CPU_FREE].copy(), nodes[w.MEM_FREE].copy(), no_tenants, no_tenants)
     found = np.ones(len(queue.sample), np.int64)
     for cls, job in enumerate(queue.sample):
-        tier, place = room_for(world, queue, empty, job)
+        tier, place = room_for(world, queue, empty, job, 0)
         if tier > 0:
             used = lay_out(world, queue, empty, job, tier, place)
             sort_nodes(queue.scratch.nodes, queue.scratch.counts, used)

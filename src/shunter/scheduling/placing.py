@@ -59,13 +59,13 @@ def put_on_paper(world: World, paper: Paper, job: int, gpu_ids: I64, sign: int) 
 
 @kernel
 def held(world: World, job: int, gpu_ids: I64) -> int:
-    """Fill in the GPUs that a job holds; returns how many."""
-    slot, count = world.jobs[w.HEAD, job], 0
+    """Fill in the GPUs that a job holds (ascending); returns how many."""
+    slot, at = world.jobs[w.HEAD, job], world.jobs[w.WORKERS, job]
     while slot >= 0:
-        gpu_ids[count] = slot // world.clock[w.SLOTS_PER_GPU]
-        count += 1
+        at -= 1
+        gpu_ids[at] = world.slots[w.SLOT_GPU, slot]
         slot = world.slots[w.SLOT_NEXT, slot]
-    return count
+    return int(world.jobs[w.WORKERS, job])
 
 
 @kernel
@@ -85,7 +85,7 @@ def in_the_way(world: World, job: int, other: int) -> bool:
     """Whether a running job holds a GPU on a node that ``job`` may use."""
     slot = world.jobs[w.HEAD, other]
     while slot >= 0:
-        if may_use(world, job, world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]):
+        if may_use(world, job, world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]):
             return True
         slot = world.slots[w.SLOT_NEXT, slot]
     return False

@@ -246,13 +246,17 @@ def place_at(world: World, queue: Queue, paper: Paper, job: int, tier: int) -> i
 
 
 @kernel
-def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, int]:
-    """The lowest tier with room for a job, -1 if there is none, and the machine or domain that has it."""
+def room_for(world: World, queue: Queue, paper: Paper, job: int, seat: int) -> tuple[int, int]:
+    """The lowest tier with room for a job, -1 if there is none, and the machine or domain that has it.
+
+    First of the tiers below ``seat``, also of those on which the job would not be started.
+    """
     takes, cls = queue.tiers.takes, queue.class_of[job]
     if fill_usable(world, queue.scratch, paper, job) < world.jobs[w.GPUS, job]:
         return -1, -1
-    for tier in range(len(takes)):
-        if takes[tier, cls] == 1:
+    for at in range(seat + len(takes)):
+        tier = at if at < seat else at - seat
+        if at < seat or takes[tier, cls] == 1:
             place = place_at(world, queue, paper, job, tier)
             if place >= 0:
                 return tier, place
@@ -261,7 +265,7 @@ def room_for(world: World, queue: Queue, paper: Paper, job: int) -> tuple[int, i
 
 @kernel
 def room_below(world: World, queue: Queue, paper: Paper, job: int, limit: int) -> tuple[int, int]:
-    """The same of the tiers below ``limit``, also of those on which the job would not be started."""
+    """The same of the tiers below ``limit`` only."""
     if fill_usable(world, queue.scratch, paper, job) < world.jobs[w.GPUS, job]:
         return -1, -1
     for tier in range(limit):
@@ -298,7 +302,7 @@ def lay_out(world: World, queue: Queue, paper: Paper, job: int, tier: int, place
 @kernel
 def choose_by_tiers(world: World, queue: Queue, place: Any, paper: Paper, job: int) -> int:
     """Choose nodes of the lowest tier that has room for a job; returns how many, 0 if it does not fit."""
-    tier, where = room_for(world, queue, paper, job)
+    tier, where = room_for(world, queue, paper, job, 0)
     return lay_out(world, queue, paper, job, tier, where) if tier >= 0 else 0
 
 
@@ -354,7 +358,7 @@ def list_nodes(world: World, job: int, nodes: I64, counts: I64) -> int:
     """Fill in on which nodes a running job is, with how many GPUs; returns how many nodes."""
     slot, used = world.jobs[w.HEAD, job], 0
     while slot >= 0:
-        node = world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]
+        node = world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]
         if used > 0 and nodes[used - 1] == node:
             counts[used - 1] += 1
         else:
@@ -367,14 +371,14 @@ def list_nodes(world: World, job: int, nodes: I64, counts: I64) -> int:
 @kernel
 def tier_of(world: World, job: int) -> int:
     """The tier that a running job spans: 0 on one machine, 1 in one rack ..., the number of levels + 1 anywhere."""
-    slot, per_gpu = world.jobs[w.HEAD, job], world.clock[w.SLOTS_PER_GPU]
-    here, found = world.gpus[w.NODE, slot // per_gpu], 0
+    slot, slots = world.jobs[w.HEAD, job], world.slots
+    here, found = world.gpus[w.NODE, slots[w.SLOT_GPU, slot]], 0
     while slot >= 0:
-        node = world.gpus[w.NODE, slot // per_gpu]
+        node = world.gpus[w.NODE, slots[w.SLOT_GPU, slot]]
         if node != here:
             tier = 1
             while tier <= len(world.domains) and world.domains[tier - 1, node] != world.domains[tier - 1, here]:
                 tier += 1
             found = max(found, tier)
-        slot = world.slots[w.SLOT_NEXT, slot]
+        slot = slots[w.SLOT_NEXT, slot]
     return found

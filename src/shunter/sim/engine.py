@@ -36,6 +36,7 @@ from shunter.model import (
 from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, side_compiling, state, transitions
+from shunter.sim.log_chunk import LogChunk
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
 from shunter.world import I64, Decision, World
@@ -116,7 +117,7 @@ class Simulator:
         self._until = w.NEVER - 1
         self._awaited = NO_JOBS
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
-        self._chunks: tuple[I64, ...] = ()
+        self._chunks: tuple[LogChunk, ...] = ()
         self._reasons_given: tuple[I64, ...] = ()
         self.codes = tuple(CODES)  # of reasons; a policy may add its own
         self._plan = w.new_decision(self.world)
@@ -148,7 +149,7 @@ class Simulator:
     def events(self) -> I64:
         """The event log so far: rows of (time, kind, job, a, b), kinds as in ``shunter.world``."""
         rows = self._state.counts[state.LOG_ROWS]
-        return np.concatenate((*self._chunks, self._state.log[:rows]))
+        return np.concatenate((*(chunk.rows() for chunk in self._chunks), self._state.log[:rows]))
 
     @property
     def reasons(self) -> I64:
@@ -160,8 +161,9 @@ class Simulator:
     def digest(self) -> str:
         """A hash of the event log: the same seed gives the same digest on every machine."""
         digest = hashlib.blake2b(digest_size=16)
-        for part in (*self._chunks, self._state.log[: self._state.counts[state.LOG_ROWS]]):
-            digest.update(np.ascontiguousarray(part, "<i8").data)
+        for chunk in self._chunks:
+            digest.update(np.ascontiguousarray(chunk.rows(), "<i8").data)
+        digest.update(np.ascontiguousarray(self._state.log[: self._state.counts[state.LOG_ROWS]], "<i8").data)
         return digest.hexdigest()
 
     # -- the backend
@@ -251,7 +253,7 @@ class Simulator:
     def _empty_log(self) -> None:
         counts = self._state.counts
         self._watch = replace(self._watch, rows=self._watch.rows + int(counts[state.LOG_ROWS]))
-        self._chunks = (*self._chunks, self._state.log[: counts[state.LOG_ROWS]].copy())
+        self._chunks = (*self._chunks, LogChunk.of(self._state.log[: counts[state.LOG_ROWS]]))
         self._reasons_given = (*self._reasons_given, self._state.reasons_log[: counts[state.REASON_ROWS]].copy())
         counts[state.LOG_ROWS] = counts[state.REASON_ROWS] = 0
 

@@ -192,7 +192,7 @@ def is_renewal(world: World, job: int, gpu_ids: I64) -> bool:
         return False
     slot, held = world.jobs[w.HEAD, job], 0
     while slot >= 0:
-        gpu = slot // world.clock[w.SLOTS_PER_GPU]
+        gpu = world.slots[w.SLOT_GPU, slot]
         for i in range(len(gpu_ids)):
             if gpu_ids[i] == gpu:
                 held += 1
@@ -253,10 +253,10 @@ def give_back(state: SimulationState, paper: World, plan: Decision, job: int) ->
         for i in range(used, used + count):
             shift(state, paper, job, plan.gpu_ids[i], -1)
         return int(count)
-    slot = state.world.jobs[w.HEAD, job]
+    slot, slots = state.world.jobs[w.HEAD, job], state.world.slots
     while slot >= 0:
-        shift(state, paper, job, slot // state.world.clock[w.SLOTS_PER_GPU], -1)
-        slot = state.world.slots[w.SLOT_NEXT, slot]
+        shift(state, paper, job, slots[w.SLOT_GPU, slot], -1)
+        slot = slots[w.SLOT_NEXT, slot]
         count += 1
     return count
 

@@ -65,11 +65,10 @@ def spread_speed(state: SimulationState, job: int, widest: int, place: int, stre
 def speed(state: SimulationState, job: int) -> float:
     """The job's present speed: that of its slowest GPU, times what its spread and its number of workers do to it."""
     world = state.world
-    per_gpu = world.clock[w.SLOTS_PER_GPU]
     slot = world.jobs[w.HEAD, job]
     slowest = 1e300
     while slot >= 0:
-        gpu = slot // per_gpu
+        gpu = world.slots[w.SLOT_GPU, slot]
         here = world.nodes[w.SPEED, world.gpus[w.NODE, gpu]] * 1e-6 * shared_speed(state, job, gpu)
         slowest = min(slowest, here)
         slot = world.slots[w.SLOT_NEXT, slot]

@@ -260,4 +260,6 @@ def _gpus(cluster: Cluster, jobs: I64, sharing: int) -> tuple[I64, I64, int]:
     per_gpu = max(sharing, min(GPU // smallest, 64))
     gpus = np.zeros((w.GPU_COLUMNS, cluster.gpus), np.int64)
     gpus[w.NODE] = np.repeat(np.arange(cluster.nodes), cluster.node_gpus)
-    return gpus, np.full((2, cluster.gpus * per_gpu), -1, np.int64), per_gpu
+    slots = np.full((w.SLOT_COLUMNS, cluster.gpus * per_gpu), -1, np.int64)
+    slots[w.SLOT_GPU] = np.repeat(np.arange(cluster.gpus), per_gpu)
+    return gpus, slots, per_gpu

@@ -218,13 +218,12 @@ def release(state: SimulationState, job: int) -> None:
         leave_links(world, state.traffic, job)
         share_links(state, job)
         state.traffic.jobs[REACH, job] = 0
-    jobs, gpus, nodes = world.jobs, world.gpus, world.nodes
-    per_gpu, share = world.clock[w.SLOTS_PER_GPU], jobs[w.SHARE, job]
-    slot = jobs[w.HEAD, job]
+    jobs, gpus, nodes, slots = world.jobs, world.gpus, world.nodes, world.slots
+    slot, share = jobs[w.HEAD, job], jobs[w.SHARE, job]
     while slot >= 0:
-        gpu = slot // per_gpu
+        gpu, following = slots[w.SLOT_GPU, slot], slots[w.SLOT_NEXT, slot]
         node = gpus[w.NODE, gpu]
-        world.slots[w.SLOT_JOB, slot] = -1
+        slots[w.SLOT_JOB, slot] = -1
         gpus[w.TENANTS, gpu] -= 1
         gpus[w.USED, gpu] -= share
         nodes[w.CHANGES, node] += 1
@@ -234,9 +233,8 @@ def release(state: SimulationState, job: int) -> None:
             if nodes[w.NODE_STATE, node] == w.UP:
                 nodes[w.FREE, node] += 1
         else:
-            following = world.slots[w.SLOT_NEXT, slot]
-            retime_neighbours(state, gpu, job, following // per_gpu if following >= 0 else -1)
-        slot = world.slots[w.SLOT_NEXT, slot]
+            retime_neighbours(state, gpu, job, slots[w.SLOT_GPU, following] if following >= 0 else -1)
+        slot = following
     jobs[w.HEAD, job] = -1
     world.clock[w.RELEASES] += 1
 

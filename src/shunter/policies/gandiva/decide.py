@@ -10,7 +10,7 @@ from shunter.policies.gandiva.moves import (
     moves_of,
     partner_of,
 )
-from shunter.policies.gandiva.turns import line_up, pair_up, part_bad_pairs, take_turns
+from shunter.policies.gandiva.turns import line_up, pair_up, part_bad_pairs, put_back, take_turns
 from shunter.scheduling.leasing.decide import catch_up, leases_end, start_waiting
 from shunter.scheduling.leasing.memory import Offers, OfferTools
 from shunter.scheduling.placing import (
@@ -43,7 +43,7 @@ def room_to_grow(world: World, offers: Offers, job: int) -> int:
     more = jobs[w.GPUS, job] * moves_of(offers.own).config.growth // 1000 - jobs[w.WORKERS, job]
     if more <= 0 or jobs[w.STATE, job] != w.RUNNING or jobs[w.SHARE, job] < 1000 or partner_of(world, job) >= 0:
         return 0
-    node = world.gpus[w.NODE, jobs[w.HEAD, job] // world.clock[w.SLOTS_PER_GPU]]
+    node = world.gpus[w.NODE, world.slots[w.SLOT_GPU, jobs[w.HEAD, job]]]
     if world.nodes[w.FREE, node] == 0 or not may_use(world, job, node) or tier_of(world, job) > 0:
         return 0
     return int(min(more, within_limits(world, as_it_is(world), job, node)))
@@ -70,7 +70,7 @@ def grow(world: World, offers: Offers, plan: Decision) -> bool:
     if job < 0:
         return False
     more = room_to_grow(world, offers, job)
-    scratch.nodes[0] = world.gpus[w.NODE, world.jobs[w.HEAD, job] // world.clock[w.SLOTS_PER_GPU]]
+    scratch.nodes[0] = world.gpus[w.NODE, world.slots[w.SLOT_GPU, world.jobs[w.HEAD, job]]]
     scratch.counts[0] = more
     collect(world, scratch, as_it_is(world), 1)
     ids = scratch.gpu_ids[: more + held(world, job, scratch.gpu_ids[more:])]
@@ -96,7 +96,6 @@ def shrink(world: World, offers: Offers, plan: Decision) -> bool:
     if best < 0:
         return False
     ids = scratch.gpu_ids[: held(world, best, scratch.gpu_ids)]
-    sort(ids)
     add_placed(plan, w.A_RESIZE, best, ids[: jobs[w.GPUS, best]], 0)
     return True
 
@@ -134,6 +133,7 @@ def look_again(world: World, offers: Offers, plan: Decision) -> None:
 def decide(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> None:
     """Plan the next move, start or pair, the actions of a check, or nothing."""
     config = moves_of(offers.own).config
+    put_back(world, offers)
     catch_up(world, offers, tools)
     if leases_end(world, offers, tools, plan):
         return

@@ -39,6 +39,13 @@ class Moves(Variables):
     listed: I1  # (jobs,) running jobs that may gain by moving
     is_listed: I1  # (jobs,) 1: it is there
     alone: I1  # (jobs,) 1: it did badly in a pair although its model is not known
+    free: int = 0  # while turns are planned: GPUs free on paper ...
+    stoppable: int = 0  # ... and those of the running jobs that may still be stopped
+    settled_releases: int = -1  # no job can take a turn as long as RELEASES ...
+    settled_running: int = -1  # ... and N_RUNNING stay what they were after the last turns, at the instant ...
+    settled: int = -1  # ... of these
+    aside: int = 0  # how many of `Offers.aside` the last plan starts; they are in no heap
+    next_of_size: I1  # (sizes,) before this position in `scratch.jobs` no job of this size can be replaced
     bad: I2  # (models, models) 1: these were seen to do badly together
 
 
@@ -49,7 +56,7 @@ moves_of = narrowed(Moves)
 def partner_of(world: World, job: int) -> int:
     """The job that shares all GPUs of a running job of whole GPUs, -1 if none does."""
     slot, per_gpu = world.jobs[w.HEAD, job], world.clock[w.SLOTS_PER_GPU]
-    gpu = slot // per_gpu
+    gpu = world.slots[w.SLOT_GPU, slot]
     if world.gpus[w.USED, gpu] > 1000:
         for at in range(gpu * per_gpu, (gpu + 1) * per_gpu):
             if at != slot and world.slots[w.SLOT_JOB, at] >= 0:
@@ -58,7 +65,7 @@ def partner_of(world: World, job: int) -> int:
 
 
 @kernel
-def as_asked(world: World, job: int) -> bool:
+def runs_as_requested(world: World, job: int) -> bool:
     """Whether a job runs on as many whole GPUs as it asked for."""
     jobs = world.jobs
     runs = jobs[w.STATE, job] == w.RUNNING and jobs[w.SHARE, job] == 1000
@@ -101,7 +108,7 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
     waiting, untried = world.clock[w.N_PENDING] > 0, NO
     for at in range(moves.movable - 1, -1, -1):
         job = int(moves.listed[at])
-        if not as_asked(world, job) or world.jobs[w.CHECKPOINTABLE, job] == 0:
+        if not runs_as_requested(world, job) or world.jobs[w.CHECKPOINTABLE, job] == 0:
             forget(moves, at)
             continue
         if world.jobs[w.GPUS, job] == 1 and waiting:  # all that it could do is to leave its pair

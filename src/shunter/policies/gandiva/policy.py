@@ -104,6 +104,7 @@ class Gandiva(Leasing, Shares):
             moving=round(self.move_again * 1000),
         )
         lists = {name: np.zeros(jobs, np.int64) for name in ("listed", "is_listed", "alone")}
+        lists["next_of_size"] = np.zeros(len(sizes), np.int64)
         return g.Moves(config=config, bad=np.zeros((0, 0), np.int64), **lists)
 
     def memory(self, view: View, queue: Queue) -> Offers:

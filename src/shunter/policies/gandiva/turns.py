@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from shunter import world as w
 from shunter.compiled import kernel
-from shunter.policies.gandiva.moves import as_asked, keep_seat, may_gain, moves_of, partner_of
+from shunter.policies.gandiva.moves import (
+    Moves,
+    keep_seat,
+    may_gain,
+    moves_of,
+    partner_of,
+    runs_as_requested,
+)
 from shunter.scheduling.leasing.decide import first_class
 from shunter.scheduling.leasing.memory import Offers, OfferTools, gpus_for, lease_end, room_at
 from shunter.scheduling.placing import (
     add_other,
     add_shared_start,
     add_start,
+    anywhere,
     as_it_is,
     copy_to_paper,
     draw_for,
@@ -20,7 +28,6 @@ from shunter.scheduling.placing import (
     on_paper,
     put_on_paper,
     share_fits,
-    sort,
     within_limits,
 )
 from shunter.scheduling.queue.preempting import lift, ran_enough, stops_left
@@ -31,6 +38,9 @@ from shunter.world import Decision, World
 MOST_MODELS = 512  # for which `bad` remembers which are slow beside which
 MOST_TURNS = 64  # in one plan; after it others may move or start
 SLACK = 1e-9  # of sums of speeds
+# Whether a job gets a turn; and for jobs that got none before: they still can't, they may now, or they may once the
+# plan is done
+NO_TURN, NO_ROOM, OTHER_ROOM, LATER = range(4)
 
 
 # ------------------------------------------------------------------------------------------- pairs on the same GPUs
@@ -41,6 +51,25 @@ def line_up(world: World, offers: Offers) -> None:
     """The first waiting job of each class is a candidate."""
     for cls in range(len(offers.candidate)):
         offers.candidate[cls] = top(world, offers.queue, cls)
+
+
+@kernel
+def set_aside(world: World, offers: Offers, cls: int, aside: int) -> None:
+    """The candidate of a class is in the plan: the next one of the class takes its place."""
+    job = offers.candidate[cls]
+    remove(offers.queue, job)
+    offers.aside[aside] = job
+    offers.candidate[cls] = top(world, offers.queue, cls)
+
+
+@kernel
+def put_back(world: World, offers: Offers) -> None:
+    """Put jobs of the last plan that wait after all, because it was refused, into their heaps again."""
+    moves = moves_of(offers.own)
+    for i in range(moves.aside):
+        if world.jobs[w.STATE, offers.aside[i]] == w.PENDING:
+            insert(offers.queue, offers.aside[i])
+    moves.aside = 0
 
 
 @kernel
@@ -71,12 +100,12 @@ def stop(world: World, offers: Offers, job: int, plan: Decision) -> None:
 @kernel
 def fits_with(world: World, paper: Paper, job: int, other: int) -> bool:
     """Whether a waiting job may be on the very GPUs of a running one: as many, where it may be, with CPU and memory."""
-    jobs, per_gpu = world.jobs, world.clock[w.SLOTS_PER_GPU]
-    if jobs[w.GPUS, other] != jobs[w.GPUS, job] or not as_asked(world, other) or jobs[w.SHARE, job] < 1000:
+    jobs = world.jobs
+    if jobs[w.GPUS, other] != jobs[w.GPUS, job] or not runs_as_requested(world, other) or jobs[w.SHARE, job] < 1000:
         return False
-    slot, here, beside = jobs[w.HEAD, other], -1, 0
+    slot, here, beside = -1 if anywhere(world, job) else jobs[w.HEAD, other], -1, 0
     while slot >= 0:
-        node = world.gpus[w.NODE, slot // per_gpu]
+        node = world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]
         if not may_use(world, job, node):
             return False
         beside = beside + 1 if node == here else 1
@@ -93,7 +122,7 @@ def line_up_partners(world: World, queue: Queue) -> int:
     count, per_gpu = 0, world.clock[w.SLOTS_PER_GPU]
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        if world.gpus[w.TENANTS, world.jobs[w.HEAD, job] // per_gpu] == 1:
+        if world.gpus[w.TENANTS, world.slots[w.SLOT_GPU, world.jobs[w.HEAD, job]]] == 1:
             queue.scratch.jobs[count] = job
             count += 1
     return count if per_gpu > 1 else 0
@@ -117,7 +146,6 @@ def start_on(
     """Start a waiting job on the GPUs of a running one, which leaves them (beside: -1), or beside one that stays."""
     ids, tier = offers.queue.scratch.gpu_ids, tier_of(world, other)
     ids, until = ids[: held(world, other, ids)], lease_end(world, offers, tools, job, tier)
-    sort(ids)
     tools.took(world, offers, job, tier)
     if beside < 0:
         add_start(plan, job, ids, until)
@@ -130,21 +158,40 @@ def start_on(
 
 @kernel
 def pair_up(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
-    """Start the first waiting job that can share the GPUs of a running one; false if none can."""
-    partners = line_up_partners(world, offers.queue)
+    """Start the waiting jobs that can share the GPUs of a running one, in their order; false if none can.
+
+    One at a time where the next decision may do something else first: shrink a job, or start one on a part of a GPU.
+    So also where nodes limit CPU or memory, of which each pair leaves less.
+    """
+    moves, partners = moves_of(offers.own), line_up_partners(world, offers.queue)
+    one = offers.queue.config.shares or moves.config.growth > 1000 or world.clock[w.BOUNDED] == 1
     if partners == 0:
         return False
     line_up(world, offers)
     cls = first_class(offers)
-    while cls >= 0:
+    while cls >= 0 and partners > 0:
         job = offers.candidate[cls]
         other = partner_for(world, offers, job, partners)
         if other >= 0:
             start_on(world, offers, tools, job, other, other, plan)
-            return True
-        offers.candidate[cls] = -1
+            set_aside(world, offers, cls, moves.aside)
+            moves.aside += 1
+            partners = 0 if one else drop_partner(offers.queue, other, partners)
+        else:
+            offers.candidate[cls] = -1
         cls = first_class(offers)
-    return False
+    return bool(plan.counts[0] > 0)
+
+
+@kernel
+def drop_partner(queue: Queue, job: int, partners: int) -> int:
+    """Take a job off the first ``partners`` of ``scratch.jobs``, which keep their order; returns how many are left."""
+    jobs, at = queue.scratch.jobs, 0
+    while jobs[at] != job:
+        at += 1
+    for i in range(at, partners - 1):
+        jobs[i] = jobs[i + 1]
+    return partners - 1
 
 
 @kernel
@@ -152,7 +199,7 @@ def throughput(world: World, job: int) -> float:
     """The present speed of a job over what it would be on the same GPUs alone."""
     slot, slowest = world.jobs[w.HEAD, job], w.NEVER
     while slot >= 0:
-        slowest = min(slowest, world.nodes[w.SPEED, world.gpus[w.NODE, slot // world.clock[w.SLOTS_PER_GPU]]])
+        slowest = min(slowest, world.nodes[w.SPEED, world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]])
         slot = world.slots[w.SLOT_NEXT, slot]
     return float(world.progress[w.RATE, job] / (slowest * 1e-6 * world.progress[w.SPREAD, job]))
 
@@ -169,7 +216,7 @@ def part_bad_pairs(world: World, offers: Offers, plan: Decision) -> bool:
     moves.judged, moves.paired = now, False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
-        other = partner_of(world, job) if as_asked(world, job) else -1
+        other = partner_of(world, job) if runs_as_requested(world, job) else -1
         if other < 0 or jobs[w.STATE, other] != w.RUNNING or not began_before(world, other, job):
             continue
         if jobs[w.BEGUN, job] == now:
@@ -237,7 +284,7 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
     """Where a job fits on paper now that ``other`` has left, as ``fits_on`` has it; -1 if nowhere."""
     slot, wide = world.jobs[w.HEAD, other], queue.tiers.takes[0, queue.class_of[job]] == 0
     while slot >= 0:
-        gpu = slot // world.clock[w.SLOTS_PER_GPU]
+        gpu = world.slots[w.SLOT_GPU, slot]
         place = gpu if world.jobs[w.SHARE, job] < 1000 else world.gpus[w.NODE, gpu]
         if fits_on(world, queue, paper, job, place):
             return int(place)
@@ -246,100 +293,212 @@ def place_left_by(world: World, queue: Queue, paper: Paper, job: int, other: int
 
 
 @kernel
+def count_out(world: World, offers: Offers, paper: Paper, job: int, sign: int, only_free: bool) -> None:
+    """Take a running job off the paper (-1) or put it back (+1); ``only_free``: only as to which GPUs are free."""
+    if not only_free:
+        lift(world, offers.queue, job, sign)
+        return
+    slot = world.jobs[w.HEAD, job]
+    while slot >= 0:
+        gpu = world.slots[w.SLOT_GPU, slot]
+        node = world.gpus[w.NODE, gpu]
+        paper.tenants[gpu] += sign
+        if paper.tenants[gpu] == (1 if sign > 0 else 0) and world.nodes[w.NODE_STATE, node] == w.UP:
+            paper.free[node] -= sign
+        slot = world.slots[w.SLOT_NEXT, slot]
+
+
+@kernel
 def make_way(world: World, offers: Offers, paper: Paper, job: int, runners: int, plan: Decision) -> bool:
     """Stop the jobs that ran longest until a job fits, and spare those not needed for it; false if it never fits."""
-    queue = offers.queue
+    queue, moves = offers.queue, moves_of(offers.own)
     jobs, stopped = queue.scratch.jobs, queue.scratch.ends
-    place, last = -1, 0
+    place, last, whole = -1, 0, world.jobs[w.SHARE, job] == 1000
+    if whole and moves.free + moves.stoppable < world.jobs[w.GPUS, job]:
+        return False
+    only_free = whole and world.clock[w.BOUNDED] == 0
     while place < 0 and last < runners:
         stopped[last] = 1 if jobs[last] >= 0 and in_the_way(world, job, jobs[last]) else 0
         if stopped[last] == 1:
-            lift(world, queue, jobs[last], -1)
+            count_out(world, offers, paper, jobs[last], -1, only_free)
             place = place_left_by(world, queue, paper, job, jobs[last])
         last += 1
     for i in range(last - 1, -1, -1):
         if stopped[i] == 1:
-            lift(world, queue, jobs[i], +1)
+            count_out(world, offers, paper, jobs[i], +1, only_free)
             if place >= 0 and not fits_on(world, queue, paper, job, place):
                 lift(world, queue, jobs[i], -1)
                 stop(world, offers, jobs[i], plan)
-                jobs[i] = -1
+                drop_runner(world, offers, i)
     return place >= 0
 
 
 @kernel
-def who_gives_way(world: World, offers: Offers, paper: Paper, job: int, runners: int) -> int:
-    """The job of equal size that ran longest on GPUs that another may use; -1: none. On paper it has left."""
-    jobs, queue = offers.queue.scratch.jobs, offers.queue
-    for i in range(runners if world.jobs[w.SHARE, job] == 1000 else 0):
+def drop_runner(world: World, offers: Offers, at: int) -> None:
+    """Take the job at a position off those that may be stopped: it stops, or it stays."""
+    jobs = offers.queue.scratch.jobs
+    moves_of(offers.own).stoppable -= world.jobs[w.WORKERS, jobs[at]]
+    jobs[at] = -1
+
+
+@kernel
+def first_of_size(world: World, offers: Offers, job: int, runners: int) -> int:
+    """The position of the first running job of a waiting one's size that may be stopped; ``runners`` if none may."""
+    jobs, moves, size = offers.queue.scratch.jobs, moves_of(offers.own), offers.size_of[offers.queue.class_of[job]]
+    at = moves.next_of_size[size]
+    while at < runners and (jobs[at] < 0 or world.jobs[w.GPUS, jobs[at]] != world.jobs[w.GPUS, job]):
+        at += 1
+    moves.next_of_size[size] = at
+    return int(at)
+
+
+@kernel
+def job_to_replace(world: World, offers: Offers, paper: Paper, job: int, runners: int) -> int:
+    """The job of equal size that ran longest on GPUs that a waiting one may use; -1: none.
+
+    Where nodes limit CPU or memory it has left on paper.  Elsewhere the exchange changes nothing there.
+    """
+    jobs, queue, bounded = offers.queue.scratch.jobs, offers.queue, world.clock[w.BOUNDED] == 1
+    if world.jobs[w.SHARE, job] < 1000:
+        return -1
+    for i in range(first_of_size(world, offers, job, runners), runners):
         other = jobs[i]
         if other < 0 or world.jobs[w.GPUS, other] != world.jobs[w.GPUS, job]:
             continue
-        lift(world, queue, other, -1)
+        if bounded:
+            lift(world, queue, other, -1)
         beside = partner_of(world, other)
         if fits_with(world, paper, job, other) and (beside < 0 or not known_bad(world, offers, job, beside)):
-            jobs[i] = -1
+            drop_runner(world, offers, i)
             for k in range(runners if beside >= 0 else 0):
                 if jobs[k] == beside:
-                    jobs[k] = -1  # it stays, or this plan would not show which job is beside which
+                    drop_runner(world, offers, k)  # it stays, or this plan would not show which job is beside which
             return int(other)
-        lift(world, queue, other, +1)
+        if bounded:
+            lift(world, queue, other, +1)
     return -1
+
+
+@kernel
+def count_free(paper: Paper) -> int:
+    """How many GPUs are free on paper."""
+    free = 0
+    for node in range(len(paper.free)):
+        free += paper.free[node]
+    return int(free)
+
+
+@kernel
+def exchange(
+    world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, other: int, plan: Decision
+) -> int:
+    """Plan that a waiting job takes the GPUs of a running one, which stops; returns what that is to other jobs."""
+    ids, beside = offers.queue.scratch.gpu_ids, partner_of(world, other)
+    if world.clock[w.BOUNDED] == 1:
+        put_on_paper(world, paper, job, ids[: held(world, other, ids)], +1)
+    stop(world, offers, other, plan)
+    if not offers.queue.config.slow_stops:
+        start_on(world, offers, tools, job, other, beside, plan)
+    if beside >= 0:  # the job beside is not stopped in this plan
+        return LATER
+    return OTHER_ROOM if world.clock[w.BOUNDED] == 1 else NO_ROOM
 
 
 @kernel
 def take_turn(
     world: World, offers: Offers, tools: OfferTools, paper: Paper, job: int, runners: int, plan: Decision
-) -> bool:
-    """Plan the turn of a waiting job: on what is free, in the place of one as large, or of several; false: nowhere.
+) -> int:
+    """Plan the turn of a waiting job: on what is free, in the place of one as large, or of several; else NO_TURN.
 
-    Where stopping takes time it starts later, when the GPUs are free.
+    Returns what that is to other jobs.  Where stopping takes time the job starts later, when the GPUs are free.
     """
-    ids, at_once = offers.queue.scratch.gpu_ids, not offers.queue.config.slow_stops
-    if room_at(world, offers, tools, paper, job)[0] < 0:
-        other = who_gives_way(world, offers, paper, job, runners)
+    ids, moves, whole = offers.queue.scratch.gpu_ids, moves_of(offers.own), world.jobs[w.SHARE, job] == 1000
+    enough = not whole or moves.free >= world.jobs[w.GPUS, job]
+    if not enough or room_at(world, offers, tools, paper, job)[0] < 0:
+        other = job_to_replace(world, offers, paper, job, runners)
         if other >= 0:
-            put_on_paper(world, paper, job, ids[: held(world, other, ids)], +1)
-            stop(world, offers, other, plan)
-            if at_once:
-                start_on(world, offers, tools, job, other, partner_of(world, other), plan)
-            return True
+            return exchange(world, offers, tools, paper, job, other, plan)
         if not make_way(world, offers, paper, job, runners, plan):
-            return False
+            return NO_TURN
     gpus, tier = gpus_for(world, offers, tools, paper, job)
     put_on_paper(world, paper, job, ids[:gpus], +1)
-    if at_once:
+    moves.free = count_free(paper)
+    if not offers.queue.config.slow_stops:
         tools.took(world, offers, job, tier)
         add_start(plan, job, ids[:gpus], w.NEVER)
-    return True
+    return OTHER_ROOM
 
 
 @kernel
-def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
-    """Stop the jobs that ran longest for the one that waited longest, only as many as needed; false if none can."""
-    queue, now, aside = offers.queue, world.clock[w.NOW], 0
-    slow, paper = queue.config.slow_stops, on_paper(offers.queue.scratch)
-    if moves_of(offers.own).turned == now:
-        return False
+def begin_turns(world: World, offers: Offers, paper: Paper) -> int:
+    """Line up the running jobs that may stop and the waiting ones, with what is free on paper; returns how many run."""
+    queue, moves = offers.queue, moves_of(offers.own)
     runners = line_up_runners(world, queue)
     copy_to_paper(world, paper)
     for at in range(world.clock[w.N_RUNNING]):
         if world.jobs[w.STATE, world.lists[w.L_RUNNING, at]] == w.STOPPING:
             lift(world, queue, world.lists[w.L_RUNNING, at], -1)
+    moves.free, moves.stoppable = count_free(paper), 0
+    for i in range(runners):
+        moves.stoppable += world.jobs[w.WORKERS, queue.scratch.jobs[i]]
+    moves.next_of_size[:] = 0
     line_up(world, offers)
-    cls = first_class(offers)
-    while cls >= 0 and (slow or aside < MOST_TURNS):
-        job = offers.candidate[cls]
-        offers.candidate[cls] = -1
-        waited = world.jobs[w.WAITING_SINCE, job] < now
-        if waited and take_turn(world, offers, tools, paper, job, runners, plan):
-            remove(queue, job)
-            offers.aside[aside] = job
-            aside += 1
-            offers.candidate[cls] = top(world, queue, cls)
+    return runners
+
+
+@kernel
+def plan_turns(world: World, offers: Offers, tools: OfferTools, paper: Paper, runners: int, plan: Decision) -> bool:
+    """Plan turns in the order of the queue; whether no job can take one as long as nothing else happens.
+
+    A class whose first job finds no room fares no better after exchanges of two jobs.
+    """
+    moves, now, slow = moves_of(offers.own), world.clock[w.NOW], offers.queue.config.slow_stops
+    failed, again, cls = False, False, first_class(offers)
+    while cls >= 0 and (slow or moves.aside < MOST_TURNS):
+        job, turn = offers.candidate[cls], NO_TURN
+        if world.jobs[w.WAITING_SINCE, job] < now:
+            turn = take_turn(world, offers, tools, paper, job, runners, plan)
+            again = again or turn == LATER or (failed and turn == OTHER_ROOM)
+            failed = failed or turn == NO_TURN
+        if turn == NO_TURN:
+            offers.candidate[cls] = -1
+        else:
+            set_aside(world, offers, cls, moves.aside)
+            moves.aside += 1
         cls = first_class(offers)
-    for i in range(aside):
-        insert(queue, offers.aside[i])
+    return cls < 0 and not again
+
+
+@kernel
+def note_settled(world: World, moves: Moves, plan: Decision) -> None:
+    """No job can take a turn after this plan, if nothing else happens at this instant."""
+    stops, clock = 0, world.clock
+    for i in range(plan.counts[0]):
+        stops += plan.actions[i, w.KIND] == w.A_PREEMPT
+    moves.settled, moves.settled_releases = clock[w.NOW], clock[w.RELEASES] + stops
+    moves.settled_running = clock[w.N_RUNNING] + plan.counts[0] - 2 * stops
+
+
+@kernel
+def is_settled(world: World, moves: Moves) -> bool:
+    """Whether nothing has happened since the turns of this instant after which no job could take one."""
+    same = world.clock[w.RELEASES] == moves.settled_releases and world.clock[w.N_RUNNING] == moves.settled_running
+    return bool(same and moves.settled == world.clock[w.NOW])
+
+
+@kernel
+def take_turns(world: World, offers: Offers, tools: OfferTools, plan: Decision) -> bool:
+    """Stop the jobs that ran longest for the one that waited longest, only as many as needed; false if none can."""
+    moves, now, slow = moves_of(offers.own), world.clock[w.NOW], offers.queue.config.slow_stops
+    if moves.turned == now:
+        return False
+    if not is_settled(world, moves):
+        paper = on_paper(offers.queue.scratch)
+        runners = begin_turns(world, offers, paper)
+        if plan_turns(world, offers, tools, paper, runners, plan):
+            note_settled(world, moves, plan)
+    if slow:
+        put_back(world, offers)
     if slow or plan.counts[0] == 0:
-        moves_of(offers.own).turned = now
+        moves.turned = now
     return bool(plan.counts[0] > 0)

@@ -163,7 +163,7 @@ def upset_users_of(world: World, queue: Queue, node: int) -> None:
 
 
 @kernel
-def plan_anew(world: World, queue: Queue) -> None:
+def rebuild_profile(world: World, queue: Queue) -> None:
     """Make a fresh table; reservations of pools that aren't upset are kept, the other jobs go back to the queue."""
     profile, count = queue.profile, queue.state.reserved
     present(world, queue)
@@ -297,7 +297,7 @@ def backfill(world: World, queue: Queue, parts: Parts, pool: int, plan: Decision
     if state.profile_rows > 0:
         forget_past(world, queue)
     if upset_pools(world, queue):
-        plan_anew(world, queue)
+        rebuild_profile(world, queue)
     while state.reserved < config.depth:
         job = next_unreserved(world, queue, parts)
         if job < 0:

@@ -9,7 +9,7 @@ from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
 from shunter.scheduling.placing import choose_share, collect
 from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, ends_within, precedes
-from shunter.scheduling.tiers import lay_out, reach_of, room_below, room_for, sort_nodes
+from shunter.scheduling.tiers import lay_out, reach_of, room_for, sort_nodes
 from shunter.world import World
 
 MOST_WAKES = 16  # times ahead at which we asked to be asked: the engine has this many timers for one policy
@@ -132,11 +132,7 @@ def room_at(world: World, offers: Offers, tools: Terms | OfferTools, paper: Pape
     if world.jobs[w.SHARE, job] < 1000:
         found = choose_share(world, offers.queue, tools.parts, paper, job)
         return (0, offers.queue.scratch.nodes[0]) if found > 0 else (-1, -1)
-    if len(offers.seat) > 0 and offers.seat[job] > 0:
-        tier, place = room_below(world, offers.queue, paper, job, offers.seat[job])
-        if tier >= 0:
-            return tier, place
-    return room_for(world, offers.queue, paper, job)
+    return room_for(world, offers.queue, paper, job, offers.seat[job] if len(offers.seat) > 0 else 0)
 
 
 @kernel

@@ -7,6 +7,7 @@ from shunter.compiled import kernel
 from shunter.scheduling.placing import (
     add_other,
     add_start,
+    anywhere,
     copy_to_paper,
     find_gpus,
     held,
@@ -14,6 +15,7 @@ from shunter.scheduling.placing import (
     may_use,
     needs_one_node,
     on_paper,
+    open_to,
     put_on_paper,
 )
 from shunter.scheduling.queue.queue import (
@@ -23,6 +25,7 @@ from shunter.scheduling.queue.queue import (
     Queue,
     ahead,
 )
+from shunter.scheduling.tiers import room_for
 from shunter.world import Decision, World
 
 NOWHERE, SEVERAL = -1, -2  # instead of the node that is looked for
@@ -114,6 +117,15 @@ def begin_lifting(world: World, queue: Queue) -> int:
 
 
 @kernel
+def has_room(world: World, queue: Queue, parts: Parts, job: int) -> bool:
+    """Whether a job fits on paper; where tiers decide, no GPUs need be chosen for that."""
+    paper = on_paper(queue.scratch)
+    if len(queue.tiers.takes) > 0 and world.jobs[w.SHARE, job] == 1000:
+        return room_for(world, queue, paper, job, 0)[0] >= 0
+    return find_gpus(world, queue, parts, paper, job) > 0
+
+
+@kernel
 def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     """Lift later jobs, the last first, until ``job`` fits; then put back those that need not go, and mark them with -1.
 
@@ -129,7 +141,7 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
         most += world.jobs[w.WORKERS, scratch.jobs[at]]
     if most < wanted:
         return -1
-    while room < wanted or find_gpus(world, queue, parts, on_paper(scratch), job) == 0:
+    while room < wanted or not has_room(world, queue, parts, job):
         if taken == count:
             return -1
         bring_forward_last(queue, taken, count)
@@ -139,7 +151,7 @@ def lift_anywhere(world: World, queue: Queue, parts: Parts, job: int) -> int:
     for i in range(taken - 1, -1, -1):
         other = scratch.jobs[i]
         lift(world, queue, other, +1)
-        if find_gpus(world, queue, parts, on_paper(scratch), job) > 0:
+        if has_room(world, queue, parts, job):
             scratch.jobs[i] = -1
         else:
             lift(world, queue, other, -1)
@@ -201,8 +213,9 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
     best, last, enough, tied, bar = NOWHERE, -1, False, False, bar_of(queue, job)
+    everywhere = open_to(world, job)
     for node in range(world.nodes.shape[1]):
-        if world.nodes[w.NODE_STATE, node] != w.UP or not may_use(world, job, node):
+        if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
             continue
         look_at(world, queue, job, node)
         more, first = world.jobs[w.GPUS, job] - queue.stoppable.at_once[node], world.nodes[w.FIRST_GPU, node]
@@ -306,6 +319,25 @@ def reconsider_later(queue: Queue, job: int) -> None:
 
 
 @kernel
+def block_larger(world: World, queue: Queue, job: int) -> None:
+    """A job found no room although it fits on any machine: nor do those after it that want as many GPUs or more.
+
+    They would have to fit on one machine too, or the job wants a single GPU.
+    """
+    gpus, takes, config = world.jobs[w.GPUS, job], queue.tiers.takes, queue.config
+    if config.strict or config.slow_stops or config.varying or len(takes) == 0 or not anywhere(world, job):
+        return
+    if world.jobs[w.SHARE, job] < 1000 or takes[0, queue.class_of[job]] == 0:
+        return
+    for cls in range(len(queue.size)):
+        other = queue.sample[cls]
+        if queue.size[cls] == 0 or world.jobs[w.GPUS, other] < gpus or world.jobs[w.SHARE, other] < 1000:
+            continue
+        if anywhere(world, other) and (gpus == 1 or needs_one_node(world, queue, other)):
+            queue.blocked[cls] = 1
+
+
+@kernel
 def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision) -> bool:
     """Stop as few later jobs as needed, the last in the order first, and start ``job``; false if that isn't enough.
 
@@ -314,6 +346,7 @@ def make_room(world: World, queue: Queue, parts: Parts, job: int, plan: Decision
     scratch, config, stopped = queue.scratch, queue.config, 0
     count, gpus = choose_victims(world, queue, parts, job)
     if count < 0:
+        block_larger(world, queue, job)
         return False
     for i in range(count):
         if scratch.jobs[i] >= 0:
