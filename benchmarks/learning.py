@@ -22,11 +22,11 @@ from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
 from shunter.learning import episodes as e
 from shunter.learning.agents import agent_for
-from shunter.learning.engine import Candidate, Engine, Ground, ground_for, new_record
+from shunter.learning.engine import EpisodeEngine, LearnedOrder, LearningGround, ground_for, new_record
 from shunter.learning.environment import SchedulingEnv
 from shunter.learning.training import Task, Trainer, parts_of, spaced
 from shunter.model import GPU, Trace
-from shunter.policies.scored.models import Network, ScoreModel
+from shunter.policies.scored.models import NetworkForm, ScoreModel
 from shunter.seeding import rng
 from shunter.setup import set_up
 from shunter.sim.engine import Simulator
@@ -47,7 +47,7 @@ def cpu_seconds(work: Callable[[], Any], times: int = 3) -> float:
     return min(found)
 
 
-def ground_of(jobs: int) -> Ground:
+def ground_of(jobs: int) -> LearningGround:
     """The first jobs of the Philly file, or made-up ones, on as many nodes as keep them waiting."""
     trace, _ = workload.jobs(jobs)
     return ground_for(set_up(trace, workload.cluster(20), ["saf"]), "oracle", LENGTH)
@@ -55,7 +55,7 @@ def ground_of(jobs: int) -> Ground:
 
 def in_python(env: SchedulingEnv, model: ScoreModel, first: int) -> int:
     """An episode through the environment, with the network in NumPy; how many decisions it had."""
-    assert isinstance(model.model, Network)
+    assert isinstance(model.model, NetworkForm)
     layers = [(np.array(layer.weights, np.float32), np.array(layer.bias, np.float32)) for layer in model.model.layers]
     seen, info = env.reset(options={"first": first})
     steps, over = 0, False
@@ -70,11 +70,14 @@ def in_python(env: SchedulingEnv, model: ScoreModel, first: int) -> int:
     return steps
 
 
-def episodes(ground: Ground) -> Iterator[Row]:
+def episodes(ground: LearningGround) -> Iterator[Row]:
     """Decisions per second, compiled and step by step."""
     model = agent_for("rltune", ground).untrained(rng(0, "benchmark"))
     firsts = spaced(parts_of(ground)[0], WINDOWS)
-    engine, record = Engine(ground, Candidate(given=model)), new_record(400_000, 40_000, len(model.inputs), 0.1)
+    engine, record = (
+        EpisodeEngine(ground, LearnedOrder(given=model)),
+        new_record(400_000, 40_000, len(model.inputs), 0.1),
+    )
     seeds = np.arange(len(firsts))
     _, decisions = engine.play(firsts, seeds, record)
 
@@ -97,7 +100,7 @@ def episodes(ground: Ground) -> Iterator[Row]:
     yield "compiled over the environment", decisions.sum() / whole / stepped, "x"
 
 
-def training(ground: Ground, epochs: int) -> Iterator[Row]:
+def training(ground: LearningGround, epochs: int) -> Iterator[Row]:
     """An epoch of PPO as the papers set it."""
     trainer = Trainer(Task(ground, "rltune", rounds=epochs + 1, patience=epochs + 1))
     trainer.round()
@@ -136,7 +139,7 @@ def long_queue() -> Iterator[Row]:
     cluster = Cluster("nodes", (NodeGroup(16, 8),))
     small = ground_for(set_up(trace.select(np.arange(100)), cluster), "oracle", 10)
     model = agent_for("rltune", small).untrained(rng(0, "benchmark"))
-    policy = Candidate(given=model, estimate="oracle")
+    policy = LearnedOrder(given=model, estimate="oracle")
     simulator = Simulator(trace, cluster)
     simulator.prepare(policy.needs)
     view, memory = simulator.present(), policy.start(cluster)

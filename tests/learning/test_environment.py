@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 
 from shunter.errors import ModelError
 from shunter.learning.agents import agent_for
-from shunter.learning.engine import Candidate, Engine, ground_for, new_record
+from shunter.learning.engine import EpisodeEngine, LearnedOrder, ground_for, new_record
 from shunter.learning.environment import SchedulingEnv, vectorised
 from shunter.seeding import rng
 from shunter.setup import set_up
@@ -41,7 +41,7 @@ def key_of(rows, model):
 def test_an_episode_step_by_step_is_the_compiled_one(asked, first, ground):
     """A network in Python, asked for a job or for all keys, gives the schedule of the kernel."""
     model = agent_for("rltune", ground).untrained(rng(1, "m"))
-    engine = Engine(ground, Candidate(given=model))
+    engine = EpisodeEngine(ground, LearnedOrder(given=model))
     expected, decisions = engine.play(np.array([first]), np.array([0]), new_record(1, 1, 8, 0.0), greedy=True)
     env = SchedulingEnv(ground, asked, visible=40)
     seen, info = env.reset(options={"first": first})

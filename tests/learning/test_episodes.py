@@ -12,7 +12,7 @@ from shunter import world as w
 from shunter.errors import ModelError, PolicyError
 from shunter.learning import episodes as e
 from shunter.learning.agents import AGENTS, agent_for, flat, with_numbers
-from shunter.learning.engine import Candidate, Engine, ground_for, new_record
+from shunter.learning.engine import EpisodeEngine, LearnedOrder, ground_for, new_record
 from shunter.learning.outcomes import compared, gain, scores
 from shunter.model import GPU, Trace
 from shunter.policies.scored.evaluating import score
@@ -69,7 +69,7 @@ def simulated(ground, first, policy):
 @pytest.mark.parametrize("on", ["ground", "pools"])
 def test_windows_are_as_simulated_however_often_arrays_are_used_again(on, policy, request):
     ground = request.getfixturevalue(on)
-    waits = Engine(ground, shunter.policy(policy)).waits(FIRSTS)
+    waits = EpisodeEngine(ground, shunter.policy(policy)).waits(FIRSTS)
     for at, first in enumerate(FIRSTS):
         text = f"{policy}{',' if ':' in policy else ':'}estimate=oracle"
         np.testing.assert_array_equal(waits[at], simulated(ground, first, text))
@@ -82,7 +82,7 @@ def test_the_best_choices_are_those_of_the_policy_scored(on, request, tmp_path):
     ground = request.getfixturevalue(on)
     model = agent_for("rltune", ground).untrained(rng(1, "m"))
     save(model, tmp_path / "m.json")
-    engine = Engine(ground, Candidate(given=model))
+    engine = EpisodeEngine(ground, LearnedOrder(given=model))
     waits = engine.waits(FIRSTS)
     for at, first in enumerate(FIRSTS):
         policy = f"scored:model={tmp_path / 'm.json'},estimate=oracle"
@@ -95,7 +95,7 @@ def test_the_best_choices_are_those_of_the_policy_scored(on, request, tmp_path):
 
 def test_records_are_what_was_seen_and_chosen(ground):
     model = agent_for("rltune", ground).untrained(rng(2, "m"))
-    engine, record = Engine(ground, Candidate(given=model)), new_record(20_000, 2000, 8)
+    engine, record = EpisodeEngine(ground, LearnedOrder(given=model)), new_record(20_000, 2000, 8)
     _, decisions = engine.play(FIRSTS, np.arange(5), record)
     assert record.decisions == decisions.sum()
     assert (np.bincount(record.episode[: record.decisions], minlength=5) == decisions).all()
@@ -112,7 +112,7 @@ def test_records_are_what_was_seen_and_chosen(ground):
 
 def test_draws_depend_on_the_seed_of_an_episode_alone(ground):
     model = agent_for("rltune", ground).untrained(rng(2, "m"))
-    engine = Engine(ground, Candidate(given=model))
+    engine = EpisodeEngine(ground, LearnedOrder(given=model))
     none = new_record(1, 1, 8, 0.0)
     one, _ = engine.play(FIRSTS, np.array([5, 6, 7, 8, 9]), none)
     other, _ = engine.play(FIRSTS[::-1], np.array([9, 8, 7, 6, 5]), none)
@@ -122,7 +122,7 @@ def test_draws_depend_on_the_seed_of_an_episode_alone(ground):
 
 def test_choices_are_drawn_by_their_probability(ground):
     """Of 4,000 draws at the first decision of a window, each job gets its share."""
-    engine = Engine(ground, Candidate(given=agent_for("rltune", ground).untrained(rng(3, "m"))))
+    engine = EpisodeEngine(ground, LearnedOrder(given=agent_for("rltune", ground).untrained(rng(3, "m"))))
     episode = engine.episode
     e.begin(episode, 0)
     while e.to_decision(episode, engine.tools, engine.plan) and episode.course.visible < 4:
@@ -140,11 +140,11 @@ def test_an_inspector_lets_the_first_job_wait(ground):
     agent = agent_for("inspector", ground)
     form = agent.untrained(rng(0, "m"))
     base = shunter.policy("sjf:backfill=easy")
-    expected = Engine(ground, base).waits(FIRSTS)
+    expected = EpisodeEngine(ground, base).waits(FIRSTS)
     for bias, same in ((-9.0, True), (9.0, False)):
         numbers = np.zeros(len(flat(form)))
         numbers[-1] = bias
-        engine = Engine(ground, base, watched=with_numbers(form, numbers), mode=e.INSPECT)
+        engine = EpisodeEngine(ground, base, watched=with_numbers(form, numbers), mode=e.INSPECT)
         waits, decisions = engine.play(FIRSTS, FIRSTS, new_record(1, 1, 7, 0.0), greedy=True)
         assert decisions.min() > 0
         assert (waits == expected).all() if same else waits.mean() > expected.mean()
@@ -169,7 +169,7 @@ def test_estimates_are_those_of_a_run_of_the_whole_trace():
 
 def test_what_can_not_be_played_is_refused(ground):
     with pytest.raises(PolicyError, match="stop no job"):
-        Engine(ground, shunter.policy("las"))
+        EpisodeEngine(ground, shunter.policy("las"))
     with pytest.raises(ModelError, match="did you mean 'rltune'"):
         agent_for("rltun", ground)
     with pytest.raises(ModelError, match="a window has 999 jobs, but the trace has 160"):

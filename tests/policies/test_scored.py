@@ -39,10 +39,10 @@ def network(inputs=ALL_INPUTS, widths=(32, 16, 8, 1), seed=0):
     rng, layers, width = np.random.default_rng(seed), [], len(inputs)
     for wide in widths:
         layers.append(
-            m.Layer(weights=rng.normal(0, 0.5, (width, wide)).tolist(), bias=rng.normal(0, 0.5, wide).tolist())
+            m.LayerWeights(weights=rng.normal(0, 0.5, (width, wide)).tolist(), bias=rng.normal(0, 0.5, wide).tolist())
         )
         width = wide
-    return m.ScoreModel(name="n", inputs=list(inputs), model=m.Network(layers=layers))
+    return m.ScoreModel(name="n", inputs=list(inputs), model=m.NetworkForm(layers=layers))
 
 
 def trees(inputs=ALL_INPUTS, count=5, seed=0):
@@ -65,7 +65,7 @@ def forest(seed=0):
 
 def linear(seed=0):
     weights = np.random.default_rng(seed).normal(size=len(NAMES)).tolist()
-    return m.ScoreModel(name="l", inputs=ALL_INPUTS, model=m.Linear(bias=0.5, weights=weights))
+    return m.ScoreModel(name="l", inputs=ALL_INPUTS, model=m.LinearForm(bias=0.5, weights=weights))
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def obvious_inputs(job, inputs):
 
 def obvious_value(job, model):
     row = obvious_inputs(job, model.inputs)
-    if isinstance(model.model, m.Linear):
+    if isinstance(model.model, m.LinearForm):
         return model.model.bias + row @ np.array(model.model.weights)
     for at, layer in enumerate(model.model.layers):
         row = row @ np.array(layer.weights) + np.array(layer.bias)

@@ -29,7 +29,7 @@ from shunter.cli.console import (
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
-    from shunter.learning.engine import Ground
+    from shunter.learning.engine import LearningGround
 
 EXAMPLES = """Examples:
 
@@ -181,7 +181,7 @@ def _ground(
     drop_unfit: bool,
     format: str | None,  # noqa: A002
     on_bad_row: str | None,
-) -> Ground:
+) -> LearningGround:
     """The jobs with their estimates, and the cluster."""
     if cluster is None:
         raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")

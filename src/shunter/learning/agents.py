@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter.errors import ModelError, did_you_mean
-from shunter.learning.engine import Ground
+from shunter.learning.engine import LearningGround
 from shunter.learning.episodes import INSPECT, PICK
-from shunter.policies.scored.models import Input, Layer, Linear, Network, ScoreModel
+from shunter.policies.scored.models import Input, LayerWeights, LinearForm, NetworkForm, ScoreModel
 from shunter.world import F64
 
 HALF_DAY = 43_200.0  # s: a longer wait counts as this, as in RLScheduler and RLTune
@@ -37,40 +37,40 @@ class Agent:
         """A network with random weights, as torch begins; or the linear model that gives the order of ``saf``."""
         if not self.widths:
             neutral = [1.0 if given.feature == "area" else 0.0 for given in self.inputs]
-            return ScoreModel(name=self.name, inputs=list(self.inputs), model=Linear(weights=neutral))
+            return ScoreModel(name=self.name, inputs=list(self.inputs), model=LinearForm(weights=neutral))
         layers, width = [], len(self.inputs)
         for outputs in self.widths:
             bound = width**-0.5
             weights, bias = rng.uniform(-bound, bound, (width, outputs)), rng.uniform(-bound, bound, outputs)
-            layers.append(Layer(weights=weights.tolist(), bias=bias.tolist()))
+            layers.append(LayerWeights(weights=weights.tolist(), bias=bias.tolist()))
             width = outputs
-        return ScoreModel(name=self.name, inputs=list(self.inputs), model=Network(layers=layers))
+        return ScoreModel(name=self.name, inputs=list(self.inputs), model=NetworkForm(layers=layers))
 
 
 def flat(model: ScoreModel) -> F64:
     """The numbers that are learned, one after another."""
-    if isinstance(model.model, Linear):
+    if isinstance(model.model, LinearForm):
         return np.array(model.model.weights)
-    assert isinstance(model.model, Network)
+    assert isinstance(model.model, NetworkForm)
     return np.concatenate([np.append(np.ravel(layer.weights), layer.bias) for layer in model.model.layers])
 
 
 def with_numbers(model: ScoreModel, numbers: F64) -> ScoreModel:
     """The model with other numbers."""
-    if isinstance(model.model, Linear):
-        return model.model_copy(update={"model": Linear(weights=numbers.tolist())})
-    assert isinstance(model.model, Network)
+    if isinstance(model.model, LinearForm):
+        return model.model_copy(update={"model": LinearForm(weights=numbers.tolist())})
+    assert isinstance(model.model, NetworkForm)
     layers, begin = [], 0
     for layer in model.model.layers:
         shape = (len(layer.weights), len(layer.bias))
         middle, end = begin + shape[0] * shape[1], begin + shape[0] * shape[1] + shape[1]
         weights, bias = numbers[begin:middle].reshape(shape), numbers[middle:end]
-        layers.append(Layer(weights=weights.tolist(), bias=bias.tolist()))
+        layers.append(LayerWeights(weights=weights.tolist(), bias=bias.tolist()))
         begin = end
-    return model.model_copy(update={"model": Network(layers=layers)})
+    return model.model_copy(update={"model": NetworkForm(layers=layers)})
 
 
-def agent_for(name: str, ground: Ground) -> Agent:
+def agent_for(name: str, ground: LearningGround) -> Agent:
     """An agent by its name, with its inputs scaled to a cluster and its jobs."""
     agents = {made.name: made for made in _agents(ground)}
     if name not in agents:
@@ -81,7 +81,7 @@ def agent_for(name: str, ground: Ground) -> Agent:
 AGENTS = ("rltune", "rlscheduler", "inspector", "search")
 
 
-def _agents(ground: Ground) -> tuple[Agent, ...]:
+def _agents(ground: LearningGround) -> tuple[Agent, ...]:
     longest, gpus = max(float(ground.estimates.max()) / 1000.0, 1.0), float(ground.cluster.gpus)
     wait = Input(feature="wait", scale=1 / HALF_DAY, high=BELOW_1)
     run = Input(feature="estimate", scale=1 / longest, high=1.0)

@@ -35,7 +35,7 @@ LOG_ROWS = 4096
 
 
 @dataclass(frozen=True)
-class Candidate(Scored):
+class LearnedOrder(Scored):
     """An order whose model is at hand, not in a file."""
 
     given: ScoreModel | None = None
@@ -47,7 +47,7 @@ class Candidate(Scored):
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class LearningGround:
     """What episodes take place on: jobs with estimates that everybody shares, a cluster, and the length of a window."""
 
     trace: Trace
@@ -73,7 +73,7 @@ class Ground:
         return self.trace.duration / 1000.0
 
     @cached_property
-    def source(self) -> e.Jobs:
+    def source(self) -> e.TraceJobs:
         """The jobs as arrays."""
         whole = s.build(self.trace, self.cluster, 0, Scenario())
         world = whole.world
@@ -82,17 +82,17 @@ class Ground:
         row_of = pools_seen(world, sample).of_class
         unnumbered = np.full(len(sample), -1, np.int64)
         part, pools = gpus / world.gpus.shape[1], pools_of(world, sample)
-        return e.Jobs(world.jobs, whole.truth, self.estimates, class_of, part, gpus, pools, row_of, unnumbered)
+        return e.TraceJobs(world.jobs, whole.truth, self.estimates, class_of, part, gpus, pools, row_of, unnumbered)
 
 
-def ground_for(setup: Setup, estimate: str, length: int) -> Ground:
+def ground_for(setup: Setup, estimate: str, length: int) -> LearningGround:
     """The jobs of a setup without dependencies, with what each was estimated to take when it came."""
     trace = dataclasses.replace(
         setup.trace, after=np.full(len(setup.trace), -1, np.int64), model=np.full(len(setup.trace), -1, np.int64)
     )
     found = estimates_of(setup, trace, estimate)
     unnamed = dataclasses.replace(trace, user=np.full(len(trace), -1, np.int64))  # estimates are made; nobody asks
-    return Ground(unnamed, setup.cluster, found, estimate, length)
+    return LearningGround(unnamed, setup.cluster, found, estimate, length)
 
 
 def estimates_of(setup: Setup, trace: Trace, estimate: str) -> I64:
@@ -110,14 +110,19 @@ def estimates_of(setup: Setup, trace: Trace, estimate: str) -> I64:
     return estimates
 
 
-class Engine:
+class EpisodeEngine:
     """One cluster in arrays, on which a policy, a model or somebody outside plays windows of a ground's jobs.
 
     ``watched`` is a model whose inputs are recorded or shown; by default the policy's own, if it has one.
     """
 
     def __init__(
-        self, ground: Ground, policy: Ordering, watched: ScoreModel | None = None, visible: int = 0, mode: int = e.PICK
+        self,
+        ground: LearningGround,
+        policy: Ordering,
+        watched: ScoreModel | None = None,
+        visible: int = 0,
+        mode: int = e.PICK,
     ) -> None:
         if policy.backfill == "conservative" or policy.preemptive:
             raise PolicyError("episodes are for orders that stop no job, with backfill=none or backfill=easy")

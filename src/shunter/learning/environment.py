@@ -14,10 +14,10 @@ from shunter import extras
 from shunter.errors import ModelError
 from shunter.learning import episodes as e
 from shunter.learning.agents import agent_for
-from shunter.learning.engine import Candidate, Engine, Ground
+from shunter.learning.engine import EpisodeEngine, LearnedOrder, LearningGround
 from shunter.learning.outcomes import check_objective, gain, runs_in, scores
 from shunter.learning.training import REFERENCE, order
-from shunter.policies.scored.models import Linear, ScoreModel
+from shunter.policies.scored.models import LinearForm, ScoreModel
 from shunter.world import F64
 
 gymnasium: Any = extras.load("gymnasium", "the environment")
@@ -43,20 +43,26 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
 
     def __init__(
-        self, ground: Ground, asked: Asked = "pick", agent: str = "", objective: str = "wait", base: str = REFERENCE,
-        visible: int = VISIBLE, windows: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        ground: LearningGround,
+        asked: Asked = "pick",
+        agent: str = "",
+        objective: str = "wait",
+        base: str = REFERENCE,
+        visible: int = VISIBLE,
+        windows: Any = None,
+    ) -> None:
         if asked not in ("pick", "score", "inspect"):
             raise ModelError(f"asked must be pick, score or inspect, got '{asked}'")
         self._ground, self._asked, self._objective = ground, asked, check_objective(objective)
         inspects = asked == "inspect"
         inputs = agent_for(agent or ("inspector" if inspects else "rltune"), ground).inputs
-        watched = ScoreModel(name="watched", inputs=list(inputs), model=Linear(weights=[0.0] * len(inputs)))
+        watched = ScoreModel(name="watched", inputs=list(inputs), model=LinearForm(weights=[0.0] * len(inputs)))
         inner, mode = order(base), e.INSPECT if inspects else e.PICK
-        own = inner if inspects else Candidate(backfill=inner.backfill)
+        own = inner if inspects else LearnedOrder(backfill=inner.backfill)
         visible = 1 if inspects else visible
-        self._engine = Engine(ground, own, watched=watched, visible=visible, mode=mode)
-        self._base = Engine(ground, inner)
+        self._engine = EpisodeEngine(ground, own, watched=watched, visible=visible, mode=mode)
+        self._base = EpisodeEngine(ground, inner)
         self._windows = np.arange(ground.windows) if windows is None else np.asarray(windows)
         self._rows, self._first = np.zeros((visible, len(inputs))), 0
         shape = (len(inputs),) if inspects else (visible, len(inputs))
@@ -121,6 +127,6 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
         return float(gain(base, found)[0])
 
 
-def vectorised(count: int, ground: Ground, **more: Any) -> Any:
+def vectorised(count: int, ground: LearningGround, **more: Any) -> Any:
     """So many environments on the same jobs as one; the arguments are those of ``SchedulingEnv``."""
     return gymnasium.vector.SyncVectorEnv([lambda: SchedulingEnv(ground, **more) for _ in range(count)])

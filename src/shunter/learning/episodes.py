@@ -32,7 +32,7 @@ FIRST, SEED, DECISIONS = range(3)  # columns of the table of episodes to play
 MOST_SKIPS = 72  # of one job: 12 hours, as in SchedInspector
 
 
-class Jobs(Arrays):
+class TraceJobs(Arrays):
     """All jobs of a trace, of which a window takes some."""
 
     jobs: I2  # (JOB_COLUMNS, jobs)
@@ -60,7 +60,7 @@ class Episode(Arrays):
 
     state: SimulationState
     queue: Queue
-    source: Jobs
+    source: TraceJobs
     course: Course
     live: I1  # all arrays that change, as one ...
     first: I1  # ... and as they are before the first event
@@ -109,7 +109,7 @@ def begin(episode: Episode, first: int) -> None:
 
 
 @kernel
-def number_classes(queue: Queue, source: Jobs, first: int, last: int) -> None:
+def number_classes(queue: Queue, source: TraceJobs, first: int, last: int) -> None:
     """Give the demand classes of a window numbers from 0 on, and their heaps room."""
     count = 0
     for job in range(last - first):

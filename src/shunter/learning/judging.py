@@ -9,7 +9,7 @@ import numpy as np
 
 from shunter.errors import ModelError
 from shunter.learning import episodes as e
-from shunter.learning.engine import Ground
+from shunter.learning.engine import LearningGround
 from shunter.learning.outcomes import OBJECTIVES, compared, runs_in, scores
 from shunter.learning.training import REFERENCE, Players, parts_of, spaced
 from shunter.policies.scored.models import ScoreModel
@@ -19,7 +19,7 @@ FEWEST = 5  # windows of which an interval is made
 
 
 def judged(
-    model: ScoreModel, ground: Ground, windows: int = WINDOWS, others: Sequence[str] = (), seed: int = 0,
+    model: ScoreModel, ground: LearningGround, windows: int = WINDOWS, others: Sequence[str] = (), seed: int = 0,
     threads: int = 1,
 ) -> dict[str, Any]:  # fmt: skip
     """Every objective under the model and under other policies, with paired intervals against the reference."""

@@ -38,7 +38,7 @@ class Settings:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class LearningBatch:
     """The decisions of an epoch, in the order in which they were made."""
 
     seen: F64  # (rows, inputs)
@@ -49,7 +49,7 @@ class Batch:
     last: Any  # (decisions,) whether it is the last of its episode
 
 
-def batch_of(records: list[Record], rewards: F64) -> Batch:
+def batch_of(records: list[Record], rewards: F64) -> LearningBatch:
     """All decisions of several records, whose episodes follow each other; each episode has a reward."""
     seen = np.concatenate([record.seen[: record.rows] for record in records])
     offsets = np.cumsum([0, *(record.rows for record in records)])
@@ -59,7 +59,7 @@ def batch_of(records: list[Record], rewards: F64) -> Batch:
     known = np.concatenate([record.log_probability[: record.decisions] for record in records])
     episode = np.concatenate([record.episode[: record.decisions] for record in records])
     last = np.append(episode[1:] != episode[:-1], True) if len(episode) else np.zeros(0, np.bool_)
-    return Batch(seen, begin, chosen, known, np.where(last, rewards[episode], 0.0), last)
+    return LearningBatch(seen, begin, chosen, known, np.where(last, rewards[episode], 0.0), last)
 
 
 def advantages(values: F64, reward: F64, last: Any, settings: Settings) -> tuple[F64, F64]:
@@ -123,7 +123,7 @@ class Learner:
 
     # -- learning
 
-    def learn(self, batch: Batch) -> dict[str, float]:
+    def learn(self, batch: LearningBatch) -> dict[str, float]:
         """One epoch; returns how often each network was changed, and how far the policy moved."""
         states = _states(batch)
         known = self._forward(self._value, self._torch.tensor(states)).detach().numpy().astype(np.float64)
@@ -134,7 +134,7 @@ class Learner:
             self._fit_value(states, returns, pool)
         return {"policy_steps": steps, "divergence": moved}
 
-    def _part(self, batch: Batch, ahead: F64, part: slice) -> tuple[Any, ...]:
+    def _part(self, batch: LearningBatch, ahead: F64, part: slice) -> tuple[Any, ...]:
         """The tensors of some decisions."""
         begin = batch.begin[part.start : part.stop + 1]
         sizes = np.diff(begin)
@@ -253,7 +253,7 @@ def _untrained(width: int, draws: np.random.Generator) -> F64:
     return np.concatenate(parts)
 
 
-def _states(batch: Batch) -> Any:
+def _states(batch: LearningBatch) -> Any:
     """What the value network sees of each decision: mean and maximum of each input over the jobs, and how many."""
     first, sizes = batch.begin[:-1], np.diff(batch.begin)
     mean = np.add.reduceat(batch.seen, first) / sizes[:, None]
@@ -261,7 +261,7 @@ def _states(batch: Batch) -> Any:
     return np.column_stack((mean, most, np.log1p(sizes) / 6.0)).astype(np.float32)
 
 
-def _cut(batch: Batch) -> list[slice]:
+def _cut(batch: LearningBatch) -> list[slice]:
     """The decisions in parts of about as many rows."""
     goals = batch.begin[-1] * np.arange(1, PARTS) // PARTS
     ends = [0, *np.searchsorted(batch.begin, goals).tolist(), len(batch.chosen)]

@@ -22,7 +22,7 @@ from shunter import registry
 from shunter.errors import ModelError
 from shunter.learning import episodes as e
 from shunter.learning.agents import Agent, agent_for, flat, with_numbers
-from shunter.learning.engine import Candidate, Engine, Ground, new_record
+from shunter.learning.engine import EpisodeEngine, LearnedOrder, LearningGround, new_record
 from shunter.learning.evolution import Evolution
 from shunter.learning.outcomes import check_objective, compared, gain, runs_in, scores
 from shunter.policies.scored.models import ScoreModel, Training
@@ -45,7 +45,7 @@ Round = dict[str, float]  # one round of training, for the learning curve
 class Task:
     """What to learn, from what, and how long."""
 
-    ground: Ground
+    ground: LearningGround
     agent: str = "rltune"
     objective: str = "wait"
     base: str = REFERENCE  # that the reward is relative to, and that the inspector inspects
@@ -78,7 +78,7 @@ class Task:
         return {**own, **jobs, "window": ground.length, "ground": None, "threads": None}
 
 
-def parts_of(ground: Ground) -> tuple[I64, I64, I64]:
+def parts_of(ground: LearningGround) -> tuple[I64, I64, I64]:
     """The windows, by their first job: to learn from, to check on, to judge on; no job is in two of these."""
     jobs, length = len(ground.trace), ground.length
     first, second = int(LEARNED_FROM * jobs), int(CHECKED_ON * jobs)
@@ -105,15 +105,17 @@ def order(text: str) -> Ordering:
 class Players:
     """Engines for a model, one per chunk of episodes, and those of the policies that it is compared with."""
 
-    def __init__(self, ground: Ground, model: ScoreModel, mode: int, base: str, threads: int) -> None:
+    def __init__(self, ground: LearningGround, model: ScoreModel, mode: int, base: str, threads: int) -> None:
         self.ground, self._mode, self._threads = ground, mode, threads
         inner = order(base)
         if mode == e.INSPECT:
-            self._own = [Engine(ground, inner, watched=model, mode=mode) for _ in range(CHUNKS)]
+            self._own = [EpisodeEngine(ground, inner, watched=model, mode=mode) for _ in range(CHUNKS)]
         else:
-            self._own = [Engine(ground, Candidate(given=model, backfill=inner.backfill)) for _ in range(CHUNKS)]
-        self._base = [Engine(ground, inner) for _ in range(CHUNKS)]
-        self._known: dict[str, list[Engine]] = {base: self._base}
+            self._own = [
+                EpisodeEngine(ground, LearnedOrder(given=model, backfill=inner.backfill)) for _ in range(CHUNKS)
+            ]
+        self._base = [EpisodeEngine(ground, inner) for _ in range(CHUNKS)]
+        self._known: dict[str, list[EpisodeEngine]] = {base: self._base}
 
     def use(self, numbers: F64) -> None:
         """Play on with other numbers of the model, as its arrays have them."""
@@ -146,10 +148,10 @@ class Players:
     def base_waits(self, firsts: I64, policy: str = "") -> F64:
         """How long jobs wait under the base policy, or another one, with the same estimates."""
         if policy and policy not in self._known:
-            self._known[policy] = [Engine(self.ground, order(policy)) for _ in range(CHUNKS)]
+            self._known[policy] = [EpisodeEngine(self.ground, order(policy)) for _ in range(CHUNKS)]
         return self._run(self._known[policy] if policy else self._base, firsts)
 
-    def _run(self, engines: Sequence[Engine], firsts: I64) -> F64:
+    def _run(self, engines: Sequence[EpisodeEngine], firsts: I64) -> F64:
         chunks = np.array_split(np.asarray(firsts), CHUNKS)
         return np.concatenate(self._all(lambda at: engines[at].waits(chunks[at])))
 

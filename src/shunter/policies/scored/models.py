@@ -44,7 +44,7 @@ class Input(Form):
     high: Number | None = None
 
 
-class Linear(Form):
+class LinearForm(Form):
     """A constant and a weight for each input."""
 
     kind: Literal["linear"] = "linear"
@@ -52,21 +52,21 @@ class Linear(Form):
     weights: Annotated[list[Number], Field(max_length=MOST_INPUTS)]
 
 
-class Layer(Form):
+class LayerWeights(Form):
     """Weights by input and output, and a constant for each output."""
 
     weights: Annotated[list[Row], Field(min_length=1, max_length=WIDEST)]
     bias: Row
 
 
-class Network(Form):
+class NetworkForm(Form):
     """Layers, with ReLU between them; the last has one output."""
 
     kind: Literal["network"] = "network"
-    layers: Annotated[list[Layer], Field(min_length=1, max_length=MOST_LAYERS)]
+    layers: Annotated[list[LayerWeights], Field(min_length=1, max_length=MOST_LAYERS)]
 
 
-class Forest(Form):
+class TreesForm(Form):
     """The sum of decision trees, as in ``predictors/trees.py``."""
 
     kind: Literal["trees"] = "trees"
@@ -98,7 +98,7 @@ class ScoreModel(Form):
     format: int = FORMAT
     name: Text
     inputs: Annotated[list[Input], Field(min_length=1, max_length=MOST_INPUTS)]
-    model: Annotated[Linear | Network | Forest, Field(discriminator="kind")]
+    model: Annotated[LinearForm | NetworkForm | TreesForm, Field(discriminator="kind")]
     asks: Literal["order", "skip"] = "order"  # its value: the place of a job, or whether the first one is to wait
     training: Training = Training()
     scores: dict[Text, Number] = Field(default_factory=dict)
@@ -107,7 +107,7 @@ class ScoreModel(Form):
     def features(self) -> frozenset[str]:
         """Those that matter: of a linear model, those with a weight."""
         used = self.inputs
-        if isinstance(self.model, Linear):
+        if isinstance(self.model, LinearForm):
             used = [given for given, weight in zip(self.inputs, self.model.weights, strict=True) if weight]
         return frozenset(given.feature for given in used)
 
@@ -144,9 +144,9 @@ class ScoreModel(Form):
         return np.array(rows, np.float64).ravel()
 
     def _numbers(self) -> F64:
-        if isinstance(self.model, Linear):
+        if isinstance(self.model, LinearForm):
             return np.array([self.model.bias, *self.model.weights])
-        if isinstance(self.model, Network):
+        if isinstance(self.model, NetworkForm):
             parts: list[Any] = [[len(self.model.layers)]]
             for layer in self.model.layers:
                 parts += [[len(layer.bias)], np.array(layer.weights).ravel(), layer.bias]
@@ -162,7 +162,7 @@ class ScoreModel(Form):
 def linear_model(name: str, features: Sequence[str], weights: Sequence[float]) -> ScoreModel:
     """A linear model over features as they are."""
     return ScoreModel(
-        name=name, inputs=[Input(feature=feature) for feature in features], model=Linear(weights=list(weights))
+        name=name, inputs=[Input(feature=feature) for feature in features], model=LinearForm(weights=list(weights))
     )
 
 
@@ -229,15 +229,15 @@ def _check(model: ScoreModel) -> None:
             )
         if given.low is not None and given.high is not None and given.low > given.high:
             raise ValueError(f"inputs.{at}: low {given.low:g} is above high {given.high:g}")
-    if isinstance(model.model, Linear) and len(model.model.weights) != len(model.inputs):
+    if isinstance(model.model, LinearForm) and len(model.model.weights) != len(model.inputs):
         raise ValueError(f"model.weights: must be {len(model.inputs)}, as the inputs, got {len(model.model.weights)}")
-    if isinstance(model.model, Network):
+    if isinstance(model.model, NetworkForm):
         _check_layers(model.model, len(model.inputs))
-    if isinstance(model.model, Forest):
+    if isinstance(model.model, TreesForm):
         _check_trees(model.model, len(model.inputs))
 
 
-def _check_layers(network: Network, width: int) -> None:
+def _check_layers(network: NetworkForm, width: int) -> None:
     for at, layer in enumerate(network.layers):
         if len(layer.weights) != width or any(len(row) != len(layer.bias) for row in layer.weights):
             raise ValueError(f"model.layers.{at}.weights: must be {width} rows of {len(layer.bias)} numbers")
@@ -246,7 +246,7 @@ def _check_layers(network: Network, width: int) -> None:
         raise ValueError(f"model.layers: the last must have one output, got {width}")
 
 
-def _check_trees(forest: Forest, width: int) -> None:
+def _check_trees(forest: TreesForm, width: int) -> None:
     nodes = np.array(forest.nodes, object).reshape(-1, 4)
     if len(nodes) and (np.abs(nodes) > MOST_NODES).any():
         raise ValueError("model.nodes: a node leads nowhere")
@@ -255,11 +255,11 @@ def _check_trees(forest: Forest, width: int) -> None:
     check(Trees(nodes.astype(np.int64), *parts, roots, np.array([forest.base])), width)
 
 
-def forest_of(trees: Trees) -> Forest:
+def forest_of(trees: Trees) -> TreesForm:
     """Trees that a library fitted, as a file has them."""
     nodes = [(int(a), int(b), int(c), int(d)) for a, b, c, d in trees.nodes]
     assert all(node[SPLIT] >= LEAF for node in nodes)
-    return Forest(
+    return TreesForm(
         nodes=nodes,
         threshold=trees.threshold.tolist(),
         value=trees.value.tolist(),
