@@ -58,15 +58,16 @@ TRIED_TIRESIAS = (  # settings of Tiresias; it has fewer than Lucid, and the que
 LATER, SEVEN = "limits=18000/72000/288000/1152000", "limits=900/3600/18000/72000/288000/1152000"
 COMBINED_TIRESIAS = (  # the second stage: the best of the first with one another, and Gittins' horizon
     f"{FIVE},order=gittins,min_run=30", f"{FIVE},order=gittins,min_run=100", f"{FIVE},order=gittins,horizon=900",
-    f"{FIVE},order=gittins,horizon=18000", f"{FIVE},order=gittins,horizon=72000", f"{LATER},order=gittins",
-    f"{SEVEN},order=gittins", "limits=18000/288000,order=gittins", f"{LATER},order=gittins,min_run=30",
-    f"{SEVEN},order=gittins,min_run=30", "limits=none,order=gittins,min_run=30",
-    "limits=none,order=gittins,horizon=72000", "limits=none,order=gittins,min_run=30,horizon=18000",
-    f"{FIVE},order=gittins,min_run=30,horizon=18000", f"{FIVE},order=gittins,min_run=30,look_again=600",
-    f"{FIVE},order=gittins,backfill=easy", f"{FIVE},order=gittins,promote=64",
-    f"{FIVE},order=gittins,min_run=30,starve=604800", f"{LATER},min_run=30", f"{LATER},inside=running",
-    f"{LATER},inside=running,min_run=30", f"{SEVEN},min_run=30", f"{SEVEN},inside=running",
-    f"{FIVE},inside=running,min_run=30", "limits=none,min_run=100",
+    f"{FIVE},order=gittins,horizon=18000", f"{FIVE},order=gittins,horizon=72000",
+    f"{FIVE},order=gittins,horizon=288000", f"{FIVE},order=gittins,horizon=72000,min_run=30",
+    "limits=none,order=gittins,horizon=72000", "limits=none,order=gittins,horizon=288000",
+    "limits=none,order=gittins,horizon=72000,min_run=30", "limits=none,order=gittins,min_run=30",
+    "limits=none,order=gittins,horizon=18000,min_run=30", f"{FIVE},order=gittins,horizon=18000,min_run=30",
+    f"{LATER},order=gittins", f"{SEVEN},order=gittins", "limits=18000/288000,order=gittins",
+    f"{LATER},order=gittins,min_run=30", f"{SEVEN},order=gittins,min_run=30", f"{FIVE},order=gittins,promote=64",
+    f"{FIVE},order=gittins,min_run=30,look_again=600", f"{FIVE},order=gittins,min_run=30,starve=604800",
+    f"{FIVE},order=gittins,backfill=easy", f"{LATER},min_run=30", f"{LATER},inside=running,min_run=30",
+    "limits=none,min_run=100",
 )  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--quick", action="store_true", help="a made-up trace")
     chosen = parser.parse_args()
-    found, tried, console = setups(chosen.quick), candidates(chosen.only or ()), Console(width=120)
+    found, tried, console = setups(chosen.quick), candidates(chosen.only or ()), Console(width=150)
     trials = run(found, tried, chosen.draws, chosen.workers)
     console.print(table(trials, tuple(found), tried))
     if chosen.again:

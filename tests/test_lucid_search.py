@@ -13,6 +13,7 @@ from benchmarks import lucid_search
 
 from shunter import registry
 from shunter.reproduce import standin
+from shunter.reproduce.lucid.design import SEARCHED
 from shunter.reproduce.trials import TrialCase
 
 
@@ -30,6 +31,11 @@ def test_tiresias_is_searched_as_hard_as_lucid():
     """Lucid's settings were tried about twice as often as the list says (decision 20)."""
     bases = [one.base for one in lucid_search.candidates()]
     assert bases.count(lucid_search.TIRESIAS) - 1 == 2 * (bases.count(lucid_search.LUCID) - 1)
+
+
+def test_what_the_reproduction_runs_was_searched():
+    tried = {registry.text(registry.policy(one.policy)) for one in lucid_search.candidates()}
+    assert {registry.text(registry.policy(each.policy)) for each in SEARCHED} <= tried
 
 
 def test_the_best_of_each_are_run_again_beside_the_defaults():
