@@ -33,7 +33,7 @@ from shunter.sweeps.work import Batch, Row, SweepRunner
 
 ROOT = Path(__file__).parents[1]
 POLICIES = ("fifo", "saf", "f1", "las")
-TASKS = 2000  # of the scheduler's ceiling
+TASKS = 500  # of the scheduler's ceiling
 BATCH = 300  # short runs that take about two seconds
 SIMULATING = f"{MEASURED}simulator_cpu_s"
 MIB = 2**20

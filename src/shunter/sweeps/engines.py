@@ -147,14 +147,18 @@ def _translated(
     future: Future[Any],
     died: type[BaseException],
     other: Callable[[BaseException], BaseException] = lambda error: error,
+    result: Callable[[Any], Any] = lambda found: found,
 ) -> Future[Any]:
-    """A future whose errors of one kind mean that the worker died; ``other`` says what its other errors mean."""
+    """A future whose errors of one kind mean that the worker died.
+
+    ``other`` says what its other errors mean, ``result`` what its results do.
+    """
     found: Future[Any] = Future()
 
     def pass_on(done: Future[Any]) -> None:
         error = CancelledError() if done.cancelled() else done.exception()
         if error is None:
-            found.set_result(done.result())
+            found.set_result(result(done.result()))
         else:
             found.set_exception(WorkerLostError() if isinstance(error, died) else other(error))
 
@@ -193,7 +197,8 @@ class _Dask:
         try:
             if self._runner.status == "error":  # its worker died while it was made, and Dask does not try that again
                 self._runner = self._shipped()
-            return _translated(self._executor.submit(_on_dask, self._runner, batch), self._killed, _meaning)
+            done = self._executor.submit(_on_dask, self._runner, batch)
+            return _translated(done, self._killed, _meaning, pickle.loads)
         except (OSError, RuntimeError):
             raise _scheduler_gone() from None
 
@@ -231,10 +236,13 @@ def _unpacked(data: bytes) -> Runner:
 _one_at_a_time = threading.Lock()
 
 
-def _on_dask(runner: Runner, batch: Batch) -> list[Row]:
-    """A batch on a worker. One with several threads does its batches one after the other: a run has the process."""
+def _on_dask(runner: Runner, batch: Batch) -> bytes:
+    """A batch on a worker. One with several threads does its batches one after the other: a run has the process.
+
+    Rows come back as one piece of bytes: Dask would pack every row by itself, with all names of columns.
+    """
     with _one_at_a_time:
-        return work(runner, batch)
+        return pickle.dumps(work(runner, batch))
 
 
 @contextmanager
