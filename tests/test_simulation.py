@@ -84,6 +84,7 @@ def test_a_run_worked_out_by_hand(csv):
         "end",
         "wait",
         "run",
+        "lost",
         "communication",
         "jct",
         "rho",

@@ -24,6 +24,7 @@ def everything() -> Trace:
     values |= {"submit": [-5, 1_600_000_000_123, 7], "gpus": [500, 1, 16_000], "after": [1, -1, 1], "user": [2, 0, -1]}
     values |= {"vc": [-1, -1, -1], "gpu_type": [0, 0, 0], "model": [1, 0, -1], "account": [0, 1, 0]}
     values |= {"job_name": [0, -1, 0], "outcome": [1, 0, -1], "recorded_wait": [-1, 0, 5]}
+    values |= {"checkpointable": [0, 1, 1], "saves_on_stop": [1, 0, 1]}
     names = {"users": ("ü", "unused", "z"), "vcs": ("v",), "gpu_types": ("t",), "models": ("", "m")}
     names |= {"accounts": ("a", "b"), "job_names": ("train",), "outcomes": ("failed", "completed")}
     return Trace.of("a name, 'quoted' — ü", ["x", "y", "z"], **values, **names, remarks=("left out 2 jobs",))
