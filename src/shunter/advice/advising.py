@@ -51,6 +51,7 @@ class Question:
     more: tuple[str, ...] = ()  # policies that the user adds
     seed: int = 0
     workers: int | None = None
+    checkpointable: str = ""  # which jobs may be stopped, as ``--checkpointable`` takes it; "": as in the trace
     slurm: bool = True  # whether ``site`` was read from settings of Slurm; else it stands for ``base``
 
     @cached_property
@@ -102,7 +103,7 @@ def window(setup: Setup, question: Question, until: int | None = None) -> Histor
     policies = [one.policy for one in question.policies]
     since = f"+{(warm - first) / DAY_MS:.9f}d" if warm > first else ""
     ends = f"+{(last - first) / DAY_MS:.9f}d" if until is not None else ""
-    part = set_up(trace, setup.cluster, policies, since=since, until=ends)
+    part = set_up(trace, setup.cluster, policies, since=since, until=ends, checkpointable=question.checkpointable)
     found = HistoryWindow(dataclasses.replace(part, faults=setup.faults, user_cap=setup.user_cap), begin)
     return found if len(found.rows) > 1 else None
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from shunter.cli.console import (
+    CheckpointableOption,
     ClusterOption,
     ColumnsOption,
     ForceOption,
@@ -98,6 +99,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     goal: GoalOption = "wait",
     policy: PolicyOption = None,
     preemption: PreemptionOption = False,
+    checkpointable: CheckpointableOption = None,
     slurm_conf: SlurmConfOption = None,
     output: OutputOption = None,
     force: ForceOption = False,
@@ -127,6 +129,7 @@ def advise(  # noqa: PLR0913, PLR0917  one argument per option
     check_page(output, force)
     text = _text(slurm_conf)
     question = _question(cluster, site, base, days, warmup, goal, preemption, tuple(policy or ()), seed, workers)
+    question = dataclasses.replace(question, checkpointable=checkpointable or "")
     advising.check(question)
     policies = [one.policy for one in question.policies]
     setup, stated = present.read(history, cluster, policies, format, on_bad_row or "fail")
