@@ -26,9 +26,9 @@ from rich.table import Table
 
 from shunter import registry, traces
 from shunter import world as w
+from shunter.capabilities import Learns, capability
 from shunter.cluster import NodeGroup
 from shunter.model import GPU
-from shunter.protocols import Learns, capability
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.reproduce import venus
 from shunter.reproduce.numbers import by_size
@@ -121,7 +121,7 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
     learner = capability(Learns, registry.policy(order))
     possible = {
         TRUTH: not limited or "estimate=history" in order,
-        P90: learner is not None and bool(learner.model),
+        P90: learner is not None and bool(learner.predictor),
     }
     for by in ways:
         if possible.get(by, True):
@@ -131,11 +131,11 @@ def _easy(name: str, order: str, limited: bool, ways: Sequence[str]) -> Iterator
 
 def knowing(found: Mapping[str, Setup]) -> dict[str, Setup]:
     """The same setups, and each once more with limits that are the true run times."""
-    told = {
+    exact = {
         f"{name}{TRUTH}": dataclasses.replace(one, trace=dataclasses.replace(one.trace, limit=one.trace.duration))
         for name, one in found.items()
     }
-    return {**found, **told}
+    return {**found, **exact}
 
 
 def thinned(found: Mapping[str, Setup], repeat: int, left_out: float = LEFT_OUT) -> dict[str, Setup]:

@@ -109,10 +109,10 @@ def ask(recorded: Sequence[Snapshot]) -> tuple[Questions, F64]:
         jobs = [
             job for job in each.jobs if job.state == "PENDING" and job.id in truth and meaning(job).kind is Kind.TURN
         ]
-        told = [found for found in outlook.rolled(*jobs) if not found.because] if jobs else []
-        if told:
-            jobs = [found.job for found in told]
-            rows.append(described(outlook, told))
+        answered = [found for found in outlook.rolled(*jobs) if not found.because] if jobs else []
+        if answered:
+            jobs = [found.job for found in answered]
+            rows.append(described(outlook, answered))
             asked += [(each.now, int(job.id), truth[job.id]) for job in jobs]
             estimates += [(job.start - each.now) / 1000 if job.start > 0 else np.nan for job in jobs]
     now, number, start = np.array(asked, np.int64).T

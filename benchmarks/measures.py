@@ -116,7 +116,7 @@ class Timing(NamedTuple):
 
     @property
     def remark(self) -> str:
-        """A word on a machine that was busy with something else, so that nobody blames the code."""
+        """A word on a machine that was busy with something else, so that the code is not blamed."""
         return f"busy machine: {self.cpu:.2g} s of CPU in {self.wall:.2g} s" if self.cpu < 0.85 * self.wall else ""
 
 

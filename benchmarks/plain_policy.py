@@ -1,4 +1,4 @@
-"""A policy as somebody new to shunter writes it: plain Python, nothing compiled."""
+"""A policy as a newcomer to shunter writes it: plain Python, nothing compiled."""
 
 from __future__ import annotations
 

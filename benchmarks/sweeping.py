@@ -18,19 +18,24 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from shunter.sim import Simulator
 from shunter.sweeps.engines import opener
 from shunter.sweeps.form import of
 from shunter.sweeps.places import Ground, code_version, ground_of
 from shunter.sweeps.plan import SweepPlan, plan
 from shunter.sweeps.running import BATCH_S, keys_of, run_all
-from shunter.sweeps.store import Store
+from shunter.sweeps.store import MEASURED, Store
 from shunter.sweeps.work import Batch, Row, SweepRunner
 
+ROOT = Path(__file__).parents[1]
 POLICIES = ("fifo", "saf", "f1", "las")
-TASKS = 5000  # of the scheduler's ceiling
+TASKS = 2000  # of the scheduler's ceiling
+BATCH = 300  # short runs that take about two seconds
+SIMULATING = f"{MEASURED}simulator_cpu_s"
 MIB = 2**20
 TICKS = os.sysconf("SC_CLK_TCK")
 Numbers = Mapping[str, Any]
@@ -60,15 +65,16 @@ def share(wanted: argparse.Namespace) -> Numbers:
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "runs", ground.version)
         begun, used, here = time.monotonic(), cpu_s(), time.process_time()
-        done = run_all(dict(zip(keys, made.runs, strict=True)), SweepRunner(ground), store, engine)
+        done = run_all(dict(zip(keys, made.runs, strict=True)), Timed(SweepRunner(ground)), store, engine)
         elapsed, used, here = time.monotonic() - begun, cpu_s() - used, time.process_time() - here
         rows = store.read()
-    inside, engine_s = float(rows["cpu_s"].sum()), float(rows["engine_s"].sum())
+    inside, simulating = (float(rows[name].sum()) for name in ("cpu_s", SIMULATING))
     return {
         "runs": done.done, "failed": done.failed, "workers": workers,
         "share of CPU time in runs, %": 100 * inside / used,
+        "share of CPU time in the simulator alone, %": 100 * simulating / used,
         "share of elapsed time of workers in runs, %": 100 * done.busy_s / (workers * elapsed),
-        "CPU ms per run": 1000 * inside / done.done, "of them in the engine (elapsed)": 1000 * engine_s / done.done,
+        "CPU ms per run": 1000 * inside / done.done, "of them in the simulator": 1000 * simulating / done.done,
         "CPU ms per run outside of it": 1000 * (used - inside) / done.done,
         "of them in the command itself": 1000 * here / done.done,
         "CPU ms per run to find its key": 1000 * planning / done.done, "elapsed s": elapsed,
@@ -76,23 +82,73 @@ def share(wanted: argparse.Namespace) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """Runs that do nothing, and report on their process."""
+class Timed:
+    """Runs of a sweep whose rows also have the CPU time of the simulator: its arrays, the policy's, and the loop."""
 
-    version: str
+    runner: SweepRunner
+
+    @property
+    def version(self) -> str:
+        """That of the sweep."""
+        return self.runner.version
 
     def row(self, run: Any, key: str) -> Row:
-        """What the process has used."""
-        return {"key": key, "pid": os.getpid(), "cpu_s": time.process_time(), "rss": peak()}
+        """The row of the run, and what the simulator took of it."""
+        spent = _simulator_clock()
+        spent.seconds = 0.0
+        return {**self.runner.row(run, key), SIMULATING: spent.seconds}
 
     def lost(self, run: Any, key: str, why: str) -> Row:
         """Not expected."""
         raise AssertionError(why)
 
 
-def peak() -> float:
-    """The most memory that this process has had, in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+@dataclass
+class Spent:
+    """CPU time of this process in the simulator since it was last set to 0."""
+
+    seconds: float = 0.0
+
+
+@cache
+def _simulator_clock() -> Spent:
+    """Have the simulator's two entries count their CPU time, in this process from now on."""
+    spent = Spent()
+    for name in ("__init__", "run"):
+        setattr(Simulator, name, _counted(getattr(Simulator, name), spent))
+    return spent
+
+
+def _counted(method: Callable[..., Any], spent: Spent) -> Callable[..., Any]:
+    def counting(*given: Any, **named: Any) -> Any:
+        begun = time.process_time()
+        try:
+            return method(*given, **named)
+        finally:
+            spent.seconds += time.process_time() - begun
+
+    return counting
+
+
+@dataclass(frozen=True)
+class Same:
+    """Runs that take no time: each gives the row of a run that was done before, as large as any, under its own key."""
+
+    rows: tuple[Row, ...]
+    version: str
+
+    def row(self, run: Any, key: str) -> Row:
+        """Another row each time, so that nothing is sent once for many."""
+        return {**self.rows[int(key[:8], 16) % len(self.rows)], "key": key, "begun": time.time()}
+
+    def lost(self, run: Any, key: str, why: str) -> Row:
+        """Not expected."""
+        raise AssertionError(why)
+
+
+def peak(who: int = resource.RUSAGE_SELF) -> float:
+    """The most memory that this process, or one of those that it started, has had, in MiB."""
+    return resource.getrusage(who).ru_maxrss / 1024
 
 
 @dataclass(frozen=True)
@@ -134,13 +190,14 @@ def workers(wanted: argparse.Namespace) -> Numbers:
 
 
 def ceiling(wanted: argparse.Namespace) -> Numbers:
-    """CPU time of a Dask scheduler per batch, with batches that do nothing; its inverse is the most that it can do."""
-    made, ground = planned(200, wanted.jobs)
-    keys = keys_of(made, ground)
-    batch = Batch(1, made.runs[:200], tuple(keys[:200]))  # as many runs as two seconds take
-    with _cluster(4) as (address, scheduler), opener(address)(Nothing(code_version())) as hands:
-        pending: set[Future[Any]] = {hands.submit(batch)}
-        wait(pending)
+    """CPU time of a Dask scheduler and of the command per batch, with rows of real runs that take no time."""
+    made, ground = planned(BATCH, wanted.jobs)
+    keys, runner = keys_of(made, ground), SweepRunner(ground)
+    rows = tuple(runner.row(run, key) for run, key in zip(made.runs[:20], keys, strict=False))
+    batch = Batch(1, made.runs, tuple(keys))
+    with _cluster(4) as (address, scheduler), opener(address)(Same(rows, code_version())) as hands:
+        size = len(pickle.dumps(hands.submit(batch).result()))
+        pending: set[Future[Any]] = set()
         scheduler_cpu, here, begun = cpu_of(scheduler), time.process_time(), time.monotonic()
         for _ in range(TASKS):
             if len(pending) >= 16:
@@ -151,8 +208,9 @@ def ceiling(wanted: argparse.Namespace) -> Numbers:
         scheduler_cpu = cpu_of(scheduler) - scheduler_cpu
     per_batch, client = scheduler_cpu / TASKS, here / TASKS
     return {
+        "kB of rows per batch": size / 1000, "runs per batch": BATCH,
         "scheduler: CPU ms per batch": 1000 * per_batch, "scheduler: batches/s at most": 1 / per_batch,
-        "command: CPU ms per batch of 200 runs, without the store": 1000 * client, "batches/s here": TASKS / elapsed,
+        "command: CPU ms per batch, without the store": 1000 * client, "batches/s here": TASKS / elapsed,
         f"workers that one scheduler feeds, batches of {BATCH_S:g} s": BATCH_S / per_batch,
     }  # fmt: skip
 
@@ -171,8 +229,10 @@ def _cluster(workers: int) -> Iterator[tuple[str, int]]:
         common = ("--scheduler-file", str(file), "--no-dashboard")
         scheduling = ("scheduler", "--host", "127.0.0.1", "--port", "0")
         working = ("worker", "--nthreads", "1", "--nworkers", str(workers))
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH", ""))))
+        quiet: dict[str, Any] = {"stderr": subprocess.DEVNULL, "env": os.environ | {"PYTHONPATH": paths}}
         begun = [
-            subprocess.Popen([sys.executable, "-m", "dask", *command, *common], stderr=subprocess.DEVNULL, cwd=folder)
+            subprocess.Popen([sys.executable, "-m", "dask", *command, *common], cwd=folder, **quiet)
             for command in (scheduling, working)
         ]
         try:
@@ -212,7 +272,7 @@ def _cpu_of(what: Callable[[], None]) -> float:
 
 
 def large(wanted: argparse.Namespace) -> Numbers:
-    """Runs of a million jobs on 65,536 GPUs, one after the other in this process, as a sweep."""
+    """Runs of a million jobs on 65,536 GPUs, as a sweep; with ``--out`` they are kept, and a stopped one goes on."""
     axes = {"traces": ["synthetic:jobs=1000000,gpus=65536"], "clusters": ["8192x8"], "policies": [wanted.policy]}
     before = time.process_time()
     made = plan(of(**axes, seeds=wanted.large))
@@ -220,19 +280,19 @@ def large(wanted: argparse.Namespace) -> Numbers:
     keys = keys_of(made, ground)
     preparing = time.process_time() - before
     with tempfile.TemporaryDirectory() as folder:
-        store = Store.open(Path(folder) / "runs", ground.version)
-        begun, used = time.monotonic(), cpu_s()
+        store = Store.open(wanted.out or Path(folder) / "runs", ground.version)
         runs = dict(zip(keys, made.runs, strict=True))
-        done = run_all(runs, SweepRunner(ground), store, opener(workers=1))
-        elapsed, used = time.monotonic() - begun, cpu_s() - used
-        rows = store.read()
+        done = run_all(runs, SweepRunner(ground), store, opener(workers=wanted.workers))
+        rows = store.read(keys=keys)
+    cpu = float(rows["cpu_s"].sum())
     return {
-        "runs": done.done, "failed": done.failed, "policy": wanted.policy, "utilization": rows["utilization"][0],
-        "CPU s to make the jobs and to find the keys": preparing, "CPU s per run": used / done.done,
-        "of them in the engine (elapsed)": float(rows["engine_s"].sum()) / done.done,
-        "elapsed s per run": elapsed / done.done,
-        "MiB at most": peak(), "MiB to a worker, once": len(pickle.dumps(SweepRunner(ground))) / MIB,
-        "CPU hours for 100 runs": 100 * used / done.done / 3600,
+        "runs": rows.height, "failed": rows["error"].count(), "of them now": done.done, "policy": wanted.policy,
+        "utilization, mean": rows["utilization"].mean(), "digests": rows["digest"].n_unique(),
+        "CPU s to make the jobs and to find the keys": preparing, "CPU min of all runs": cpu / 60,
+        "CPU s per run": cpu / rows.height, "of them in the engine (elapsed)": rows["engine_s"].mean(),
+        "elapsed min of all runs": float(rows["seconds"].sum()) / 60,
+        "MiB of a worker at most": peak(resource.RUSAGE_SELF if wanted.workers == 1 else resource.RUSAGE_CHILDREN),
+        "MiB to a worker, once": len(pickle.dumps(SweepRunner(ground))) / MIB,
     }  # fmt: skip
 
 
@@ -247,9 +307,10 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="measure only this; may be repeated")
     parser.add_argument("--runs", type=int, default=10_000, help="of 'share'")
     parser.add_argument("--jobs", type=int, default=1_000, help="of each short run")
-    parser.add_argument("--workers", type=int, default=2, help="of 'share'")
+    parser.add_argument("--workers", type=int, default=2, help="of 'share' and 'large'")
     parser.add_argument("--dask", action="store_true", help="'share' on a Dask cluster of this machine")
-    parser.add_argument("--large", type=int, default=1, help="runs of 'large'; 100 take hours")
+    parser.add_argument("--large", type=int, default=1, help="runs of 'large'; 100 take half a CPU hour")
+    parser.add_argument("--out", type=Path, help="keep the runs of 'large' in this folder")
     parser.add_argument("--policy", default="saf", help="of 'large'")
     wanted = parser.parse_args()
     for part in wanted.only or PARTS:
@@ -257,4 +318,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks import sweeping  # noqa: PLW0406  by its name, so that workers can import what is defined here
+
+    sweeping.main()

@@ -73,8 +73,8 @@ def published(profile: TwinProfile) -> dict[str, float]:
 def compared(name: str) -> dict[str, tuple[str, str]]:
     """Every figure that is published of a trace or of traces like it, and that of its twin, as they are written."""
     profile, made = load(name), twin(name, JOBS)
-    found, told = figures(made), published(profile)
-    cells = {key.replace("_", " ").replace(".", " "): (_short(told[key]), _short(found[key])) for key in told}
+    found, printed = figures(made), published(profile)
+    cells = {key.replace("_", " ").replace(".", " "): (_short(printed[key]), _short(found[key])) for key in printed}
     week = profile.arrivals.week.reshape(7, 24)
     for what, got, wanted in zip(("hour", "weekday"), rhythm(made), (week.mean(0), week.mean(1)), strict=True):
         cells[f"{what}, farthest off"] = ("0 %", f"{np.abs(got / wanted - 1).max() * 100:.0f} %")

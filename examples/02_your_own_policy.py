@@ -15,7 +15,7 @@ from shunter.world import F64, Job
 
 @dataclass(frozen=True)
 class Patient(Ordering):
-    """Small jobs first, but who waits long enough overtakes them."""
+    """Small jobs first, but jobs that wait long enough overtake them."""
 
     patience: float = param(3600.0, "seconds of waiting that outweigh one GPU", low=1, high=1e6, scale="log")
 

@@ -18,7 +18,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class RoundRobin:
-    """The user who had the fewest turns is next; whoever doesn't fit is passed over."""
+    """The user who had the fewest turns is next; jobs that don't fit are passed over."""
 
     needs: frozenset[str] = frozenset()  # {"duration"} would make it an oracle
 

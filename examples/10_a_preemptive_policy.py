@@ -1,6 +1,7 @@
 """A policy in plain Python that stops jobs: the shortest run so far may take the place of a longer one.
 
-A plan frees GPUs with ``Preempt`` before it gives them away with ``Start``. The backend checks the whole plan first.
+A plan frees GPUs with ``Preempt`` before it gives them away with ``Start``. The backend checks the whole plan first. It
+refuses to stop a job that is not checkpointable.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class YoungestFirst:
                 return Plan([Start(job, gpus)])
             for other in view.running.tolist():
                 longer = view.executed(other) >= view.executed(job) + HOUR
-                if longer and (gpus := view.room(job, without=[other])):
+                if longer and view.jobs.checkpointable[other] and (gpus := view.room(job, without=[other])):
                     return Plan([Preempt(other), Start(job, gpus)])
         return Plan()
 

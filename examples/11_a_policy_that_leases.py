@@ -14,7 +14,7 @@ HOUR = 3_600_000
 
 @dataclass(frozen=True)
 class Hourly:
-    """The job that has had the least GPU time is next; whoever doesn't fit is passed over."""
+    """The job that has had the least GPU time is next; jobs that don't fit are passed over."""
 
     needs: frozenset[str] = frozenset()
 

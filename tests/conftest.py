@@ -13,6 +13,14 @@ from hypothesis import settings
 
 from shunter.compiled import cache_folder
 
+LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clusters
+
+BY_NAME = [
+    ("shunter.sweeps.work", "_settings"),
+    ("shunter.sweeps.work", "_kernels_of"),
+    ("shunter.reproduce.trials", "resolved"),
+]
+
 # processes that tests start may have caches of their own, but need not compile again
 os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 
@@ -21,6 +29,16 @@ os.environ.setdefault("SHUNTER_KERNELS", str(cache_folder().parent))
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", derandomize=False, deadline=None, max_examples=500, print_blob=True)
 settings.load_profile("same")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """One process runs all tests of a file, so that its set-up is made once; one process runs all clusters."""
+    for item in items:
+        if LABS & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.xdist_group("slurm"))
+        elif item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -39,7 +57,7 @@ def _no_runs_of_before(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _no_modules_of_before(tmp_path_factory):
-    """A module that a test wrote is forgotten with the folders it came from: another test may write one of that name."""
+    """Modules that a test wrote are removed with their folders: another test may write one of the same name."""
     path, before = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path
@@ -49,6 +67,14 @@ def _no_modules_of_before(tmp_path_factory):
         places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
         if any(place.startswith(folder) for place in places):
             del sys.modules[name]
+            _forget_policies()
+
+
+def _forget_policies():
+    """What is remembered of policies by their names."""
+    for name, function in BY_NAME:
+        if name in sys.modules:
+            getattr(sys.modules[name], function).cache_clear()
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +95,7 @@ def browser():
     if program is None:
         pytest.skip("no Chromium; install it (apt-get install chromium), or name one with SHUNTER_CHROMIUM")
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"], timeout=180_000)
         yield started
         started.close()
 
@@ -82,6 +108,7 @@ def visit(browser, tmp_path):
     def open_page(text, **settings):
         (tmp_path / "page.html").write_text(text, encoding="utf-8")
         context = browser.new_context(offline=True, **settings)
+        context.set_default_timeout(180_000)  # milliseconds; a busy machine takes its time
         contexts.append(context)
         opened = context.new_page()
         opened.on("console", lambda message: said.append(message.text))

@@ -29,7 +29,9 @@ KEYS = {
     ),
     "srtf": lambda i, job, now, executed: max(job.estimate, 1) - executed,
     "las": lambda i, job, now, executed: executed * job.gpus,
+    "srsf": lambda i, job, now, executed: job.gpus * max((max(job.estimate, 1) - executed) / 1000, executed / 1000),
 }
+PREEMPTIVE = {"srtf": 1.0, "las": 1.0, "srsf": 2.0}  # with their hysteresis
 
 
 def cubed(number: float) -> float:
@@ -46,6 +48,7 @@ def as_trace(jobs: list[RefJob], pools: bool) -> Trace:
         gpus=[job.gpus * 1000 for job in jobs],
         limit=[job.limit or max(job.estimate, 1) for job in jobs],
         after=[job.after for job in jobs],
+        checkpointable=[job.checkpointable for job in jobs],
         vc=[job.pool if pools else -1 for job in jobs],
         vcs=("pool0", "pool1") if pools else (),
     )
@@ -63,17 +66,17 @@ def engine_runs(jobs: list[RefJob], nodes: list[RefNode], text: str, *, compiled
     return reference.runs_of(simulator.events, len(jobs))
 
 
-def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str) -> None:
+def both(case: tuple[list[RefJob], list[RefNode]], name: str, **rules: str | float) -> None:
     jobs, nodes = case
     placement = rules.get("placement", "consolidate")
     jobs = [job for job in jobs if reference.fits(job, nodes, placement)]  # type: ignore[arg-type]
     kept = {id(job) for job in jobs}
     if len(kept) != len(case[0]):  # dependencies refer to positions
-        jobs = [RefJob(j.submit, j.duration, j.gpus, j.estimate, j.pool) for j in jobs]
+        jobs = [replace(job, after=-1) for job in jobs]
     if not jobs:
         return
-    preemptive = name in ("srtf", "las")
-    expected = reference.simulate(jobs, nodes, KEYS[name], preemptive=preemptive, **rules)  # type: ignore[arg-type]
+    stops = {"preemptive": name in PREEMPTIVE, "hysteresis": PREEMPTIVE.get(name, 1.0)}
+    expected = reference.simulate(jobs, nodes, KEYS[name], **(stops | rules))  # type: ignore[arg-type]
     settings = {"estimate": "limit", "bound": "0", **{key: str(value) for key, value in rules.items()}}
     text = f"{name}:" + ",".join(f"{key}={value}" for key, value in settings.items())
     for compiled in (True, False):
@@ -84,7 +87,7 @@ EXAMPLES = settings.default.max_examples  # more where scripts/test-search looks
 SETTINGS = settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count"])
+@pytest.mark.parametrize("placement", ["consolidate", "first-fit", "spread", "count", "tight"])
 @pytest.mark.parametrize("blocking", ["strict", "skip"])
 @SETTINGS
 @given(case=strategies.cases(), name=st.sampled_from(["fifo", "lifo", "sjf", "saf", "largest"]))
@@ -93,7 +96,7 @@ def test_plain_queues(case: tuple[list[RefJob], list[RefNode]], name: str, block
 
 
 @pytest.mark.parametrize("backfill", ["easy", "conservative"])
-@pytest.mark.parametrize("placement", ["consolidate", "count"])
+@pytest.mark.parametrize("placement", ["consolidate", "count", "tight"])
 @SETTINGS
 @given(case=strategies.cases(), name=st.sampled_from(["fifo", "sjf", "saf"]))
 def test_backfilling(case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, placement: str) -> None:
@@ -157,9 +160,31 @@ def scaled(jobs: list[RefJob], tick: int) -> list[RefJob]:
 @pytest.mark.parametrize("blocking", ["strict", "skip"])
 @pytest.mark.parametrize("placement", ["consolidate", "count"])
 @SETTINGS
-@given(case=strategies.cases(dependencies=False), name=st.sampled_from(["srtf", "las"]))
+@given(case=strategies.cases(dependencies=False), name=st.sampled_from(list(PREEMPTIVE)))
 def test_preemption(case: tuple[list[RefJob], list[RefNode]], name: str, blocking: str, placement: str) -> None:
     both(case, name, blocking=blocking, placement=placement)
+
+
+@st.composite
+def with_keepers(draw: st.DrawFn) -> tuple[list[RefJob], list[RefNode]]:
+    """Jobs some of which can't be stopped."""
+    jobs, nodes = draw(strategies.cases(dependencies=False, max_submit=30))
+    return [replace(job, checkpointable=draw(st.booleans())) for job in jobs], nodes
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+@SETTINGS
+@given(
+    case=with_keepers(),
+    name=st.sampled_from(list(PREEMPTIVE)),
+    hysteresis=st.sampled_from([1.0, 1.5, 4.0]),
+    max_stops=st.sampled_from([0, 1, 2]),
+)
+def test_preemption_within_bounds(
+    case: tuple[list[RefJob], list[RefNode]], name: str, backfill: str, hysteresis: float, max_stops: int
+) -> None:
+    """Jobs that can't be stopped, a hysteresis and a number of stops, without and with EASY."""
+    both(case, name, backfill=backfill, hysteresis=hysteresis, max_stops=max_stops)
 
 
 @pytest.mark.parametrize("rules", [{"blocking": "strict"}, {"blocking": "skip"}, {"backfill": "easy"}])

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
 from benchmarks import peers  # noqa: E402
+from benchmarks.against import TimedRun, compared  # noqa: E402
 from benchmarks.measures import Row  # noqa: E402
 
 
@@ -95,3 +96,11 @@ def test_the_loops_by_hand():
 def test_a_job_larger_than_a_node_takes_idle_nodes():
     assert peers.place([8, 3, 8, 8], 8, 12) == [(0, 8), (2, 4)]
     assert peers.place([8, 3, 5], 8, 16) is None
+
+
+@pytest.mark.parametrize(("events", "digest", "ratio", "median"), [(100, "a", 1.25, 1.5), (50, "b", 2.5, 3.0)])
+def test_a_checkout_is_compared_by_its_least_time_and_per_event_if_the_events_differ(events, digest, ratio, median):
+    ours = [TimedRun(cpu, 100, "a") for cpu in (4.0, 2.0, 2.0)]
+    theirs = [TimedRun(cpu, events, digest) for cpu in (2.5, 3.0, 4.0)]
+    found = compared("fifo", ours, theirs, 10)
+    assert (found.same, found.ratio, found.median) == (digest == "a", ratio, median)

@@ -217,7 +217,7 @@ class TestAccessControlLists:
         made = caches.private(tmp_path / "a" / "b")
         assert os.listxattr(made) == []
 
-    def test_lists_that_let_nobody_else_write(self, folder):
+    def test_lists_that_let_no_other_account_write(self, folder):
         allow(folder, caches.ACCESS, ACL_USER, STRANGER, mask=5)
         (folder / "one.nbi").chmod(0o600)
         allow(folder / "one.nbi", caches.ACCESS, ACL_USER, os.geteuid())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,14 +14,25 @@ import pytest
 
 import shunter
 from shunter import registry, simulation
+from shunter.capabilities import Describes, Explains, Learns, Ranks, Shares, Wraps, capability
 from shunter.cluster import Cluster
 from shunter.drive import drive
 from shunter.errors import PolicyError
 from shunter.model import Plan, Refusal, Start, View
-from shunter.protocols import Describes, Explains, Learns, Memory, Policy, Ranks, Shares, Wraps, capability
+from shunter.protocols import Memory, Policy
 from shunter.setup import set_up
 from shunter.sim import Simulator
 
+SOURCES = Path(shunter.__file__).parent
+PROBED = {  # where attributes are probed, and which: none of a policy, but where its class is resolved
+    ("registry.py", "decide"),
+    ("extensions.py", ""),  # a name in a third party's module
+    ("traces/readers/__init__.py", ""),  # the parts of a reader, where it is resolved
+    ("traces/frames.py", "to_csv"),  # a pandas frame
+    ("processes.py", "sched_getaffinity"),  # not on every system
+    ("compiled.py", "py_func"),  # functions that numba has compiled
+    *(("numba_errors.py", name) for name in ("fields", "loc", "name")),
+}
 TRACE, CLUSTER = "synthetic:jobs=60,gpus=16,load=1.2", "4x4"
 NAMES = (
     "compiled",
@@ -27,10 +41,10 @@ NAMES = (
     "forecasts",
     "groups",
     "inner",
-    "model",
     "pairs",
     "placement",
     "predictions",
+    "predictor",
     "profiled",
     "ranking",
     "refresh",
@@ -81,7 +95,7 @@ class LastFirst(FirstFit, Ranks):
 class HalfLearner(FirstFit, Learns):
     """Declares that it learns, and does not say from what."""
 
-    model = "history"
+    predictor = "history"
 
 
 @dataclass(frozen=True)
@@ -134,6 +148,26 @@ def test_names_that_mean_something_elsewhere_do_no_harm() -> None:
     assert busy.digest == plain.digest
     assert busy.summary["estimate"] == "none"
     assert "prediction" not in busy.summary
+
+
+def probes(tree: ast.AST) -> Iterator[str]:
+    """The names that a module probes with hasattr, or getattr with a default; "" where the name is computed."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        if call.func.id == "hasattr" or (call.func.id == "getattr" and len(call.args) == 3):
+            name = call.args[1].value if isinstance(call.args[1], ast.Constant) else ""
+            if not str(name).startswith("__"):
+                yield str(name)
+
+
+def test_attributes_are_probed_only_where_something_is_resolved() -> None:
+    found = {
+        (path.relative_to(SOURCES).as_posix(), name)
+        for path in SOURCES.rglob("*.py")
+        for name in probes(ast.parse(path.read_text()))
+    }
+    assert found == PROBED
 
 
 def test_a_half_implemented_capability_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

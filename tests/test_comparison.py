@@ -117,7 +117,7 @@ def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
     setup = set_up(TRACE, CLUSTER)
     out = tmp_path / "out"
     with comparison._stash(setup, out), pytest.raises(RunError, match="another comparison is being written there"):
-        comparison.compare_setup(setup, ["fifo"], out=out)
+        comparison.compare_setup(setup, ["fifo"], comparison.CompareOptions(out=out))
     with comparison._stash(setup, None) as first, comparison._stash(setup, None) as second:
         assert first != second  # without a folder of its own, the second keeps nothing
     assert not second.exists()
@@ -132,7 +132,8 @@ def test_a_home_that_cannot_be_written_does_no_harm(tmp_path, monkeypatch):
 def test_progress_ends_at_the_end():
     told = []
     setup = set_up(TRACE, CLUSTER)
-    comparison.compare_setup(setup, ["fifo", "sjf"], workers=2, progress=lambda done, total: told.append((done, total)))
+    options = comparison.CompareOptions(workers=2)
+    comparison.compare_setup(setup, ["fifo", "sjf"], options, lambda done, total: told.append((done, total)))
     assert told[-1] == (400, 400)
     assert told == sorted(told)
 
@@ -147,15 +148,14 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     command += ["--workers", "2", "--json", *(["--out", str(tmp_path / out)] if out else [])]
 
     process = subprocess.Popen(
-        command, env={**os.environ, **places, "PAUSE": "0.2"}, start_new_session=True, stderr=subprocess.PIPE, text=True
+        command, env={**os.environ, **places, "PAUSE": "1"}, start_new_session=True, stderr=subprocess.PIPE, text=True
     )
     kept = "cache/shunter/compare/*/[!.]*/summary.json" if out is None else ".out.unfinished/[!.]*/summary.json"
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(kept)) and process.poll() is None and time.monotonic() < deadline:
+    while not list(tmp_path.glob(kept)) and process.poll() is None:
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()[1]
     os.kill(process.pid, how)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -9)
     assert "Traceback" not in errors
     if how == signal.SIGINT:
@@ -171,7 +171,7 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, how, out):
     assert left == []
 
 
-def test_a_policy_whose_code_has_changed_is_run_anew(tmp_path, monkeypatch):
+def test_a_policy_whose_code_has_changed_is_run_again(tmp_path, monkeypatch):
     (tmp_path / "own_policy.py").write_text(SLOW_POLICY)
     monkeypatch.syspath_prepend(tmp_path)
     import own_policy
@@ -214,7 +214,7 @@ def test_processes_import_nothing_from_the_present_folder(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
-def test_a_lock_that_somebody_else_put_there_does_no_harm(kind, tmp_path):
+def test_a_lock_of_another_process_does_no_harm(kind, tmp_path):
     treasure, planted = tmp_path / "treasure", tmp_path / ".out.unfinished"
     treasure.write_text("mine")
     planted.mkdir()

@@ -182,7 +182,7 @@ def test_every_key_of_the_summary_is_defined_and_no_other():
     assert told == list(dict.fromkeys(flat(summary)))
 
 
-def test_every_key_that_only_some_policies_tell_is_defined():
+def test_every_key_that_only_some_policies_report_is_defined():
     summary = shunter.simulate("synthetic:jobs=20,gpus=8", "4x2", "lucid:estimate=rolling").summary
     told = [cells(line)[0].strip("`") for line in rows_of("summary.md", "## Predictions and sharing")]
     assert told == [key for name in ("prediction", "sharing") for key in flat(summary[name], name)]
@@ -200,6 +200,25 @@ def test_every_file_of_a_run_is_described(tmp_path):
     shunter.simulate("synthetic:jobs=20,gpus=8", "1x8", "fifo", decisions=True).save(tmp_path / "run")
     told = {cells(line)[0].strip("`") for line in rows_of("summary.md", "## The folder")}
     assert told == {file.name for file in (tmp_path / "run").iterdir()}
+
+
+# ------------------------------------------------------------------------------------------- the architecture
+
+LISTED_BY_KIND = {  # folders whose modules the page describes together: one per policy, format, command ...
+    "cli", "measuring", "html", "placers", "policies", "quality", "readers", "terminal", "testing", "themis", "lucid",
+    "ces", "gandiva", "twins", "dally", "qssf",
+}  # fmt: skip
+
+
+def test_the_architecture_leads_to_every_module():
+    """A newcomer looks up a module, or its folder, on this page alone."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    sources = Path(shunter.__file__).parent
+    modules = [path for path in sources.rglob("*.py") if not path.stem.startswith("_")]
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`\n]+`|^  \w.*$", page, re.MULTILINE))))
+    folders = {path.parent for path in modules} - {sources}
+    assert {path.name for path in folders} <= named
+    assert {str(m) for m in modules if m.parent.name not in LISTED_BY_KIND and m.stem not in named} == set()
 
 
 # ------------------------------------------------------------------------------------------- clusters

@@ -91,7 +91,7 @@ def test_all_jobs_stay_where_none_are_left_out():
     assert np.array_equal(same.trace.job_id, whole.trace.job_id)
 
 
-def test_months_are_told_apart():
+def test_months_are_kept_apart():
     early, late = ([list(backfilling.windows(name, part)) for name in backfilling.MONTHS] for part in ("early", "late"))
     both = [list(backfilling.windows(name, "all")) for name in backfilling.MONTHS]
     assert [a + b for a, b in zip(early, late, strict=True)] == both

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shunter.errors import RunError
 from shunter.experiment import ClusterSource, Experiment, TraceSource, override, read, to_toml
 
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)  # a NUL is refused
 TEXTS = st.dictionaries(TEXT, TEXT, max_size=3)
 
 

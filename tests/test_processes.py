@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -78,6 +79,7 @@ def test_what_workers_compile_is_passed_on_and_ends():
 
 def test_the_second_compiler_ends_with_ctrl_c(monkeypatch):
     started = []
+    monkeypatch.setattr(side_compiling, "_helper", cache(side_compiling._helper.__wrapped__))
     monkeypatch.setattr(side_compiling, "_needed", lambda: True)
     monkeypatch.setattr(
         side_compiling, "_start", lambda: started.append(subprocess.Popen(["sleep", "20"])) or started[0]
@@ -89,6 +91,7 @@ def test_the_second_compiler_ends_with_ctrl_c(monkeypatch):
 
 IMPORTING = """
 import sys
+from functools import cache
 
 class Stop:
     def find_spec(self, name, *_):

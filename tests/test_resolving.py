@@ -1,4 +1,4 @@
-"""A command resolves each policy once, and fits each model once."""
+"""A command parses and resolves each policy once, and fits each model once."""
 
 from __future__ import annotations
 
@@ -32,6 +32,21 @@ def resolved(monkeypatch):
         return policy(wanted)
 
     monkeypatch.setattr(registry, "policy", counted)
+    return found
+
+
+@pytest.fixture
+def parsed(monkeypatch):
+    """How often the settings of each policy were parsed."""
+    found, build = Counter(), registry.build
+
+    def counted(cls, name, values):
+        settings = ",".join(f"{key}={value}" for key, value in values.items())
+        found[f"{name}:{settings}" if settings else name] += 1
+        return build(cls, name, values)
+
+    registry._kept.cache_clear()
+    monkeypatch.setattr(registry, "build", counted)
     return found
 
 
@@ -88,6 +103,45 @@ def test_tune_resolves_a_variant_no_more_often_for_more_runs(resolved):
     resolved.clear()
     shunter(*search, "--seed", "1", "--repeat", "4")
     assert dict(resolved) == once
+
+
+SWEEP = f"""
+traces = ["{SMALL}"]
+clusters = ["2x8"]
+seeds = 2
+drop_unfit = true
+policies = ["fifo", "ces:policy=sjf", {{ policy = "saf", grid = {{ blocking = ["strict", "skip"] }} }}]
+"""
+ONCE = {
+    "simulate": (["-p", "sjf:blocking=skip", SMALL, "-c", "2x8", "--drop-unfit"], {"sjf:blocking=skip"}),
+    "compare": (
+        ["-p", "fifo", "-p", "sjf", "--grid", "blocking=strict,skip", SMALL, "-c", "2x8", "--drop-unfit"],
+        {"fifo:blocking=skip", "sjf:blocking=skip"},
+    ),
+    "tune": (["-p", "sjf", "--try", "blocking=strict/skip", SMALL, "-c", "2x8"], {"sjf:blocking=skip"}),
+    "sweep": (["sweep.toml", "--out", "runs"], {"fifo", "sjf", "ces:policy=sjf", "saf:blocking=skip"}),
+    "reproduce": (["qssf", "--data", "venus", "--repeat", "1", "--json"], {"fifo", "sjf:estimate=oracle"}),
+}
+
+
+@pytest.mark.parametrize("command", ONCE)
+def test_a_text_is_parsed_once_however_often_a_command_names_it(parsed, command, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHUNTER_DATA", str(tmp_path / "nothing"))  # reproduce takes its stand-in
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    arguments, wanted = ONCE[command]
+    more = () if command == "simulate" else ("--workers", "1")
+    shunter(command, *arguments, *more)
+    assert wanted <= set(parsed)
+    assert set(parsed.values()) == {1}, parsed
+
+
+def test_a_class_that_is_not_frozen_is_made_each_time(tmp_path, monkeypatch):
+    """It may keep what it should not, and another run must not see that."""
+    lines = ["class Own:", "    needs = frozenset()", "    def start(self, cluster, previous=None): ..."]
+    (tmp_path / "ownlab.py").write_text("\n".join([*lines, "    def decide(self, view, memory): ..."]))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert registry.policy("fifo") is registry.policy("fifo:")
+    assert registry.policy("ownlab.Own") is not registry.policy("ownlab.Own")
 
 
 def test_energy_resolves_its_policy_once_and_each_that_sleeps(resolved):

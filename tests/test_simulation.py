@@ -329,7 +329,7 @@ def test_contention_is_recorded_and_slows_spread_jobs(tmp_path):
 @pytest.mark.parametrize(
     ("network", "told"), [("profiled", False), ("paper", True), ("dally", True), ("dally-even", True)]
 )
-def test_missing_layer_files_are_told_where_they_matter(network, told, tmp_path, monkeypatch):
+def test_missing_layer_files_are_reported_where_they_matter(network, told, tmp_path, monkeypatch):
     monkeypatch.setenv("SHUNTER_DATA", str(tmp_path))
     remarks = set_up(a_trace(), "dally-2rack", network=network).remarks
     assert ("no layer files" in " ".join(remarks)) == told
@@ -341,7 +341,7 @@ def test_without_a_network_there_is_no_communication():
     assert result.jobs["communication"].to_list() == [0] * 4
 
 
-def test_networks_that_cannot_be_are_told():
+def test_impossible_networks_are_reported():
     with pytest.raises(RunError, match="no network 'daly'; did you mean 'dally'"):
         set_up(a_trace(), "dally-2rack", network="daly")
     with pytest.raises(RunError, match="there is none; give --network"):

@@ -63,8 +63,10 @@ def settings_text(name: str, **given: object) -> str:
 
 @st.composite
 def worlds(draw: st.DrawFn, kinds: list[LeaseJob] = KINDS) -> tuple[list[LeaseJob], Layout]:
+    """Jobs and racks; in one of three worlds some jobs can't be stopped."""
     layout = draw(strategies.layouts())
-    return draw(strategies.lease_jobs(layout, kinds, tick=TICK)), layout
+    jobs, keepers = draw(strategies.lease_jobs(layout, kinds, tick=TICK)), draw(st.integers(0, 2)) == 2
+    return [replace(job, checkpointable=not keepers or draw(st.booleans())) for job in jobs], layout
 
 
 @st.composite

@@ -45,7 +45,7 @@ def dally(timers: str, renewal: str, spread: str) -> str:
 @pytest.mark.parametrize("timers", TIMERS)
 @SETTINGS
 @given(world=worlds(), renewal=RENEWALS, spread=SPREADS)
-def test_nobody_waits_while_a_machine_has_room(world: World, timers: str, renewal: str, spread: str) -> None:
+def test_no_job_waits_while_a_machine_has_room(world: World, timers: str, renewal: str, spread: str) -> None:
     jobs, layout = world
     simulator, _ = play(jobs, layout, MODELS, dally(timers, renewal, spread))
     for moment in moments(simulator, layout):
@@ -98,7 +98,7 @@ def least_timer(changes: list[list[int]], now: int, tier: int, gpus: int) -> int
 
 @SETTINGS
 @given(world=worlds(), spread=SPREADS, timers=st.sampled_from(TIMERS))
-def test_who_keeps_its_gpus_is_not_moved(world: World, spread: str, timers: str) -> None:
+def test_a_job_that_keeps_its_gpus_is_not_moved(world: World, spread: str, timers: str) -> None:
     """A job leaves its GPUs after whole leases, and only if somebody else is on one of its machines then."""
     jobs, layout = world
     simulator, _ = play(jobs, layout, MODELS, dally(timers, "keep", spread))

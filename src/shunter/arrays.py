@@ -48,12 +48,14 @@ class Arrays:
     """The base; construct with all fields in order, or by name. Those with a default may be left out."""
 
     fields: ClassVar[dict[str, str]] = {}  # name -> annotation
+    places: ClassVar[dict[str, int]] = {}  # name -> its first word in the block
     defaults: ClassVar[dict[str, Any]] = {}  # of numbers
     numbers_change: ClassVar[bool] = False
     address: int  # of the block
 
     def __init_subclass__(cls) -> None:
         cls.fields = dict(cls.__annotations__)
+        cls.places = {name: WORDS * index for index, name in enumerate(cls.fields)}
         numbers = [name for name, kind in cls.fields.items() if kind in NUMBERS]
         cls.defaults = {name: cls.__dict__[name] for name in numbers if name in cls.__dict__}
         for name in numbers:
@@ -65,24 +67,23 @@ class Arrays:
             raise TypeError(f"{type(self).__name__} lacks '{name}'")
         block = np.zeros(WORDS * len(self.fields), np.int64)
         self.__dict__.update(_block=block, address=block.ctypes.data, _window=False)
-        for index, (name, kind) in enumerate(self.fields.items()):
-            value = given[name]
+        for name, kind in self.fields.items():
+            value, first = given[name], self.places[name]
             if kind in NUMBERS:
                 self._set_number(name, value)
                 continue
             if isinstance(value, Arrays):
-                block[WORDS * index] = value.address
+                block[first] = value.address
             else:
                 value = np.ascontiguousarray(value, DTYPES[kind[0]])
                 if value.ndim != int(kind[1]):
                     raise TypeError(f"{type(self).__name__}.{name} must have {kind[1]} dimensions, got {value.ndim}")
-                block[WORDS * index] = value.ctypes.data
-                block[WORDS * index + 1 : WORDS * index + 1 + value.ndim] = value.shape
+                block[first : first + 1 + value.ndim] = (value.ctypes.data, *value.shape)
             self.__dict__[name] = value
 
     def _word(self, name: str) -> Any:
         """Where in the block a number is, as an array of one."""
-        first = WORDS * list(self.fields).index(name)
+        first = self.places[name]
         word = self.__dict__["_block"][first : first + 1]
         return word.view(np.float64) if self.fields[name] == "float" else word
 
@@ -133,6 +134,12 @@ class Variables(Arrays):
     """Arrays with numbers that change: a policy's or a queue's state."""
 
     numbers_change = True
+
+    @property
+    def numbers(self) -> I1:
+        """The block that holds the numbers, to be put back as they were with a copy of it."""
+        block: I1 = self.__dict__["_block"]
+        return block
 
 
 def narrowed(cls: type[T]) -> Callable[[Arrays], T]:

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -202,6 +202,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     measures: Sequence[Any] = (),
     sections: Sequence[Any] = (),
     load: str | float = "",
+    checkpointable: str = "",
     grid: Mapping[str, Sequence[Any]] | None = None,
 ) -> Comparison:
     """Run several policies on the same jobs in parallel processes.
@@ -233,6 +234,7 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         measures: Measures of your own: functions that take a ``Run`` and return a number, or their dotted paths.
         sections: Sections of your own for the report: functions that take the runs, or their dotted paths.
         load: As for ``simulate``.
+        checkpointable: As for ``simulate``.
         grid: Values of parameters, ``{"backfill": ["none", "easy"]}``: each policy that has the parameter is run with
             each of them. Policies must be texts.
 
@@ -243,91 +245,88 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> [(row["policy"], row["jct_s"]["mean"]) for row in comparison.policies]
         [('fifo', 95.0), ('sjf:estimate=oracle', 55.0)]
     """
-    folder = None if out is None else Path(out)
-    policies = [policies] if isinstance(policies, str) else policies
-    if grid:
-        policies = with_grid(policies, {key: [str(value) for value in some] for key, some in grid.items()})
-    per_policy = overhead if isinstance(overhead, Mapping) else {}
-    general = USUAL if isinstance(overhead, Mapping) else overhead
-    choices = (network, contention, since, until, str(models), sharing, general, load)
-    setup = set_up(trace, cluster, policies if drop_unfit else (), format, on_bad_row, *choices)
     if report is not None:
         from shunter.report.html.files import check_file
 
         check_file(Path(report), force)
-    why = decisions or report is not None
-    how = (workers, None, why, True, per_policy, True, measures)
-    found = compare_setup(setup, policies, seed, repeat, folder, force, *how)
+    policies = [policies] if isinstance(policies, str) else policies
+    if grid:
+        policies = with_grid(policies, {key: [str(value) for value in some] for key, some in grid.items()})
+    chosen = [resolve(policy) for policy in policies]
+    each, general = (overhead, USUAL) if isinstance(overhead, Mapping) else ({}, overhead)
+    must_fit = [named.policy for named in chosen] if drop_unfit else ()
+    choices = (network, contention, since, until, str(models), sharing, general, load, checkpointable)
+    setup = set_up(trace, cluster, must_fit, format, on_bad_row, *choices)
+    folder, why = None if out is None else Path(out), decisions or report is not None
+    options = CompareOptions(seed, repeat, folder, force, workers, why, True, each, True, measures)
+    found = compare_setup(setup, chosen, options)
     if report is not None:
         found.report(report, force, sections)
     return found
 
 
-def compare_setup(  # noqa: PLR0913, PLR0917  what compare takes, and a progress
-    setup: Setup,
-    policies: Sequence[Any],
-    seed: int = 0,
-    repeat: int = 1,
-    out: Path | None = None,
-    force: bool = False,
-    workers: int | None = None,
-    progress: Progress | None = None,
-    decisions: bool = False,
-    keep: bool = False,
-    overheads: Mapping[str, OverheadLike] | None = None,
-    try_costs: bool = False,
-    measures: Sequence[Any] = (),
-) -> Comparison:
-    """Compare policies on a setup that has been read; ``progress`` gets the steps done, and all.
+@dataclass(frozen=True)
+class CompareOptions:
+    """How policies are compared, whatever the jobs are."""
 
-    With ``keep`` the comparison has the first run of each policy, for a report.  ``overheads`` are costs of stopping
-    jobs for single policies, by their texts.  With ``try_costs``, policies that stop jobs run at other costs too.
-    ``measures`` are those of third parties; see ``shunter.report.additions``.
-    """
-    if isinstance(policies, str):
-        policies = [policies]
-    seed = check_seed(seed)
-    if repeat < 1:
-        raise RunError(f"repeat must be >= 1, got {repeat}")
-    if workers is not None and workers < 1:
-        raise RunError(f"workers must be >= 1, got {workers}")
+    seed: int = 0
+    repeat: int = 1  # runs per policy
+    out: Path | None = None  # a folder for the runs
+    force: bool = False  # whether an earlier comparison there is replaced
+    workers: int | None = None  # processes; None: one per core
+    decisions: bool = False  # whether the reasons for waiting are recorded
+    keep: bool = False  # whether the comparison has the first run of each policy, for a report
+    overheads: Mapping[str, OverheadLike] = field(default_factory=dict)  # what stops cost under single policies
+    try_costs: bool = False  # whether policies that stop jobs run at other costs too
+    measures: Sequence[Any] = ()  # of third parties; see ``shunter.report.additions``
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise RunError(f"repeat must be >= 1, got {self.repeat}")
+        if self.workers is not None and self.workers < 1:
+            raise RunError(f"workers must be >= 1, got {self.workers}")
+
+
+def compare_setup(
+    setup: Setup, policies: Sequence[Any], options: CompareOptions | None = None, progress: Progress | None = None
+) -> Comparison:
+    """Compare policies on a setup that has been read; ``progress`` gets the steps done, and all."""
+    options = options or CompareOptions()
+    seed, workers = check_seed(options.seed), options.workers or usable_cores()
     chosen = [resolve(policy) for policy in policies]
-    added = additions.measures(measures)
+    added = additions.measures(options.measures)
     labels = _labels(setup, chosen)
-    costs = _costs_of(chosen, labels, overheads or {})
+    costs = _costs_of(chosen, labels, options.overheads)
     for each in chosen:
         check(setup, each.policy)
-    if out is not None:
-        check_folder(out, force)
-    workers, progress = workers or usable_cores(), progress or (lambda ended, total: None)
-    with _stash(setup, out) as stash, _resumable(stash):
+    if options.out is not None:
+        check_folder(options.out, options.force)
+    with _stash(setup, options.out) as stash, _resumable(stash):
         rows = [
-            [_task(setup, p, t, seed, r, stash, decisions, cost) for r in range(repeat)]
-            for p, t, cost in zip(chosen, labels, costs, strict=True)
+            [_task(setup, one, text, seed, repeat, stash, options.decisions, cost) for repeat in range(options.repeat)]
+            for one, text, cost in zip(chosen, labels, costs, strict=True)
         ]
         tasks = [task for row in rows for task in row]
-        done = _run_tasks(setup, tasks, workers, progress)
+        done = _run_tasks(setup, tasks, workers, progress or (lambda ended, total: None))
         found = [[_read(task, added) for task in row] for row in rows]
-        others = (
-            ()
-            if not try_costs
-            else _other_costs(setup, [row[0] for row in rows], [row[0][0] for row in found], stash, workers)
-        )
+        first = [row[0] for row in rows]
         comparison = Comparison(
             setup.trace.name,
             setup.cluster.name,
             seed,
             tuple(tuple(summary for summary, _ in row) for row in found),
             tuple(tuple(times for _, times in row) for row in found),
-            len(tasks) - done,
-            setup.redraws,
-            tuple(costs_text(_costing(setup, cost).cluster) for cost in costs),
-            others,
-            tuple(load(Path(row[0].folder)) for row in rows) if keep else (),
-            tuple(measures),
+            resumed=len(tasks) - done,
+            redrawn=setup.redraws,
+            stop_costs=tuple(costs_text(_costing(setup, cost).cluster) for cost in costs),
+            other_costs=_other_costs(setup, first, [row[0][0] for row in found], stash, workers)
+            if options.try_costs
+            else (),
+            runs=tuple(load(Path(task.folder)) for task in first) if options.keep else (),
+            measures=tuple(options.measures),
         )
-        if out is not None:
-            _save(comparison, tasks, out, force)
+        if options.out is not None:
+            _save(comparison, tasks, options.out, options.force)
         shutil.rmtree(stash, ignore_errors=True)
     return comparison
 
@@ -472,9 +471,9 @@ def _read(task: PlannedRun, added: Mapping[str, Any] = MappingProxyType({})) -> 
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     if added:
         summary["measures"] = additions.measured(load(folder), added)
-    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "state"])
+    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "lost", "state"])
     run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
-    slowdown = pl.max_horizontal((pl.col("wait") + pl.col("run")) / run, pl.lit(1.0))
+    slowdown = pl.max_horizontal((pl.col("wait") - pl.col("lost") + pl.col("run")) / run, pl.lit(1.0))
     columns = (pl.col("jct"), pl.col("wait"), slowdown)
     done = [pl.when(pl.col("state") == "done").then(column).otherwise(float("nan")) for column in columns]
     return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))

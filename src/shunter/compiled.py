@@ -182,6 +182,19 @@ def kernel(function: F) -> F:
     return cast(F, made)
 
 
+def entry(made: Any, *arguments: Any) -> Callable[..., Any]:
+    """The machine code of a kernel for arguments of these types.
+
+    A call through the kernel itself looks at the types of all arguments each time; with functions among them that takes
+    longer than many a kernel.
+    """
+    if numba.config.DISABLE_JIT:
+        return cast(Callable[..., Any], made)
+    kinds = tuple(map(made.typeof_pyval, arguments))
+    known = made.overloads.get(kinds)
+    return cast(Callable[..., Any], made.compile(kinds) if known is None else known.entry_point)
+
+
 def pointer(function: Callable[..., Any], signature: Any) -> Any:
     """``function`` as a first-class function of ``signature``, to be passed to a kernel.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from shunter.capabilities import Ranks, capability_and_memory
 from shunter.errors import InvariantError, PolicyError, ShunterError
 from shunter.extensions import place_of
 from shunter.model import Plan, Timer, View
-from shunter.protocols import Backend, Memory, Observer, Policy, Ranks, capability_and_memory
+from shunter.protocols import Backend, Memory, Observer, Policy
 
 PATIENCE = 100  # plans refused in a row before the policy is called broken; a live cluster may refuse for ever
 

@@ -52,6 +52,7 @@ class Experiment:
     sharing: str = ""  # how jobs share a GPU, one of ``cluster.SHARING``; "": as the cluster says
     overhead: str = ""  # what stopping a job costs, as ``--overhead`` takes it; "": as the cluster says
     load: str = ""  # arrivals are stretched or compressed until the cluster has this load; "": as in the trace
+    checkpointable: str = ""  # which jobs may be stopped, as ``--checkpointable`` takes it; "": as in the trace
     since: str = ""  # only jobs submitted from then on are simulated; those before are what policies may learn from
     until: str = ""  # only jobs submitted before then
     version: str = ""  # of the shunter that ran it

@@ -18,6 +18,8 @@ EXTRAS = {  # which extra has it
     "distributed": "dask",
     "cryptography": "dask",
     "matplotlib": "figures",
+    "torch": "rl",
+    "gymnasium": "rl",
 }
 
 

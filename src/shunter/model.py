@@ -83,6 +83,19 @@ class Trace:
         "failed attempts after which it is tried again", "attempts", scale=1, default=1_000_000, high=1e6
     )
     checkpoint: I64 = column("interval of its own checkpoints; 0: none", "s", scale=1000, high=1e9)
+    checkpointable: I64 = column(
+        "whether a policy may stop it; 0: it keeps its GPUs until it ends", "0 or 1", scale=1, default=1, high=1
+    )
+    stop_cost: I64 = column(
+        "time to save its work when it is stopped; empty: as the cluster says", "s", scale=1000, default=-1, high=86_400
+    )
+    start_cost: I64 = column(
+        "time to start it again after a stop; empty: as the cluster says", "s", scale=1000, default=-1, high=86_400
+    )
+    saves_on_stop: I64 = column(
+        "whether it saves its work when it is stopped; 0: work since the last of its own checkpoints is lost",
+        "0 or 1", scale=1, default=1, high=1,
+    )  # fmt: skip
     account: I64 = column("group or project that it is charged to", default=-1)
     job_name: I64 = column("what its user called it", default=-1)
     iterations: I64 = column("training iterations in all, as declared", "iterations", scale=1, high=1e15)
@@ -167,6 +180,11 @@ class Trace:
         return bool(len(self)) and int(self.submit[0]) >= EARLIEST_DATE_MS
 
     @property
+    def may_stop(self) -> NDArray[np.bool_]:
+        """Which jobs a policy may stop: not those that neither save their work then nor make checkpoints before."""
+        return (self.checkpointable > 0) & ((self.saves_on_stop > 0) | (self.checkpoint > 0))
+
+    @property
     def declarations(self) -> I64:
         """The declared run times that policies see (ms), 0: none; iterations without a declared time are exact."""
         return np.where(self.declared > 0, self.declared, np.where(self.iterations > 0, self.duration, 0))
@@ -203,13 +221,13 @@ class Start:
 
     job: int
     gpus: Sequence[int]
-    until: int | None = None  # ms; at most this long (a profiler's slot, a lease)
+    until: int | None = None  # ms; at most this long (a profiler's slot, a lease); no end if it isn't checkpointable
     shared: bool = False  # the GPUs may already have a tenant
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """Stop a running job and put it back into the queue.
+    """Stop a running job and put it back into the queue; refused for a job that is not ``checkpointable``.
 
     Examples:
         Stop job 3 at a checkpoint, and job 4 at once:
@@ -377,6 +395,8 @@ class JobColumns:
         self.cpu, self.mem = table[w.CPU], table[w.MEM]  # per GPU: milli-cores, MiB
         self.state, self.started, self.attempts = table[w.STATE], table[w.STARTED], table[w.ATTEMPTS]
         self.workers, self.until = table[w.WORKERS], table[w.UNTIL]
+        self.checkpointable = table[w.CHECKPOINTABLE]  # 1: a policy may stop it
+        self.stop_cost, self.start_cost = table[w.STOP_COST], table[w.RESTART]  # ms
         self.job_name, self.account = table[w.NAME], table[w.ACCOUNT]
 
 
@@ -410,8 +430,9 @@ class View:
 
     Attributes:
         jobs: Columns of jobs. The request: ``submit``, ``gpus``, ``share`` (thousandths of each GPU), ``cpu`` and
-            ``mem`` per GPU, ``limit``, ``deadline``, ``declared``, ``after``. Codes: ``user``, ``vc``, ``gpu_type``,
-            ``model``, ``job_name``, ``account``. So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
+            ``mem`` per GPU, ``limit``, ``deadline``, ``declared``, ``after``, ``checkpointable`` (1: may be stopped),
+            ``stop_cost``, ``start_cost``. Codes: ``user``, ``vc``, ``gpu_type``, ``model``, ``job_name``,
+            ``account``. So far: ``state``, ``started``, ``attempts``, ``workers``, ``until``.
         nodes: Columns of nodes: ``free`` and ``total`` GPUs, ``first_gpu``, ``gpu_type``, ``vc``, ``rack``,
             ``domains``, ``cpu_free``, ``mem_free``, ``state``, ``outage``.
         gpus: Columns of GPUs: ``node``, ``tenants`` (jobs on it), ``used`` (the sum of their shares).

@@ -26,6 +26,7 @@ class Param:
     high: float | None = None
     choices: tuple[str, ...] = ()
     by_path: bool = False  # also takes the dotted path of something that a third party wrote
+    file: bool = False  # also takes the path of a file
     scale: Scale = "linear"
     policy: bool = False  # it names another policy, with ; in place of , between its settings
 
@@ -34,7 +35,8 @@ class Param:
         if self.policy:
             return "a policy"
         if self.choices:
-            return " | ".join((*self.choices, *(("a dotted path",) if self.by_path else ())))
+            more = ("a dotted path",) * self.by_path + ("a file",) * self.file
+            return " | ".join((*self.choices, *more))
         if kind is bool:
             return "true | false"
         if self.low is None and self.high is None:
@@ -86,7 +88,7 @@ def build(
 
 def _parse(text: str, kind: type, about: Param, wrong: InputError) -> Any:
     if about.choices:
-        if text not in about.choices and not (about.by_path and "." in text):
+        if text not in about.choices and not (about.by_path and "." in text) and not (about.file and text):
             raise wrong
         return text
     if kind is bool:

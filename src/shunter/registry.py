@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -75,13 +76,41 @@ def policy(wanted: str | Policy) -> Policy:
         _check_fields(type(wanted).__name__, type(wanted))
         return _with_checked_key(wanted)
     name, values = named(wanted)
+    classes = _classes(name, values)
+    make = _kept if all(map(_is_frozen, classes)) else _made
+    return make(name, tuple(sorted(values.items())), classes)
+
+
+def _classes(name: str, values: dict[str, str]) -> tuple[type[Any], ...]:
+    """The class of a policy, and those of the policies that it is made of."""
     cls = policy_class(name)
+    parts = declared(cls).items() if dataclasses.is_dataclass(cls) else ()
+    inner = [
+        named(str(values.get(key, default)).replace(";", ",")) for key, (_, default, about) in parts if about.policy
+    ]
+    return (cls, *(found for one in inner for found in _classes(*one)))
+
+
+def _is_frozen(cls: type[Any]) -> bool:
+    return dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+
+
+def _made(name: str, values: tuple[tuple[str, str], ...], classes: tuple[type[Any], ...]) -> Policy:
+    from shunter.protocols import Policy
+
+    cls = classes[0]
     _check_whole(name, cls)
     _check_fields(name, cls)
-    made: Any = _with_policies(build(cls, name, values)) if dataclasses.is_dataclass(cls) else _plain(name, cls, values)
+    given = dict(values)
+    made: Any = _with_policies(build(cls, name, given)) if dataclasses.is_dataclass(cls) else _plain(name, cls, given)
     if not isinstance(made, Policy):
         raise PolicyError(f"policy '{name}': a policy needs 'needs', 'start' and 'decide'; {cls.__name__} lacks some")
     return _with_checked_key(made)
+
+
+# A command names a policy in several places: its text is parsed and its key tried once. A module that is loaded again
+# has other classes, so its policies are made again.
+_kept = functools.lru_cache(maxsize=4096)(_made)
 
 
 def _with_checked_key(made: Policy) -> Policy:

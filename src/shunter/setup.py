@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from shunter import __version__, clusters, extensions, registry, traces
+from shunter.capabilities import Shares, Wraps, capability
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL, OverheadLike, text_of, with_costs
 from shunter.errors import InputError, NetworkError, PolicyError, RunError, TraceError, did_you_mean
 from shunter.experiment import ClusterSource, Experiment, TraceSource
 from shunter.model import GPU, Trace
 from shunter.params import declared
-from shunter.protocols import Shares, Wraps, capability
 from shunter.run_folder import libraries
 from shunter.safe_files import digest_of
 from shunter.seeding import rng
+from shunter.traces.checkpointable import remark_on, with_checkpointable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -70,6 +71,7 @@ class Setup:
     sharing: str = ""  # how jobs share a GPU, where that is not as the cluster's file says; ``cluster`` has it already
     overhead: str = ""  # what stops cost, where that is not as the cluster's file says; ``cluster`` has it already
     load: str = ""  # the load to which arrivals were stretched or compressed; ``trace`` has it already
+    checkpointable: str = ""  # which jobs may be stopped, where that is not as the trace says; ``trace`` has it already
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -78,7 +80,8 @@ class Setup:
         dropped = f"left out {jobs} that can never fit" if self.dropped else ""
         window = f"only jobs submitted {_window_text(self.since, self.until)}" if self.since or self.until else ""
         load = f"arrivals stretched or compressed to a load of {self.load}" if self.load else ""
-        return tuple(filter(None, (dropped, window, load, *self.network_remarks)))
+        stops = remark_on(self.trace, self.checkpointable)
+        return tuple(filter(None, (dropped, window, load, stops, *self.network_remarks)))
 
     @property
     def network_remarks(self) -> tuple[str, ...]:
@@ -134,16 +137,19 @@ class Setup:
         """The trace of a repeat: 0 is the trace itself, the others differ from it by chance.
 
         A synthetic trace is made again with the seed ``seed + repeat``.  Of any other, each submission moves by up to
-        30 s either way (never before the first one), and the jobs are put in their new order.
+        30 s either way (never before the first one), and the jobs are put in their new order.  A share of jobs that
+        may be stopped is drawn again.
         """
         if repeat == 0:
             return self.trace
         if self.redraws:
             refitted = window_of(_synthetic(self.trace_source.path, repeat), self.since, self.until)[1]
-            return _loaded(_fitting(refitted, self.cluster, self.must_fit), self.cluster, self.load)
+            loaded = _loaded(_fitting(refitted, self.cluster, self.must_fit), self.cluster, self.load)
+            return with_checkpointable(loaded, self.checkpointable, repeat)
         moved = self.trace.submit + rng(seed + repeat, "jitter").integers(-JITTER_MS, JITTER_MS + 1, len(self.trace))
         moved = np.maximum(moved, self.trace.submit[0])
-        return dataclasses.replace(self.trace, submit=moved).select(np.argsort(moved, kind="stable"))
+        redrawn = with_checkpointable(self.trace, self.checkpointable, repeat)
+        return dataclasses.replace(redrawn, submit=moved).select(np.argsort(moved, kind="stable"))
 
     def experiment(self, policy: str, seed: int, repeat: int = 0) -> Experiment:
         """The record that leads to this run again."""
@@ -158,6 +164,7 @@ class Setup:
             sharing=self.sharing,
             overhead=self.overhead,
             load=self.load,
+            checkpointable=self.checkpointable,
             since=self.since,
             until=self.until,
             version=__version__,
@@ -180,13 +187,16 @@ class Setup:
             return None
         from shunter.network.paper import TableFabric
         from shunter.network.placing import TierNetwork
+        from shunter.safe_files import data_folder
 
         if self.network not in NETWORKS:
             raise RunError(f"there is no network '{self.network}'; {did_you_mean(self.network, NETWORKS)}")
+        # what is measured is used only where a paper's figures are to come out: `profiled` is the same everywhere
+        measured = None if self.network == "profiled" else data_folder()
         if self.network.startswith("dally"):
             uneven = "even" if self.network == "dally-even" else "ring"
-            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models)
-        return _costs(TierNetwork.of(self.cluster), self.network, models=self.models)
+            return _costs(TableFabric.of(self.cluster), "paper", uneven, self.models, measured)
+        return _costs(TierNetwork.of(self.cluster), self.network, "ring", self.models, measured)
 
 
 def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
@@ -203,13 +213,15 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     sharing: str = "",
     overhead: OverheadLike = "",
     load: str | float = "",
+    checkpointable: str = "",
 ) -> Setup:
     """Read what is to be simulated; jobs that can never fit under one of the policies ``must_fit`` are left out.
 
     Of a trace with jobs before ``since``, policies may learn from those; only the others are simulated. A cluster that
     describes no network gets one if a ``network`` matters; ``models`` is a file with the user's own models.
     ``overhead`` is what stopping a job costs (see ``clusters.stop_costs``); "": what the cluster says. ``load`` is the
-    requested over the available GPU time while jobs arrive; "": as in the trace.
+    requested over the available GPU time while jobs arrive; "": as in the trace. ``checkpointable`` says which jobs may
+    be stopped (see ``traces.checkpointable``); "": as in the trace.
     """
     whole, trace_source = _trace(trace, format, on_bad_row)
     history, read = window_of(whole, since, until)
@@ -223,12 +235,22 @@ def set_up(  # noqa: PLR0913, PLR0917  one argument per choice
     policies = tuple(registry.policy(policy) for policy in must_fit)
     fitting = _fitting(read, machines, policies)
     wanted = load if isinstance(load, str) else f"{load:g}"
-    jobs = _loaded(fitting, machines, wanted)
+    jobs = with_checkpointable(_loaded(fitting, machines, wanted), checkpointable)
     sources = (trace_source, cluster_source, policies, len(read) - len(jobs))
     named = str(Path(models).resolve()) if models else ""
     window = (history, since, until)
     found = Setup(
-        jobs, machines, *sources, network, contention, named, *window, sharing=sharing, overhead=costs, load=wanted
+        jobs,
+        machines,
+        *sources,
+        network,
+        contention,
+        named,
+        *window,
+        sharing=sharing,
+        overhead=costs,
+        load=wanted,
+        checkpointable=checkpointable,
     )
     _check_models(found)  # refused before anything is run
     return found
@@ -301,14 +323,12 @@ def tiers_text(cluster: Cluster) -> str:
 
 
 @cache
-def _costs(fabric: Fabric, calibration: str, uneven: str = "ring", models: str = "") -> Costs:
+def _costs(fabric: Fabric, calibration: str, uneven: str, models: str, measured: Path | None) -> Costs:
     from shunter.network.models import STAND_IN, catalogue
     from shunter.network.placing import Costs
-    from shunter.safe_files import data_folder
 
     known = catalogue(Path(models)) if models else None
-    # what is measured is taken only where a paper's figures are to come out: `profiled` is the same everywhere
-    return Costs(fabric, calibration, known, data_folder() if calibration == "paper" else None, uneven, STAND_IN)
+    return Costs(fabric, calibration, known, measured, uneven, STAND_IN)
 
 
 def check(setup: Setup, policy: Any) -> None:
@@ -343,7 +363,8 @@ def recorded_setup(record: Experiment, policy: Any = None) -> Setup:
     source = record.trace
     overhead = record.overhead or ("" if record.cluster.definition else USUAL)
     choices = (record.network, record.contention, record.since, record.until, record.models, record.sharing, overhead)
-    found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, record.load)
+    more = (record.load, record.checkpointable)
+    found = set_up(source.path, machines, must_fit, source.format, source.on_bad_row, *choices, *more)
     if record.trace.digest and record.trace.digest != found.trace_source.digest:
         raise RunError(
             f"{record.trace.path}: is not the trace of the experiment any longer (digest {found.trace_source.digest},"
@@ -365,7 +386,7 @@ def data_of(setup: Setup, policy: Any) -> dict[str, str]:
     if sharer is not None and sharer.shares:
         tables = Path(sharing.__file__).parent / "measured" / setup.cluster.sharing
         read |= {f"measured/{tables.name}/{path.name}": path for path in sorted(tables.iterdir())}
-    read |= _code_of(policy)
+    read |= _code_of(policy) | _files_of(policy)
     return {name: digest_of(path) for name, path in read.items() if path.is_file()}
 
 
@@ -381,6 +402,14 @@ def _code_of(policy: Any) -> dict[str, Path]:
     files = {module: getattr(sys.modules.get(module), "__file__", None) for module in modules}
     ours = __name__.partition(".")[0]
     return inner | {name: Path(file) for name, file in files.items() if file and name.partition(".")[0] != ours}
+
+
+def _files_of(policy: Any) -> dict[str, Path]:
+    """The files that a policy's parameters name."""
+    inner = _files_of(policy.inner) if isinstance(policy, Wraps) else {}
+    known = declared(type(policy)) if dataclasses.is_dataclass(policy) else {}
+    named = [str(getattr(policy, key)) for key, (_, _, about) in known.items() if about.file]
+    return inner | {path: Path(path) for path in named}
 
 
 def _layers() -> Path | None:
@@ -440,6 +469,16 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
     """The trace of a text such as ``synthetic:jobs=5000,load=1.2``; a repeat takes the next seeds."""
     from shunter.traces.synthetic import synthetic
 
+    values = _synthetic_choices(text)
+    return synthetic(**{**values, "seed": values["seed"] + repeat})
+
+
+def jobs_of(text: str) -> int:
+    """How many jobs a synthetic trace has, by its text."""
+    return int(_synthetic_choices(text)["jobs"])
+
+
+def _synthetic_choices(text: str) -> dict[str, Any]:
     values: dict[str, Any] = {"jobs": 5000, "seed": 0}
     kinds = {"like": str, "jobs": int, "seed": int, "gpus": int, "load": float, "arrivals": str}
     for part in filter(None, text.partition(":")[2].split(",")):
@@ -449,7 +488,7 @@ def _synthetic(text: str, repeat: int = 0) -> Trace:
         except (KeyError, ValueError):
             form = "synthetic:like=NAME,jobs=N,seed=N,gpus=N,load=X,arrivals=batch|poisson"
             raise TraceError(f"trace '{text}': must be {form}, got '{part}'") from None
-    return synthetic(**{**values, "seed": values["seed"] + repeat})
+    return values
 
 
 def _fitting(trace: Trace, cluster: Cluster, policies: tuple[Any, ...]) -> Trace:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,23 +13,22 @@ import numpy as np
 
 from shunter import registry, run_folder
 from shunter import world as w
-from shunter.cluster import Cluster
-from shunter.clusters.stop_costs import USUAL, OverheadLike
-from shunter.energy.series import NodeSeries
-from shunter.experiment import Experiment
-from shunter.model import GPU, Trace
-from shunter.protocols import (
+from shunter.capabilities import (
     Describes,
     Explains,
     FollowsDemand,
     Learns,
-    Memory,
-    Policy,
     Shares,
     Wraps,
     capability,
     capability_and_memory,
 )
+from shunter.cluster import Cluster
+from shunter.clusters.stop_costs import USUAL, OverheadLike
+from shunter.energy.series import NodeSeries
+from shunter.experiment import Experiment
+from shunter.model import GPU, Trace
+from shunter.protocols import Memory, Policy
 from shunter.reasons import SCOPES
 from shunter.report import metrics
 from shunter.report.energy import any_slept, energy
@@ -103,6 +102,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
     load: str | float = "",
+    checkpointable: str = "",
 ) -> Result:
     """Run one policy on one trace and one cluster; all three as objects or as the texts of the command line.
 
@@ -124,6 +124,8 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         format: Format of the trace; default: detected.
         on_bad_row: ``fail`` or ``skip``: what to do with rows that can't be parsed.
         load: Stretch or compress arrivals until the cluster has this load; default: as in the trace.
+        checkpointable: Which jobs policies may stop: ``all``, ``none``, a share such as ``25%``, drawn by user where
+            the trace has users (``25%,seed=3`` draws others), or ``user:ann,bob``; default: as in the trace.
 
     Returns:
         The result: summary, jobs, series, event log.
@@ -139,9 +141,36 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option of the command
         >>> result.jobs.columns[:4]
         ['job_id', 'user', 'vc', 'gpu_type']
     """
-    choices = (network, contention, since, until, str(models), sharing, overhead, load)
+    choices = (network, contention, since, until, str(models), sharing, overhead, load, checkpointable)
     setup = set_up(trace, cluster, [policy] if drop_unfit else (), format, on_bad_row, *choices)
     return run(setup, policy, seed, decisions=decisions)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The jobs of one repeat, drawn and checked once for all policies that run on them."""
+
+    setup: Setup
+    seed: int = 0
+    repeat: int = 0
+    _fit: set[str] = field(default_factory=set)  # placements under which every job can run
+
+    @cached_property
+    def trace(self) -> Trace:
+        """The jobs; with a network they all have models."""
+        from shunter.network.model_assignment import with_models
+
+        trace = self.setup.repeat(self.seed, self.repeat)
+        return trace if self.setup.costs() is None else with_models(trace, self.seed)
+
+    def check(self, policy: Any) -> None:
+        """Refuse a job that can never run under this policy."""
+        from shunter.sim.feasibility import placement_of
+
+        placement = placement_of(policy)
+        if placement not in self._fit:
+            check(dataclasses.replace(self.setup, trace=self.trace), policy)
+            self._fit.add(placement)
 
 
 def run(
@@ -156,15 +185,17 @@ def run(
 
     With ``decisions`` the run records why jobs waited.
     """
-    from shunter.network.model_assignment import with_models
+    return run_draw(Draw(setup, check_seed(seed), repeat), policy, progress, decisions)
+
+
+def run_draw(draw: Draw, policy: Any, progress: Progress | None = None, decisions: bool = False) -> Result:
+    """Run one policy on jobs that may have been drawn for another one before."""
     from shunter.sim import Scenario, Simulator
 
-    named, seed = resolve(policy), check_seed(seed)
+    named, setup, seed, repeat = resolve(policy), draw.setup, draw.seed, draw.repeat
     chosen = named.policy
-    trace, costs = setup.repeat(seed, repeat), setup.costs()
-    if costs is not None:
-        trace = with_models(trace, seed)
-    check(dataclasses.replace(setup, trace=trace), chosen)
+    draw.check(chosen)
+    trace, costs = draw.trace, setup.costs()
     workloads = _workloads(chosen, trace, seed, setup.cluster.sharing)
     choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
     scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
@@ -207,12 +238,14 @@ def taught(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = No
 def learned_before(policy: Any, setup: Setup, at: int | None = None) -> FittedPast | None:
     """What a policy that learns knows of the jobs before the window, or an instant; None for any other."""
     learner = capability(Learns, policy)
-    if learner is None or not learner.model:
+    if learner is None or not learner.predictor:
         return None
     from shunter.predictors import lessons
 
     begin = int(setup.trace.submit[0]) if at is None else at
-    return lessons.learned_before(learner.model, begin, setup.history, learner.forecasts, _learned_from(learner, setup))
+    return lessons.learned_before(
+        learner.predictor, begin, setup.history, learner.forecasts, _learned_from(learner, setup)
+    )
 
 
 def lessons_before(policy: Any, setup: Setup, trace: Trace, past: FittedPast | None = None) -> Lessons | None:
@@ -347,12 +380,16 @@ class Result:
         return replay(self.events, self.cluster.node_gpus, len(self.trace))
 
     @cached_property
+    def core_summary(self) -> dict[str, Any]:
+        """What of the summary follows from the job table and the replay: all but tiers, energy and insights."""
+        return metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
+
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """The dictionary of ``summary.json``."""
         speed = len(self.trace) / self.elapsed_s if self.elapsed_s > 0 else 0.0
-        numbers = metrics.summary(self.trace, self.table, self.replay, self.cluster.gpus, self.communication)
         tiers = by_tier(self.events, self.cluster)
-        numbers |= self.insights.summary(self.trace, self.table, self.about["estimate"])
+        numbers = self.core_summary | self.insights.summary(self.trace, self.table, self.about["estimate"])
         end = {"digest": self.digest, "elapsed_s": self.elapsed_s, "jobs_per_s": speed}
         remarks = [*self.trace.remarks, *self.remarks]
         saved = {"energy": energy(self.events, self.cluster.nodes)} if any_slept(self.events) else {}
@@ -379,8 +416,9 @@ class Result:
                 "submit": table[w.SUBMIT] / 1000,
                 "start": table[w.STARTED] / 1000,
                 "end": table[w.ENDED_AT] / 1000,
-                "wait": table[w.WAITED] / 1000,
+                "wait": metrics.wait_ms(table) / 1000,
                 "run": table[w.EXECUTED] / 1000,
+                "lost": metrics.lost_ms(table) / 1000,
                 "communication": np.zeros(len(trace)) if self.communication is None else self.communication / 1000,
                 "jct": metrics.jct_ms(table) / 1000,
                 "rho": finish_time_fairness(trace, table, self.cluster.gpus),

@@ -33,10 +33,12 @@ NAME, ACCOUNT = range(15, 17)
 # ... what the cluster knows of its course (STARTED: first start, BEGUN: of the present run, WAITED/EXECUTED/ATTAINED:
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
-# what starting again costs, ms)
+# what starting again costs, ms; STOP_COST: what a checkpoint costs when the job is stopped, ms; STOP_LOSS: the most
+# work that a stop loses, ms, 0: it saves all; CHECKPOINTABLE: 1: a policy may stop it)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART, SPAN = range(27, 36)
-JOB_COLUMNS = 36
+STOP_COST, STOP_LOSS, CHECKPOINTABLE = range(36, 39)
+JOB_COLUMNS = 39
 # SPAN: on exactly this many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
 ANY_NODES = -1
 
@@ -117,6 +119,15 @@ class Job(NamedTuple):
     partition: float  # priority factor of the job's VC, 0..1
     qos: float  # priority factor of the job, 0..1
     begun: float  # when its present run began, since the first submission of the trace; -1: it waits
+    # the nodes that it may use, with sees_pool = True; else 0
+    pool_nodes: float
+    pool_gpus: float
+    free: float  # GPUs of these that are free ...
+    largest: float  # ... and the most of them on one node
+    partly: float  # nodes that have some of their GPUs free, but not all
+    waiting: float  # jobs that wait for these nodes, itself included ...
+    demand: float  # ... and the GPUs that they ask for
+    fits: float  # 1: there is room for it now; 0: there is not
 
 
 class Decision(Arrays):

@@ -117,7 +117,7 @@ def jobs(**more):
     )
 
 
-def test_gains_and_losses_are_told_by_size_and_by_account():
+def test_gains_and_losses_are_reported_by_size_and_by_account():
     trace = jobs(account=[0, 0, 1, 1, 1, 1], accounts=("x", "y"), user=[0, 0, 1, 1, 2, 2], users=("u", "v", "w"))
     before, after = np.array([100.0, 100, 100, 100, 100, 100]), np.array([0.0, 0, 100, 1000, 100, 100])
     found = effects(trace, before, after)
@@ -134,7 +134,7 @@ def test_gains_and_losses_are_told_by_size_and_by_account():
     assert found["slowdown"] == pytest.approx((1 + 1 + 11 + 101 + 11 + 11) / 6)
 
 
-def test_without_accounts_heavy_and_light_users_are_told():
+def test_without_accounts_heavy_and_light_users_are_reported():
     trace = jobs(user=[0, 0, 0, 1, 2, 2], users=("u", "v", "w"))
     assert [(name, int(mine.sum())) for name, mine in groups(trace)] == [
         ("the 1 heaviest users (half of GPU time)", 1), ("all other users", 5),

@@ -171,7 +171,7 @@ def test_months_are_the_calendars_where_there_are_dates():
     ]
 
 
-def test_jobs_that_wait_on_one_side_only_are_told():
+def test_jobs_that_wait_on_one_side_only_are_reported():
     trace = made([(0, 300, 5, 1), (1, 0, 5, 1), (2, 600, 5, 1), (3, 10, 5, 1)])
     causes = validity(trace, np.array([0, 120_000, 600_000, 5_000]), pool(8))["causes"]
     assert causes["only_recorded"] == {"jobs": 1, "share_of_recorded_wait": pytest.approx(300 / 910), "median_s": 300}

@@ -189,7 +189,7 @@ def test_a_policy_of_ones_own_in_the_present_folder(tmp_path):
     assert rows[0]["digest"] == rows[1]["digest"]
 
 
-def test_settings_that_do_nothing_are_told():
+def test_settings_that_do_nothing_are_reported():
     result = shunter("simulate", SMALL, "-c", "2x8", "-p", "fifo:depth=7", "--json")
     assert "warning: depth does nothing" in result.stderr
     assert json.loads(result.stdout)["finished"] == 100
@@ -256,7 +256,7 @@ GOOD = ("-c", "2x8", "-p", "fifo")
         (["trace", "synth", "t.txt"], ".parquet"),
     ],
 )
-def test_bad_input_is_told_with_code_2_and_writes_nothing(tmp_path, arguments, says):
+def test_bad_input_is_reported_with_code_2_and_writes_nothing(tmp_path, arguments, says):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "bad.csv").write_text("job_id,submit,duration,gpus\na,0,-5,1\n")
     (tmp_path / "there").mkdir()

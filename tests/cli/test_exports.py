@@ -51,7 +51,7 @@ def test_other_endings_are_refused_before_anything_runs(tmp_path):
 
 
 @pytest.mark.parametrize(("option", "name"), [("--swf", "run.swf"), ("--batsim-csv", "jobs.csv")])
-def test_a_folder_that_is_not_there_is_told_before_anything_runs(tmp_path, option, name):
+def test_a_folder_that_is_not_there_is_reported_before_anything_runs(tmp_path, option, name):
     done = command(option, tmp_path / "nowhere" / name, "--out", tmp_path / "run")
     assert done.exit_code == 2
     assert "there is no folder" in " ".join(done.stderr.split())

@@ -57,7 +57,7 @@ def test_algorithms_one_for_each_or_one_for_all():
         (("slowdown", "resnet152", "--gpus", "8", "--calibration", "paper"), "use the profiled calibration"),
     ],
 )
-def test_what_is_wrong_is_told(arguments, said):
+def test_what_is_wrong_is_reported(arguments, said):
     done = run(*arguments, code=2)
     assert said in done.stderr
     assert not done.stdout

@@ -38,7 +38,7 @@ def model(trace):
     made = trace.parent / "ebm.model"
     done = shunter("predict", "fit", trace, "--model", "ebm:bags=2", "--out", made)
     assert done.exit_code == 0, done.stderr
-    assert "what the nearest took that ended last" in done.stdout
+    assert "run time of the nearest ended job, log s" in done.stdout
     return made
 
 
@@ -70,7 +70,7 @@ def test_explain_shows_shapes_and_jobs(model, trace):
     assert max(map(len, done.stdout.splitlines())) <= 100
     done = shunter("predict", "explain", model, "j500", "--trace", trace)
     assert "job j500:" in done.stdout
-    assert "begins with what the nearest took most recently" in done.stdout
+    assert "begins with the run time of the nearest ended job" in done.stdout
     found = json.loads(shunter("predict", "explain", model, "j500", "--trace", trace, "--json").stdout)
     product = (
         found["job"]["recent_s"] * found["job"]["base_factor"] * np.prod([p["factor"] for p in found["job"]["parts"]])

@@ -94,7 +94,7 @@ def test_the_tree_as_files(folder):
         (("show", "--sharing", "mpi"), "--sharing must be one of time-slice, mps, got 'mpi'"),
     ],
 )
-def test_what_is_wrong_is_told(arguments, said, monkeypatch, tmp_path):
+def test_what_is_wrong_is_reported(arguments, said, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert said in " ".join(run(*arguments, code=2).stderr.split())

@@ -31,7 +31,7 @@ def ok(*arguments):
     return result.stderr
 
 
-def test_a_twin_of_a_published_trace_is_written_and_what_to_do_next_is_told():
+def test_a_twin_of_a_published_trace_is_written_and_the_next_step_is_named():
     told = ok("t.parquet", "--like", "philly", "--jobs", "300", "--seed", "3")
     assert "300 jobs over 0.2 days, a load of" in told
     assert "shunter simulate t.parquet -c philly -p fifo" in told

@@ -79,7 +79,7 @@ def test_names_in_a_page_are_text_only(tmp_path):
     assert "<worse>" not in page
 
 
-def test_validate_tells_and_can_be_strict():
+def test_validate_reports_and_can_be_strict():
     result = ok("validate", MADE, "-c", "1x8")
     assert "never fits" in result.stdout
     assert "->" in result.stdout
@@ -98,7 +98,7 @@ def test_convert_keeps_the_digest(tmp_path):
     assert "; Note: processors are GPUs" in (tmp_path / "d.swf").read_text()
 
 
-def test_bad_rows_can_be_skipped_and_are_told(tmp_path):
+def test_bad_rows_can_be_skipped_and_are_reported(tmp_path):
     (tmp_path / "t.csv").write_text("job_id,submit,duration,gpus\na,0,5,1\nb,1,x,1\n")
     assert shunter("describe", "t.csv").exit_code == 2
     assert "line 3" in ok("convert", "t.csv", "u.csv", "--format", "csv", "--on-bad-row", "skip").stderr
@@ -153,7 +153,7 @@ def test_slices_merge_into_the_trace(tmp_path):
         (["merge", MADE, "there.csv", "-o", "there.csv"], "exists already"),
     ],
 )
-def test_bad_input_is_told_with_code_2_and_writes_nothing(tmp_path, arguments, says):
+def test_bad_input_is_reported_with_code_2_and_writes_nothing(tmp_path, arguments, says):
     (tmp_path / "there.csv").write_text("job_id,submit,duration,gpus\na,0,5,1\n")
     result = shunter(*arguments)
     assert result.exit_code == 2

@@ -53,7 +53,7 @@ def test_specifications() -> None:
         ("auto", ["trace"]),
     ],
 )
-def test_what_names_no_cluster_is_told(text: str, parts: list[str]) -> None:
+def test_what_names_no_cluster_is_reported(text: str, parts: list[str]) -> None:
     with pytest.raises(ClusterError) as caught:
         load(text)
     assert [part for part in parts if part not in str(caught.value)] == [], str(caught.value)
@@ -258,7 +258,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("content", "parts"), BAD.values(), ids=list(BAD))
-def test_bad_files_are_told(tmp_path: Path, content: str, parts: list[str]) -> None:
+def test_bad_files_are_reported(tmp_path: Path, content: str, parts: list[str]) -> None:
     path = toml(tmp_path, content)
     with pytest.raises(ClusterError) as caught:
         load(path)
@@ -313,7 +313,7 @@ def test_auto_makes_a_pool_for_each_gpu_type_asked_for() -> None:
         ("auto:load=1,load=2", "once"),
     ],
 )
-def test_wrong_settings_of_auto_are_told(text: str, part: str) -> None:
+def test_wrong_settings_of_auto_are_reported(text: str, part: str) -> None:
     with pytest.raises(ClusterError, match=part):
         load(text, synthetic(10))
 

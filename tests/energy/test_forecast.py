@@ -142,7 +142,7 @@ def test_a_time_that_is_not_in_the_series_is_refused():
         saving(tide(9), 20 * STEPS_A_DAY * STEP_MS, None, "last", PRESETS["venus"])
 
 
-def test_the_last_quarter_is_taken_where_nobody_says():
+def test_the_last_quarter_is_the_default():
     found = saving(tide(9), None, 8 * STEPS_A_DAY * STEP_MS, "last", PRESETS["venus"])
     assert (found.begin, len(found.course.used)) == (6 * STEPS_A_DAY, 2 * STEPS_A_DAY)
     assert found.time[0] == 6 * STEPS_A_DAY * STEP_MS

@@ -96,7 +96,7 @@ def logs(draw):
 
 
 @given(logs())
-def test_nodes_in_use_are_those_on_which_somebody_runs(drawn):
+def test_nodes_in_use_are_those_on_which_a_job_runs(drawn):
     events, runs = drawn
     time, used = used_nodes(events)
     assert (np.diff(time) > 0).all()

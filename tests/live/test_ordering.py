@@ -26,7 +26,7 @@ def test_the_order_comes_out(case: tuple[list[str], list[int]]) -> None:
 
 
 @given(jobs)
-def test_nobody_moves_who_stands_right(case: tuple[list[str], list[int]]) -> None:
+def test_no_job_in_the_right_place_moves(case: tuple[list[str], list[int]]) -> None:
     order, values = case
     priority = dict(zip(sorted(order), values, strict=True))
     new = priority | moves(order, priority, set(), 1, 1000)
@@ -41,7 +41,7 @@ def test_nobody_moves_who_stands_right(case: tuple[list[str], list[int]]) -> Non
 
 
 @given(jobs, st.sets(st.integers(0, 11)))
-def test_the_fixed_stay_and_nobody_gets_before_them(case: tuple[list[str], list[int]], which: set[int]) -> None:
+def test_the_fixed_stay_and_no_job_gets_before_them(case: tuple[list[str], list[int]], which: set[int]) -> None:
     ranking, values = case
     priority = dict(zip(sorted(ranking), values, strict=True))
     natural = sorted(priority, key=lambda job: (-priority[job], job))
@@ -58,7 +58,7 @@ def test_the_fixed_stay_and_nobody_gets_before_them(case: tuple[list[str], list[
 
 @example((["j0", "j1", "j3", "j2", "j6", "j5", "j4", "j7"], [1, 1, 2, 1, 1, 1, 1, 2]), {0, 7}, 2)
 @given(jobs, st.sets(st.integers(0, 11)), st.integers(1, 4))
-def test_at_equal_priority_nobody_gets_before_the_fixed(
+def test_at_equal_priority_no_job_gets_before_the_fixed(
     case: tuple[list[str], list[int]], which: set[int], levels: int
 ) -> None:
     """Few levels, many equals: nobody who is left alone gets behind more jobs, and the second round finds nothing."""
@@ -88,7 +88,7 @@ def test_a_new_job_moves_alone() -> None:
     assert moves(["a", "b", "c", "new"], priority, set(), 1, 1000) == {}
 
 
-def test_equal_priorities_are_told_apart() -> None:
+def test_equal_priorities_are_distinguished() -> None:
     priority = dict.fromkeys("abc", 59)
     new = moves(["b", "c", "a"], priority, set(), 59, 1059)
     assert len(new) == 2

@@ -372,7 +372,7 @@ def test_jobs_that_still_run_count():
     assert more > 2000  # half of all that were started run longer than any that ended
 
 
-def test_who_has_run_long_is_drawn_from_those_who_ran_longer():
+def test_the_run_time_of_an_old_job_is_drawn_from_jobs_that_ran_longer():
     past = [EndedJob("ann", "train", 60.0 * at, 0.0) for at in range(1, 301)]
     running = job(1, name="train", limit=0, ran=9000, state="RUNNING")
     drawn = RunTimes.of(past, "a test").draw(running, np.linspace(0, 0.9, 50))
@@ -396,7 +396,7 @@ def test_the_nearest_group_counts_most_and_few_jobs_count_little():
     assert "no ended jobs" in RunTimes.of([], "a test").source
 
 
-def test_a_kind_is_told_by_its_limit():
+def test_a_kind_is_recognised_by_its_limit():
     past = [EndedJob("ann", "train", 10.0, 100.0)] * 200 + [EndedJob("ann", "train", 70.0, 200.0)] * 200
     known = RunTimes.of(past, "a test")
     assert [known.draw(job(1, name="train", limit=limit), np.array([0.5]))[0] for limit in (100, 200)] == [10, 70]

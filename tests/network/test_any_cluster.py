@@ -65,7 +65,7 @@ def test_described_tiers_are_not_called_assumed():
     assert "assumed" not in remark
 
 
-def test_a_model_that_nobody_knows_communicates_as_the_stand_in():
+def test_an_unknown_model_communicates_as_the_stand_in():
     known, _ = communication(a_job(STAND_IN), "dally-2rack")
     unknown, result = communication(a_job("our-secret-net"), "dally-2rack")
     assert unknown == known > 0

@@ -53,7 +53,7 @@ def test_chunks_follow_one_another():
     assert finish_times([Stream(0, 0, (Phase(0, 10), Phase(1, 30)))] * 2) == [40, 70]
 
 
-def test_the_newest_goes_first_but_nobody_is_interrupted():
+def test_the_newest_goes_first_but_none_is_interrupted():
     streams = [Stream(issued, issued, (Phase(0, 10),)) for issued in (0, 1, 2)]
     assert finish_times(streams) == [10, 30, 20]
 

@@ -78,7 +78,7 @@ def test_names_are_found_as_traces_write_them(text, name):
     assert find(text).name == name
 
 
-def test_an_unknown_model_is_told():
+def test_an_unknown_model_is_reported():
     with pytest.raises(NetworkError, match="no model 'resnet5'; did you mean 'resnet50'"):
         find("resnet5")
 
@@ -146,7 +146,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "said"), MISTAKES, ids=range(len(MISTAKES)))
-def test_mistakes_in_a_file_are_told(tmp_path, text, said):
+def test_mistakes_in_a_file_are_reported(tmp_path, text, said):
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(NetworkError) as caught:
@@ -165,7 +165,7 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(("text", "said"), [("DATA\n1\na\t-1\tx\n", "line 3"), ("DATA\n0\n", "no layers")])
-def test_mistakes_in_a_layer_file_are_told(tmp_path, text, said):
+def test_mistakes_in_a_layer_file_are_reported(tmp_path, text, said):
     (tmp_path / "a.tsv").write_text(text)
     with pytest.raises(NetworkError, match=said):
         read_layers(tmp_path / "a.tsv")

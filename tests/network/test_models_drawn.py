@@ -62,7 +62,7 @@ def test_bad_input_is_a_message(arguments, message):
     assert message in " ".join(done.stderr.split())
 
 
-def test_a_network_that_nobody_knows_is_named():
+def test_an_unknown_network_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[9], gpus=[2 * GPU], model=[0], models=("resnet51",))
     with pytest.raises(RunError, match="no network 'x'"):
         set_up(trace, "dally-2rack", network="x")

@@ -95,12 +95,12 @@ def test_answers_are_remembered():
     [(Tier("rack", 0, 1), "tier 'rack'.*bandwidth"), (Tier("rack", 50, -1), "tier 'rack'.*latency"),
      (Tier("rack", 50, 1, "tree"), "tier 'rack'.*no topology 'tree'")],
 )  # fmt: skip
-def test_a_tier_that_cannot_be_is_told(tier, said):
+def test_an_impossible_tier_is_reported(tier, said):
     with pytest.raises(NetworkError, match=said):
         TierNetwork((TIERS[0], tier)).dimensions((4, 2))
 
 
-def test_a_placement_above_the_tiers_is_told():
+def test_a_placement_above_the_tiers_is_reported():
     with pytest.raises(NetworkError, match="spans 3 tiers, but the network has 2: machine, rack"):
         TierNetwork(TIERS[:2]).dimensions((4, 2, 2))
     with pytest.raises(NetworkError, match="'bare' has no tiers"):
@@ -136,7 +136,7 @@ def test_placements_as_people_write_them(text, shape):
         ("1/1/1", "3 racks.*at most 2"),
     ],
 )
-def test_placements_outside_the_cluster_are_told(text, said):
+def test_placements_outside_the_cluster_are_reported(text, said):
     with pytest.raises(NetworkError, match=said):
         placed(text, DALLY)
 
@@ -179,7 +179,7 @@ def test_placements_in_deeper_clusters(text, shape):
     [("1/1/1", "3 racks in a pod.*at most 2"), ("1//1//1", "3 pods in a hall.*at most 2"),
      ("1///1///1", "3 halls in a site.*at most 2"), ("1////1", "//// leads out of the tier 'site'")],
 )  # fmt: skip
-def test_placements_outside_deeper_clusters_are_told(text, said):
+def test_placements_outside_deeper_clusters_are_reported(text, said):
     with pytest.raises(NetworkError, match=said):
         placed(text, PODS)
 

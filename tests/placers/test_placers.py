@@ -45,6 +45,11 @@ def place(rule, free, gpus, total=None, draw=0):
         ("consolidate", [8, 5, 8, 3], 12, {0: 8, 2: 4}),
         ("consolidate", [8, 5, 7, 3], 12, {0: 8, 2: 4}),
         ("consolidate", [8, 3, 3, 3], 12, {}),
+        ("tight", [8, 5, 8, 3], 12, {0: 8, 1: 4}),
+        ("tight", [8, 5, 8, 3], 16, {0: 8, 2: 8}),
+        ("tight", [8, 3, 8, 3], 12, {0: 8, 2: 4}),
+        ("tight", [8, 3, 4, 3], 3, {1: 3}),
+        ("tight", [8, 3, 3, 3], 12, {}),
         ("first-fit", [5, 8, 8], 12, {1: 8, 0: 4}),
         ("first-fit", [3, 8, 8], 12, {1: 8, 2: 4}),
         ("spread", [5, 8, 7], 12, {1: 8, 2: 4}),
@@ -63,6 +68,7 @@ def test_even_nodes(rule, free, gpus, expected):
         ("consolidate", [4, 8, 2], [3, 8, 1], 12, {}),  # the rest must be on one node
         ("consolidate", [2, 2, 8], [2, 2, 7], 8, {}),  # a job of node size waits for a whole node
         ("consolidate", [4, 8], [4, 8], 5, {1: 5}),
+        ("tight", [4, 8, 2, 8], [4, 8, 2, 8], 17, {1: 8, 3: 8, 2: 1}),
         ("first-fit", [2, 8, 4], [2, 8, 4], 14, {0: 2, 1: 8, 2: 4}),
         ("first-fit", [2, 8, 4], [2, 8, 4], 11, {0: 2, 1: 8, 2: 1}),
         ("spread", [2, 8, 4], [2, 3, 4], 8, {2: 4, 1: 3, 0: 1}),
@@ -76,7 +82,7 @@ def test_uneven_nodes(rule, total, free, gpus, expected):
 
 @pytest.mark.parametrize("rule", placers.names())
 @pytest.mark.parametrize("gpus", [1, 3, 8, 11, 16, 24])
-def test_nobody_gets_more_than_is_free_or_less_than_it_wants(rule, gpus):
+def test_no_job_gets_more_than_is_free_or_less_than_it_wants(rule, gpus):
     rng = np.random.default_rng(1)
     placed = 0
     for _ in range(200):

@@ -73,7 +73,7 @@ def test_idle_nodes_sleep_and_a_job_that_needs_one_waits_until_it_is_awake():
     assert rows(run, w.FINISH) == [(280, 1), (500, 0)]
 
 
-def test_a_job_that_fits_on_an_awake_node_wakes_nobody():
+def test_a_job_that_fits_on_an_awake_node_wakes_none():
     run = ran(trace(LONG, (200, 50, 3)), cluster())
     assert rows(run, w.WAKE) == []
     assert waits(run) == [0, 0]
@@ -158,7 +158,7 @@ def test_those_sleep_first_where_most_are_idle_and_the_highest():
     assert [node for _, node in rows(run, w.SLEEP)] == [5, 4]  # one is left idle in each
 
 
-def test_who_wakes_at_once_waits_for_nothing():
+def test_nodes_that_wake_at_once_delay_no_job():
     run = ran(trace(LONG, (200, 50, 4)), cluster(wake=0.0))
     assert (rows(run, w.WAKE), waits(run)) == ([(200, 1)], [0, 0])
 
@@ -237,7 +237,7 @@ def setups(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(setups())
-def test_nobody_is_lost_and_nobody_waits_long_beside_a_sleeping_node(drawn):
+def test_no_job_is_lost_and_none_waits_long_beside_a_sleeping_node(drawn):
     jobs, machines, text = drawn
     policy = registry.policy(text)
     simulator = ran(jobs, machines, policy)  # every rule of the log: nobody lost, nobody on a node that sleeps
@@ -338,7 +338,7 @@ def test_a_text_in_place_of_an_object_is_refused():
         Simulator(trace((0, 5, 1)), cluster()).run(Ces())
 
 
-def test_a_job_that_waits_for_a_node_is_told_so():
+def test_the_reason_of_a_job_that_waits_for_a_node_says_so():
     jobs = trace((0, 500, 4), (200, 50, 4), (205, 20, 4))
     run = simulation.run(simulation.set_up(jobs, cluster()), f"ces:{EAGER}", decisions=True).kept
     told = {job: [line.text for line in timeline(run, find(run, job)) if line.code] for job in ("j1", "j2")}
@@ -347,7 +347,7 @@ def test_a_job_that_waits_for_a_node_is_told_so():
     assert not [line for line in timeline(run, find(run, "j0")) if line.code]
 
 
-def test_a_run_tells_of_sleep_in_its_summary_and_others_do_not():
+def test_a_run_with_sleep_has_it_in_its_summary_and_others_do_not():
     jobs = trace((0, 500, 4), (200, 50, 4))
     summary = shunter.simulate(jobs, cluster(), f"ces:{EAGER}").summary
     assert (summary["energy"]["delayed_jobs"], summary["energy"]["delay_s"]["mean"]) == (1, 30)

@@ -46,7 +46,7 @@ def test_limit_is_what_the_user_asked_for():
 
 
 @pytest.mark.parametrize("source", ["limit", "auto"])
-def test_who_gave_no_limit_goes_by_history(source):
+def test_jobs_without_a_limit_use_history(source):
     assert estimates(f"sjf:estimate={source}", [(0, 7, 1, ANN, 100), (50, 1, 1, ANN, 0)]) == [100, 7]
 
 

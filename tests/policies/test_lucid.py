@@ -76,7 +76,7 @@ def test_a_short_job_ends_in_the_profiler():
     assert simulator.events[simulator.events[:, 1] == w.START][0, 3] == 3  # the last node is set apart
 
 
-def test_a_long_job_leaves_after_its_time_and_begins_anew():
+def test_a_long_job_leaves_after_its_time_and_starts_again():
     simulator, times, _ = play(f"lucid:profile_time=50,profile_nodes=1,{ALWAYS}", [(0, 100, 1, LIGHT)], FOUR)
     assert times == [(0, 150)]
     nodes = simulator.events[simulator.events[:, 1] == w.START][:, 3]
@@ -84,14 +84,14 @@ def test_a_long_job_leaves_after_its_time_and_begins_anew():
     assert nodes[1] != 3
 
 
-def test_the_least_gpus_are_profiled_first_and_nobody_passes():
+def test_the_fewest_gpus_are_profiled_first_and_no_job_passes():
     """The node is taken by the first; of those that wait, one GPU and two go first, then two more, then four."""
     rows = [(0, 30, 4, HEAVY), (1, 10, 4, HEAVY), (2, 10, 2, HEAVY), (3, 10, 1, HEAVY), (4, 10, 2, HEAVY)]
     _, times, _ = play(f"lucid:profile_time=50,profile_nodes=1,scaling=false,{ALWAYS}", rows, FOUR)
     assert [start for start, _ in times] == [0, 50, 30, 30, 40]
 
 
-def test_who_wants_many_gpus_is_not_profiled():
+def test_a_job_with_many_gpus_is_not_profiled():
     simulator, _, _ = play(f"lucid:profile_nodes=1,{ALWAYS}".replace("gpus=8", "gpus=2"), [(0, 10, 4, LIGHT)], FOUR)
     assert simulator.events[simulator.events[:, 1] == w.START][0, 3] != 3
 
@@ -114,7 +114,7 @@ def test_jobs_of_every_virtual_cluster_are_profiled_on_the_nodes_set_apart():
     assert last[3] in (3, 4)
 
 
-def test_who_waited_for_a_node_that_is_given_back_is_not_profiled():
+def test_a_job_that_waited_for_a_node_that_is_given_back_is_not_profiled():
     """Eleven wait, so the profiler takes a node with four GPUs; it goes back while jobs with four still wait."""
     cluster = Cluster("uneven", (NodeGroup(2, 4, vc="a"), NodeGroup(3, 2, vc="b")))
     rows = [(0, 300, 2, HEAVY, 0)] * 14 + [(1, 30, 4, HEAVY, 0)] * 3
@@ -135,7 +135,7 @@ def share(rows, policy=PACKS, *gpus):
     return times, [tuple(row) for row in registry.policy(policy).pairs(memory).tolist()]
 
 
-def test_light_jobs_share_and_who_stays_runs_at_full_speed_again():
+def test_light_jobs_share_and_the_one_that_stays_runs_at_full_speed_again():
     """At 0.8 of its speed the second's 40 s take 50 s; the first did 10 + 40 s of work by then, 58 are left."""
     times, pairs = share([(0, 108, 1, LIGHT), (10, 40, 1, LIGHT)])
     assert [end for _, end in times] == [1 + 10 + 50 + 58, 11 + 50]
@@ -167,7 +167,7 @@ def test_the_heavier_slows_down_more_beside_a_light_one():
     ],
     ids=["heavy", "memory", "ratio", "off", "capacity", "unknown", "unseen", "quiet"],
 )
-def test_who_is_not_packed(rows, more):
+def test_which_jobs_are_not_packed(rows, more):
     changed = dict(part.split("=") for part in f"{PACKS.partition(':')[2]}{more}".split(","))
     times, pairs = share(rows, "lucid:" + ",".join(f"{key}={value}" for key, value in changed.items()))
     assert pairs == []
@@ -190,7 +190,7 @@ def test_a_job_on_two_nodes_is_never_packed():
     assert share([(0, 100, 4, LIGHT), (10, 40, 4, LIGHT)], PACKS, 2, 2)[1] == []
 
 
-def test_while_nothing_is_packed_nobody_passes_the_first():
+def test_while_nothing_is_packed_no_job_passes_the_first():
     rows = [(0, 50, 1, HEAVY), (1, 30, 2, HEAVY), (2, 100, 1, HEAVY)]
     _, strict, _ = play("lucid:profiling=false,packing=false,blocking=skip,estimate=oracle", rows, machines(2))
     assert strict[2][0] > strict[1][0]
@@ -254,7 +254,7 @@ def test_a_copy_goes_on_like_the_original():
     assert simulator.digest == twin.digest
 
 
-def test_a_world_that_tells_nothing_of_gpus_is_refused():
+def test_a_world_that_shows_nothing_of_gpus_is_refused():
     trace = trace_of([(0, 10, 1, LIGHT)])
     with pytest.raises(PolicyError, match="the load of jobs on their GPUs"):
         Simulator(trace, FOUR).run(registry.policy(PLAIN))
@@ -328,7 +328,7 @@ def test_a_job_starts_where_a_job_of_another_virtual_cluster_ended():
     assert play(PLAIN, rows, cluster, ("a", "b"))[1][2] == (100, 110)
 
 
-def test_who_passes_a_blocked_job_and_who_waits():
+def test_which_jobs_pass_a_blocked_job_and_which_wait():
     """Half of the GPUs are free, and the first in the order needs all; the others would run longer than it waits."""
     rows = [(0, 100, 2, HEAVY), (1, 50, 4, HEAVY), (2, 900, 1, HEAVY)]
     passed = {b: play(f"{UNPROFILED},blocking={b}", rows, machines(2, 2))[1][2][0] for b in BLOCKING}

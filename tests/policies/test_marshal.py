@@ -63,7 +63,7 @@ def test_short_work_goes_first_where_iterations_are_declared_and_waits_its_turn_
     assert ends(run(jobs(*rows), scenario=fast)) == [12, 5, 3]
 
 
-def test_who_outlasts_all_other_work_is_not_kept_waiting():
+def test_a_job_that_outlasts_all_other_work_is_not_kept_waiting():
     """There is work for 6 h, so the job of 14 h decides when the last one ends, and begins at once."""
     rows = [*[(0, 2, 1, "quiet")] * 16, (0, 14, 1, "quiet")]
     found = ends(run(jobs(*rows, iterations=100), scenario=Scenario()))
@@ -142,7 +142,7 @@ def test_half_a_gpu_is_kept_beside_another_job():
     assert simulator.world.jobs[w.PREEMPTIONS].tolist() == [0, 0]
 
 
-def test_an_undeclared_job_makes_nobody_outlast_the_rest():
+def test_an_undeclared_job_makes_no_job_outlast_the_rest():
     """What is left is known only if all jobs say so; then short work goes first again."""
     trace = jobs((0, 40, 1, "quiet"), *[(5, hours, 8, "quiet") for hours in (3, 1, 2)], iterations=100)
     trace.iterations[2] = 0

@@ -99,7 +99,7 @@ POLICIES = st.builds(
 
 @settings(deadline=None)
 @given(policy=POLICIES, seed=st.integers(0, 10_000))
-def test_who_starts_has_the_highest_priority_as_of_the_period(policy, seed):
+def test_the_job_that_starts_has_the_highest_priority_as_of_the_period(policy, seed):
     trace = crowd(seed)
     simulator = Simulator(trace, MACHINES)
     simulator.run(policy)
@@ -125,7 +125,7 @@ def test_a_period_works_with_every_rule_compiled_or_not(more, tree):
     assert digests[0] == digests[1]
 
 
-def test_ranks_of_users_who_used_alike_are_the_same():
+def test_users_with_equal_usage_have_the_same_rank():
     """Two have used nothing, one something, one more; the fifth has never been seen."""
     memory = Simulator(crowd(0), MACHINES).run(Multifactor(period=10.0, fair_tree=True), until=1000)
     queue = memory.form.memory
@@ -143,7 +143,7 @@ def test_a_rank_without_a_period_and_usage_of_nothing_are_refused():
         Multifactor(bill_gpu=0.0)
 
 
-def test_what_the_trace_does_not_tell_is_named():
+def test_what_the_trace_lacks_is_named():
     trace = Trace.of("t", ["a"], submit=[0], duration=[1], gpus=[GPU], user=[0], users=("ann", "bob"))
     told = " ".join(Multifactor(size_by="cpus", bill_cpu=1.0, bill_mem=1.0).remarks(trace))
     for what in ("size_by: no job states its CPUs", "bill_cpu: no job states its CPUs", "bill_mem: no job states mem"):

@@ -21,6 +21,7 @@ FORMULAS = {
     "sjf": lambda w, r, n, s: r,
     "ljf": lambda w, r, n, s: -r,
     "saf": lambda w, r, n, s: n * r,
+    "scored": lambda w, r, n, s: n * r,
     "qssf": lambda w, r, n, s: n * r,
     "laf": lambda w, r, n, s: -n * r,
     "smallest": lambda w, r, n, s: n,
@@ -32,7 +33,7 @@ FORMULAS = {
     "f3": lambda w, r, n, s: r * n + 6_860_000 * math.log10(max(s, 0.1)),
     "f4": lambda w, r, n, s: r * math.sqrt(n) + 530_000 * math.log10(max(s, 0.1)),
 }
-ELSEWHERE = {"multifactor", "srtf", "las"}  # test_multifactor.py; the two that look at running jobs, below
+ELSEWHERE = {"multifactor", "gittins", "srtf", "las"}  # in files of their own; two that look at running jobs, below
 
 
 def job(**known):

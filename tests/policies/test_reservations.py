@@ -81,7 +81,7 @@ def test_a_lease_is_not_prolonged_at_the_cost_of_the_reservation() -> None:
     assert starts(jobs, "dally:lease=240,timers=none,renewal=keep,backfill=easy") == [0, 2, 6]
 
 
-def test_who_waits_for_a_better_tier_holds_no_reservation() -> None:
+def test_a_job_that_waits_for_a_better_tier_holds_no_reservation() -> None:
     """The fourth job could have a GPU on each machine but prefers one; where it takes nothing else, that is kept."""
     jobs, layout = minutes((0, 30, 1), (0, 2, 1), (0, 100, 1), (3, 5, 2), (4, 60, 1)), Layout((2, 2), ((0, 0),))
     patient = "dally:lease=0,timers=manual,machine_timer=86400,rack_timer=86400,backfill=easy"
@@ -145,7 +145,7 @@ def worlds(draw: st.DrawFn) -> World:
 )
 @SETTINGS
 @given(world=worlds())
-def test_nobody_starts_after_its_reservation(policy: str, world: World) -> None:
+def test_no_job_starts_after_its_reservation(policy: str, world: World) -> None:
     """With true estimates, of jobs that have not run: nobody who comes later, or comes back, is before them."""
     jobs, layout = world
     watched, simulator = Watched(f"{policy},backfill=easy,estimate=oracle"), simulator_of(jobs, layout, MODELS)
@@ -161,7 +161,7 @@ def test_reservations_are_made_at_all() -> None:
     assert (1, 2 * MINUTE, 10 * MINUTE) in watched.promised
 
 
-def test_why_a_job_waits_is_told() -> None:
+def test_why_a_job_waits_is_reported() -> None:
     jobs = minutes((0, 10, 1), (1, 5, 2), (2, 12, 1))
     simulator = Simulator(trace_of(jobs, MODELS), cluster_of(PAIR), reasons=True)
     simulator.run(registry.policy("dally:timers=none,backfill=easy,estimate=oracle"))

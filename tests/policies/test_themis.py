@@ -91,7 +91,7 @@ def test_the_most_unfairly_treated_comes_first(growth, at_20):
     assert [job for _, job in starts(simulator, at=20)] == at_20
 
 
-def test_who_never_ran_comes_first():
+def test_jobs_that_never_ran_come_first():
     trace = jobs_of((0, 1000, 1), (0, 1000, 1), (2, 1000, 1))
     simulator, _ = simulated("themis:lease=10", trace, machines(1), until=30_000)
     assert sorted(job for _, job in starts(simulator)[:3]) == [0, 1, 2]
@@ -103,7 +103,7 @@ def test_who_never_ran_comes_first():
 @pytest.mark.parametrize(
     ("fraction", "expected"), [(1, {0, 1}), (0.5, {0, 1}), (0.34, {0, 1}), (0.3, {0, 1}), (0.0, {2})]
 )
-def test_the_fraction_decides_who_is_offered_gpus(fraction, expected):
+def test_the_fraction_decides_which_jobs_are_offered_gpus(fraction, expected):
     """At 20 s the rho of jobs 0 and 1 is 7/6, of job 2 1.09; of all three, job 2 with its two GPUs is worth most."""
     trace = jobs_of((0, 40, 1), (0, 1000, 1), (1, 100, 2))
     policy = f"themis:lease=10,renewal=again,ideal=alone,objective=value,fraction={fraction}"
@@ -112,7 +112,7 @@ def test_the_fraction_decides_who_is_offered_gpus(fraction, expected):
     assert started(simulator, at=20) == expected
 
 
-def test_a_part_is_the_floor_but_never_nobody():
+def test_a_part_is_the_floor_but_at_least_one_job():
     """Of ten who never ran, (1 - 0.8) x 10 = 2 are offered two GPUs; who wants both gets them, if among those two."""
     trace = jobs_of(*[(0, 50, 2)] * 2, *[(0, 50, 1)] * 8)
     large = [
@@ -150,7 +150,7 @@ def test_leases_by_time_or_service(by, ends):
 
 
 @pytest.mark.parametrize(("renewal", "preemptions"), [("keep", 0), ("again", 9)])
-def test_a_job_keeps_gpus_that_nobody_wants(renewal, preemptions):
+def test_a_job_keeps_gpus_that_no_other_wants(renewal, preemptions):
     simulator, _ = simulated(f"themis:lease=10,renewal={renewal}", jobs_of((0, 100, 1)), machines(1))
     assert simulator.world.jobs[w.PREEMPTIONS, 0] == preemptions
 
@@ -181,7 +181,7 @@ def test_from_the_threshold_on_jobs_are_consolidated(threshold, model, starts_at
     assert simulator.world.jobs[w.STARTED, 2] == 1000 * starts_at
 
 
-def test_nobody_bids_for_less_than_one_gpu_is_worth():
+def test_no_job_bids_for_less_than_one_gpu_is_worth():
     """Two GPUs at 0.4 of their speed are worth less than one, but for a job that fits on no machine."""
     trace = jobs_of((0, 50, 1), (0, 50, 1), (1, 10, 2), model=[LOOSE] * 3, models=MODELS)
     simulator, _ = simulated("themis:speeds=1/0.4,lease=0,fit=first", trace, machines(1, 2))

@@ -152,7 +152,7 @@ def test_what_ends_later_changes_nothing(jobs, data):
     np.testing.assert_array_equal(f.stream(trace)[at], f.stream(other)[at])
 
 
-def test_ends_can_be_told():
+def test_ends_can_be_given():
     trace = trace_of([(0, 60_000, 1000, 0, -1, -1, 0, 0), (120_000, 1, 1000, 0, -1, -1, 0, 0)])
     mean = f.NAMES.index("user_mean")
     assert f.stream(trace)[1, mean] == pytest.approx(0)

@@ -87,7 +87,7 @@ def test_four_times_as_many_values_take_no_more_than_that():
     def difference(count):
         return mean_difference([np.zeros(count)], [np.linspace(0, 1, count)], seed=4)
 
-    assert growth(difference, 50_000, 200_000) < 6
+    assert growth(difference, 50_000, 200_000) < 10  # 16 if quadratic
 
 
 @pytest.mark.parametrize("repeats", [5, 10, 30])

@@ -227,7 +227,7 @@ def test_zones(text, hours):
 
 
 @pytest.mark.parametrize("text", ["", "Mars/Phobos", "+25:00", "../etc/passwd", "8"])
-def test_what_is_no_zone_is_told(text):
+def test_what_is_no_zone_is_reported(text):
     with pytest.raises(TraceError, match="there is no time zone"):
         zone_of(text)
 

@@ -161,7 +161,7 @@ def text_of(view):
     return captured.get()
 
 
-def test_tables_tell_of_sleep_where_there_was_any(pair):
+def test_tables_report_sleep_where_there_was_any(pair):
     plain, slept = (result.summary for result in pair)
     assert "nodes asleep" not in text_of(summary_view(plain))
     assert "wake-ups a day" in text_of(summary_view(slept))

@@ -103,7 +103,7 @@ def test_times_beyond_all_dates_are_counted_in_days():
     assert moment(far * HOUR) == "day 11574074 01:00:00"
 
 
-def test_short_pieces_are_told_with_their_neighbours():
+def test_short_pieces_are_reported_with_their_neighbours():
     edges = [0, 10, 19, 30, 39, 50, 59]
     codes = ["full", "behind"] * 3
     cut = [Piece(*edge, code, (1, 1, 0)) for edge, code in zip(pairwise(edges), codes, strict=True)]
@@ -175,7 +175,7 @@ def test_a_run_without_decisions_says_how_to_get_them(tmp_path):
         longest(result.kept, 3)
 
 
-def test_an_offer_that_is_not_taken_is_told_with_its_timer():
+def test_an_offer_that_is_not_taken_is_reported_with_its_timer():
     """A and b leave one GPU on each machine free; c waits 3 h for two on one machine before it takes those."""
     trace = trace_of(("a", 0, 9, 3), ("b", 0, 9, 3), ("c", 1, 1, 2))
     policy = "dally:timers=manual,machine_timer=10800,rack_timer=21600,lease=0"

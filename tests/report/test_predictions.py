@@ -14,8 +14,8 @@ from rich.console import Console
 import shunter
 from shunter import run_folder
 from shunter import world as w
+from shunter.capabilities import Explains, Wraps
 from shunter.model import Trace
-from shunter.protocols import Explains, Wraps
 from shunter.report.insights import insights
 from shunter.report.prediction_error import foresight
 from shunter.report.terminal.tables import summary_view
@@ -78,7 +78,7 @@ def test_nothing_is_said_of_no_predictions():
 # ------------------------------------------------------------------------------------------- whose they are
 
 
-def test_the_limit_is_the_prediction_of_who_goes_by_it():
+def test_the_limit_is_the_prediction_of_policies_that_use_it():
     result = shunter.simulate(small([120_000, 30_000, 240_000]), "1x1", "sjf:estimate=limit")
     assert result.jobs["predicted"].to_list() == [120.0, 30.0, 240.0]
     assert result.jobs["actual"].to_list() == [60.0, 60.0, 60.0]
@@ -90,7 +90,7 @@ def test_the_limit_is_the_prediction_of_who_goes_by_it():
 
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf:estimate=oracle", "sjf:estimate=noisy", "las"])
-def test_who_has_no_estimates_or_knows_the_truth_is_not_judged(policy):
+def test_a_policy_without_estimates_or_with_the_truth_is_not_judged(policy):
     result = shunter.simulate(JOBS, "4x4", policy)
     assert not {"prediction", "sharing"} & set(result.summary)
     assert not {"predicted", "actual", "profiled", "workload", "slowdown"} & set(result.jobs.columns)
@@ -98,7 +98,7 @@ def test_who_has_no_estimates_or_knows_the_truth_is_not_judged(policy):
 
 
 @pytest.mark.parametrize("policy", ["fifo:backfill=easy,estimate=history", "qssf:estimate=rolling"])
-def test_estimates_of_a_queue_are_told(policy):
+def test_estimates_of_a_queue_are_reported(policy):
     result = shunter.simulate(JOBS, "4x4", policy)
     assert result.jobs["predicted"].null_count() == 0
     assert result.summary["prediction"]["jobs"] == 120
@@ -106,7 +106,7 @@ def test_estimates_of_a_queue_are_told(policy):
     assert "run times expected" in printed(result.summary)
 
 
-def test_a_policy_that_schedules_by_another_tells_what_that_one_tells():
+def test_a_policy_that_schedules_by_another_reports_what_that_one_reports():
     class Inner(Explains):
         def predictions(self, memory):
             return memory
@@ -127,7 +127,7 @@ def test_a_policy_that_schedules_by_another_tells_what_that_one_tells():
 # ------------------------------------------------------------------------------------------- who shared
 
 
-def test_who_was_profiled_was_stopped_or_ended_there(packed):
+def test_a_profiled_job_was_stopped_or_ended_there(packed):
     sharing, table = packed.insights.sharing, packed.table
     stopped, there = table[w.PREEMPTIONS] > 0, sharing.ended_there
     assert there.any()
@@ -153,7 +153,7 @@ def test_pairs_are_on_the_same_nodes_at_that_time(packed):
         assert set(last[job][:, 3].tolist()) == set(last[partner][:, 3].tolist())
 
 
-def test_only_who_shared_was_slowed_and_not_below_the_measured_speed(packed):
+def test_only_jobs_that_shared_were_slowed_and_not_below_the_measured_speed(packed):
     jobs, pairs = packed.jobs, packed.insights.pairs
     slowdown, shared = jobs["slowdown"].to_numpy(), np.zeros(len(jobs), bool)
     shared[[*pairs["job"], *pairs["partner"]]] = True
@@ -189,7 +189,7 @@ def test_a_folder_keeps_pairs_and_columns(packed, tmp_path):
     assert again.summary == packed.summary
 
 
-def test_the_summary_tells_it_in_lines_that_fit(packed):
+def test_the_summary_shows_it_in_lines_that_fit(packed):
     text = printed(packed.summary)
     told = packed.summary["sharing"]
     assert f"{told['packed_jobs']} jobs in {told['pairs']} pairs, {told['mean_slowdown']:.2f}x as long" in text

@@ -116,7 +116,7 @@ def test_a_planted_defect_is_found(make, check, severity):
         (clusters.load("1x36"), "weeks above capacity"),
     ],
 )
-def test_a_cluster_that_is_too_small_is_told(cluster, check):
+def test_a_cluster_that_is_too_small_is_reported(cluster, check):
     assert check in {finding.check for finding in validate(CLEAN, cluster, NOW)}
 
 

@@ -84,7 +84,7 @@ def test_the_kernel_sees_what_the_slow_replay_sees(log):
     assert set(np.flatnonzero(fast.last_run).tolist()) == last
 
 
-def test_fragmentation_is_averaged_over_the_time_in_which_somebody_waits():
+def test_fragmentation_is_averaged_over_the_time_in_which_a_job_waits():
     events = np.array(
         [
             (0, w.ARRIVE, 0, 0, 0),

@@ -90,14 +90,14 @@ def test_oracles_are_marked_and_explained():
     assert "* an oracle" not in printed(summary_view(a_summary("fifo")))
 
 
-def test_recorded_waits_are_told_where_the_trace_has_them():
+def test_recorded_waits_are_reported_where_the_trace_has_them():
     row = {**a_summary("fifo"), "recorded_wait_s": dict.fromkeys(POINTS, 60.0)}
     for view in (comparison_view([row]), summary_view(row)):
         assert "waits as recorded in the trace: mean 1.00 m" in printed(view)
     assert "as recorded" not in printed(summary_view(a_summary("fifo")))
 
 
-def test_preemption_without_cost_is_told():
+def test_preemption_without_cost_is_reported():
     free = {**a_summary("las"), "lost_gpu_hours": 0.0}
     assert "costs nothing here" in " ".join(printed(comparison_view([free])).split())
     assert "costs nothing" not in printed(comparison_view([a_summary("las")]))
@@ -114,7 +114,7 @@ def test_what_a_stop_costs_is_said_policy_by_policy():
     assert "restarting" not in said()
 
 
-def test_communication_and_tiers_are_told_where_the_network_costs_time():
+def test_communication_and_tiers_are_reported_where_the_network_costs_time():
     tiers = {name: {"jobs": 0.2, "gpu_time": 0.125} for name in ("machine", "rack", "pod", "building", "network")}
     row = {**a_summary("sjf:estimate=oracle,backfill=conservative"), "tiers": tiers}
     assert "building" not in printed(comparison_view([row])) + printed(summary_view(row))

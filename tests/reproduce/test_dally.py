@@ -173,7 +173,7 @@ def test_how_much_work_lies_beyond_the_queues_of_tiresias():
     ]
 
 
-def test_what_placement_brings_is_told_apart():
+def test_the_effect_of_placement_is_shown_apart():
     """Marshal takes half as long as Dally, but no less than Dally on few machines."""
     found = study_of(lambda case: 2.0 if case.policy == "dally" else 1.0, workloads=("batch",), racks=(4, 8))
     first, second, held_out, _, last = headline.gains(found)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
 from shunter import simulation
 from shunter.reproduce import trials
@@ -83,6 +84,30 @@ def test_a_repeated_one_runs_nothing_and_gives_the_same(monkeypatch):
     assert mine.timers["time"].to_list() == (run.timers["time"] - run.trace.submit[0] / 1000).to_list()
 
 
+def on_dask(result):
+    """Whether a run is made by a worker of a Dask cluster."""
+    from distributed import get_worker
+
+    try:
+        return {"on_dask": float(bool(get_worker().address))}
+    except ValueError:
+        return {"on_dask": 0.0}
+
+
+def test_a_reproduction_runs_on_a_dask_cluster_and_keeps_its_runs(monkeypatch):
+    pytest.importorskip("distributed", reason="no distributed; ./scripts/install all,dev has it")
+    pytest.importorskip("cryptography", reason="no cryptography; ./scripts/install all,dev has it")
+    setup = set_up("synthetic:jobs=100,gpus=16,load=1.2", "2x8")
+    cases = [TrialCase("made", "", policy) for policy in ("fifo", "saf")]
+    here = run_cases({"made": setup}, cases, 2, workers=1)
+    there = run_cases({"made": setup}, cases, 2, more=on_dask, dask="local:1")
+    assert there.table["on_dask"].to_list() == [1.0] * 4
+    assert there.table["digest"].to_list() == here.table["digest"].to_list()
+    monkeypatch.setattr(trials.simulation, "run", None)
+    again = run_cases({"made": setup}, cases, 2, more=on_dask, workers=1)
+    assert again.table.equals(there.table)
+
+
 def test_what_differs_is_another_run():
     """What is watched, what is found, the seed and the costs of a stop are part of what a run is known by."""
     setup = set_up("synthetic:jobs=30,gpus=16", "2x8")
@@ -95,9 +120,10 @@ def test_what_differs_is_another_run():
         plain.key(trials.Trial(case, 0, 1, course=False, reasons=False)),
         plain.key(trials.Trial(case, 0, 0, course=True, reasons=False)),
         plain.key(trials.Trial(case, 0, 0, course=False, reasons=True)),
+        plain.key(trials.Trial(case, 0, 0, course=False, reasons=False, starts=True)),
         plain.key(trials.Trial(TrialCase("made", "", "lifo"), 0, 0, course=False, reasons=False)),
         trials.TrialRunner({place: setup}, waiting, "1").key(trial),
         trials.TrialRunner({place: setup.with_overhead("1,2")}, trials.nothing_more, "1").key(trial),
     ]
-    assert len({plain.key(trial), *others}) == 8
+    assert len({plain.key(trial), *others}) == 9
     assert plain.key(trial) == trials.TrialRunner({place: setup}, trials.nothing_more, "1").key(trial)

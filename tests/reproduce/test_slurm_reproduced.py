@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from shunter.cli.main import app
 from shunter.errors import RunError
+from shunter.reproduce import trials
 from shunter.reproduce.slurm import design, page, paper, view
 from shunter.reproduce.slurm.outcome import ScheduleTimes, Spread, fidelity, predicted, spreads
 from shunter.reproduce.slurm.study import (
@@ -25,6 +26,7 @@ from shunter.reproduce.slurm.study import (
     SlurmPart,
     SlurmStudy,
 )
+from shunter.simulation import simulate
 from shunter.slurm.lab import Lab
 
 PER_NODE = {group.kind: (group.count, group.gpus) for group in design.NODES}
@@ -80,14 +82,26 @@ def test_the_numbers_of_an_outcome():
 
 def test_hand_over_delays_every_job_and_lengthens_none():
     jobs = design.mix(30, 1)
-    found = predicted(jobs, "fifo", handover_s=0.5)
+    found = predicted(jobs, ["fifo"], handover_s=0.5)["fifo"]
     assert found.wait.min() == pytest.approx(0.5)
     assert found.end - found.start == pytest.approx([job.run_s for job in jobs], abs=0.002)
-    assert found.measures()["makespan_s"] > predicted(jobs, "fifo").measures()["makespan_s"]
+    assert found.measures()["makespan_s"] > predicted(jobs, ["fifo"])["fifo"].measures()["makespan_s"]
+
+
+def test_what_was_simulated_is_kept(monkeypatch):
+    jobs, policies = design.mix(25, 2), ["fifo", "sjf:backfill=easy"]
+    first = predicted(jobs, policies, 0.25)
+    with monkeypatch.context() as patched:
+        patched.setattr(trials.simulation, "run", None)
+        again = predicted(jobs, policies, 0.25)
+    for policy in policies:
+        assert [values.tolist() for values in astuple(first[policy])] == [v.tolist() for v in astuple(again[policy])]
+    direct = simulate(design.trace(jobs), design.cluster(), "sjf:backfill=easy")
+    assert predicted(jobs, policies)["sjf:backfill=easy"].start.tolist() == direct.jobs["start"].to_list()
 
 
 def test_a_simulation_that_is_right_is_not_off():
-    found = predicted(design.mix(30, 1), "fifo")
+    found = predicted(design.mix(30, 1), ["fifo"])["fifo"]
     late = replace(found, start=found.start + 1, end=found.end + 1)
     assert fidelity(found, found)["makespan_s"] == fidelity(found, found)["wait_p95_s"] == 0
     assert fidelity(late, found)["wait_mean_abs_error_s"] == pytest.approx(1)
@@ -105,19 +119,21 @@ def test_a_spread_is_the_mean_and_half_of_the_range():
     assert view.spread(Spread(-0.251, 0.02), view.percent, 100) == "−25.1 ± 2.0 %"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def study():
     """As if it had been run: what happened is what was simulated, half a second later."""
     jobs = design.mix(40, 0)
     live, simulated = {}, {}
-    for scheduler, policy in ((SLURM, SIMULATED_SLURM), ("sjf:backfill=easy", "sjf:backfill=easy")):
-        plain, longer = predicted(jobs, policy), predicted(jobs, policy, 0.5)
+    policies = {SLURM: SIMULATED_SLURM, "sjf:backfill=easy": "sjf:backfill=easy"}
+    found = [predicted(jobs, policies.values(), handover) for handover in (0.0, 0.5)]
+    for scheduler, policy in policies.items():
+        plain, longer = (each[policy] for each in found)
         live[scheduler] = [longer, replace(longer, start=longer.start + 1, end=longer.end + 1)]
         simulated[scheduler] = {SIMULATED: plain, WITH_HANDOVER: longer}
     return SlurmStudy(SlurmPart(40, ("sjf:backfill=easy",)), jobs, live, simulated, 0.5)
 
 
-def test_what_is_told_is_all_there(study):
+def test_all_that_is_reported_is_there(study):
     told = json.loads(json.dumps(study.summary()))
     assert told["printed"]["makespan_s"] == pytest.approx(-0.248, abs=5e-4)
     near = told["fidelity"][SLURM]

@@ -52,7 +52,7 @@ def test_sizes_apart_share_no_virtual_cluster_and_large_ones_get_their_part_of_t
     assert (of_large, of_small) == ({1, 2}, {0, 3})
 
 
-def test_a_job_that_nobody_can_hold_is_refused():
+def test_a_job_that_no_virtual_cluster_can_hold_is_refused():
     with pytest.raises(TraceError, match="no virtual cluster holds a job of 17 GPUs"):
         assigned(jobs_of(np.array([17 * GPU])), {"a": 2}, 0)
 

@@ -122,7 +122,7 @@ def test_our_tables_are_whole(way):
     assert ((full >= 0.1) & (full <= 1)).all()
 
 
-def test_mps_helps_who_waits_for_turns():
+def test_mps_helps_workloads_that_wait_for_turns():
     """PPO waits for each of its tiny kernels: beside others it has a fraction of its speed in turns, not with MPS."""
     slices, mps = measured(), measured("mps")
     for name in ("ppo-b256", "ppo-b64"):

@@ -85,7 +85,7 @@ def test_each_is_drawn_as_often_and_many_jobs_take_no_longer_each():
 
 
 @pytest.mark.parametrize("way", SHARING)
-def test_what_a_run_is_told(way):
+def test_what_a_run_knows(way):
     jobs = trace([(f"j{i}", f"u{i % 7}", "", "", 1) for i in range(40)])
     of_job, uses, speed = workloads_of(jobs, 3, way)
     found, n = measured(way), len(workload_names())

@@ -19,7 +19,7 @@ def test_a_chain_runs_in_order_and_waiting_counts_from_eligibility():
     assert story(run, 2) == [(300, "ARRIVE"), (300, "START"), (600, "FINISH")]
 
 
-def test_a_parent_that_has_ended_before_or_ends_with_the_submission_holds_nobody():
+def test_a_parent_that_has_ended_before_or_ends_with_the_submission_holds_no_job():
     run = play(jobs((0, 100), (100, 10, 1, {"after": 0}), (250, 10, 1, {"after": 0})), cluster(4), greedy=True)
     assert column(run, w.ELIGIBLE) == [0, 100, 250]
 
@@ -93,7 +93,7 @@ def test_a_restart_after_a_failure_is_paid_and_the_attempt_counts_from_there():
     assert column(run, w.LOST) == [300 + 50 + 300 + 50]
 
 
-def test_a_preempted_attempt_goes_on_a_killed_one_begins_anew():
+def test_a_preempted_attempt_goes_on_and_a_killed_one_starts_again():
     about = {"failures": 1, "fail_after": 300, "retries": 0}
     plans = {0: [[Start(0, [0])]], 200: [[Preempt(0)]], 250: [[Start(0, [0])]]}
     assert ends(play(jobs((0, 1000, 1, about)), cluster(1), plans)) == [350]

@@ -93,7 +93,7 @@ def test_a_timer_in_the_past_is_refused():
     assert run.refused == [(100, "the time is not in the future"), (110, "the time is not in the future")]
 
 
-def test_a_policy_that_never_starts_anything_is_told_with_the_story_of_a_job():
+def test_a_policy_that_never_starts_anything_is_reported_with_the_history_of_a_job():
     class Idle(Script):
         def decide(self, view, memory):
             return NOTHING
@@ -104,7 +104,7 @@ def test_a_policy_that_never_starts_anything_is_told_with_the_story_of_a_job():
     assert "job 'j0': 2 GPUs, submitted at 7 ms, state pending\n  7 ms ARRIVE" in str(error.value)
 
 
-def test_a_preempted_job_that_is_never_started_again_has_its_story_told():
+def test_a_preempted_job_that_is_never_started_again_has_its_history_reported():
     with pytest.raises(InvariantError, match=r"0 ms START 0 1000\n  300 ms PREEMPT 0 0"):
         play(jobs((0, 1000)), cluster(1), {0: [[Start(0, [0])]], 300: [[Preempt(0)]]})
 
@@ -122,7 +122,7 @@ def test_a_policy_whose_plans_are_always_refused_is_stopped():
     assert len(watcher.list) == PATIENCE
 
 
-def test_what_the_simulator_can_not_tell_is_refused_before_anything_happens():
+def test_what_the_simulator_can_not_know_is_refused_before_anything_happens():
     simulator = Simulator(jobs((0, 1)), cluster(1))
     with pytest.raises(PolicyError, match="does not know loss"):
         simulator.run(Script(needs=frozenset({"loss", "duration"})))

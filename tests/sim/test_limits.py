@@ -60,11 +60,12 @@ def test_a_cap_that_can_not_be_is_refused():
 
 
 RAN = (Start(0, [0]),)
+KEEPS = "the job is not checkpointable, so it keeps its GPUs until it ends"
 REFUSED = [
     ("there is no such job", (), Start(9, [0])),
     ("there is no such job", (), Preempt(-1)),
     ("the job does not wait", RAN, Start(0, [1])),
-    ("the job does not wait", (), Start(7, [0])),  # not submitted yet
+    ("the job does not wait", (), Start(8, [0])),  # not submitted yet
     ("the job does not run", (), Preempt(0)),
     ("the job does not run", (), Migrate(0, [0])),
     ("the job does not run", (), Resize(0, [0])),
@@ -96,6 +97,10 @@ REFUSED = [
     (f"more than {TIMERS} timers", tuple(Timer(time) for time in range(1, TIMERS + 1)), Timer(1000)),
     ("there is no such virtual cluster", (), Assign(0, 2)),
     ("there is no such virtual cluster", (), Assign(0, -2)),
+    (KEEPS, (Start(7, [0]),), Preempt(7)),
+    (KEEPS, (Start(7, [0]),), Preempt(7, keep=False)),
+    (KEEPS, (Start(7, [0]),), Migrate(7, [1])),
+    (KEEPS, (Start(7, [0]),), Resize(7, [0, 1])),
     (
         "the GPU holds as many jobs as it can (Scenario.sharing)",
         (*RAN, Start(5, [0], shared=True)),
@@ -114,6 +119,7 @@ def limited():
         (0, 1000, 2, {"mem_gib": 33 * 1024}),
         (0, 1000),
         (0, 1000),
+        (0, 1000, 1, {"checkpointable": 0}),
         (900, 1000),
         vc="a",
     )

@@ -50,7 +50,7 @@ def test_sets_that_overlap_share_one_line():
 @pytest.mark.parametrize(
     ("gpus", "span", "where"), [(3, 3, [0, 1, 2]), (2, 2, None), (6, w.ANY_NODES, None), (4, 1, None)]
 )
-def test_a_job_takes_so_many_nodes(gpus, span, where):
+def test_a_job_takes_this_many_nodes(gpus, span, where):
     _, (nodes,) = simulated([gpus], span=[span])
     assert len(nodes) == (2 if span == w.ANY_NODES else span)
     assert where is None or nodes == where

@@ -183,7 +183,7 @@ def test_a_node_that_fails_asleep_or_waking_is_not_back_before_both_are_over(fau
     assert [time for time, kind in nodes_of(run) if kind == "NODE_UP"] == [up]
 
 
-def test_a_policy_that_leaves_every_node_asleep_is_told():
+def test_a_policy_that_leaves_every_node_asleep_is_reported():
     with pytest.raises(InvariantError, match="left 1 jobs waiting"):
         play(jobs((0, 1000)), cluster(1), {0: [[Power(0, False)]]}, greedy=True)
 

@@ -58,7 +58,7 @@ def test_a_pair_known_one_way_only_takes_time_slices_the_other_way():
     assert ends(run) == [980, 800]  # gnn at 1/2: 800 ms; bert has done 720 by then
 
 
-def test_jobs_without_a_model_do_not_borrow_somebody_elses_speed():
+def test_jobs_without_a_model_do_not_borrow_the_speed_of_others():
     trace = jobs((0, 900, 1, {"model": "bert"}), (0, 450))
     run = play(trace, cluster(1), BOTH, scenario=Scenario(pair_speed={("bert", "bert"): 0.1}))
     assert ends(run) == [1350, 900]

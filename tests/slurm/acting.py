@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +47,7 @@ def acting(lab: Lab, journal: Path, name: str = "sjf:estimate=limit", kind: type
             told, away = made.outcomes.append, made.problems.append
             run(
                 policy(name),
-                SlurmManager(kind(lab.conf, timeout_s=2.0)),
+                SlurmManager(kind(lab.conf)),
                 journal,
                 settings,
                 stop=stop,
@@ -81,6 +81,21 @@ def nices(lab: Lab) -> dict[int, int]:
 def untouched(lab: Lab) -> bool:
     """Whether no job that waits is nice."""
     return set(nices(lab).values()) == {0}
+
+
+@contextmanager
+def rights(lab: Lab, user: str) -> Iterator[Callable[[str], None]]:
+    """Set the administrator level of a user, which slurmctld hears of a little later; in the end it is none."""
+
+    def become(level: str) -> None:
+        lab.run("sacctmgr", "-i", "modify", "user", user, "set", f"adminlevel={level}")
+        known = ("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users")
+        assert wait(lambda: f"AdminLevel={level}" in lab.run(*known), 180)
+
+    try:
+        yield become
+    finally:
+        become("None")
 
 
 def shunter(*words: object) -> Result:

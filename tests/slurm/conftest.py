@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +11,14 @@ import pytest
 
 from shunter.slurm.lab import Lab
 
-LABS = {"lab", "lab_with_database", "lab_folder"}
 
-
-def pytest_collection_modifyitems(items):
-    """Two processes that each run a cluster on two cores would only wait for one another."""
-    for item in items:
-        if LABS & set(getattr(item, "fixturenames", ())) or item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.xdist_group("slurm"))
+@pytest.fixture
+def _in_one_process(request):
+    """Two clusters at once on two cores would only wait for one another."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not request.node.nodeid.endswith("@slurm"):
+        pytest.fail(
+            "tests on a cluster must run in one process; use --dist loadgroup and a pytest that xdist can group"
+        )
 
 
 @pytest.fixture
@@ -49,14 +50,14 @@ def shared_lab_with_database() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def lab(shared_lab: Lab) -> Lab:
+def lab(shared_lab: Lab, _in_one_process: None) -> Lab:
     """Nine nodes with 22 GPUs, none of them used."""
     shared_lab.reset()
     return shared_lab
 
 
 @pytest.fixture
-def lab_with_database(shared_lab_with_database: Lab) -> Lab:
+def lab_with_database(shared_lab_with_database: Lab, _in_one_process: None) -> Lab:
     """The same with accounts: red (root, nobody) and blue (daemon)."""
     shared_lab_with_database.reset()
     return shared_lab_with_database

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from shunter.capabilities import Ranks
 from shunter.cluster import Cluster
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm
@@ -20,7 +21,6 @@ from shunter.live.controller import ChangeLimits, Mode
 from shunter.live.levers import levers_from
 from shunter.live.running import ControllerSettings, run
 from shunter.model import Plan, Preempt, Start, View
-from shunter.protocols import Ranks
 from shunter.slurm.client import Client
 from shunter.slurm.manager import SlurmManager
 

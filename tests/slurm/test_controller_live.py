@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acting import rights
 
 from shunter.errors import LiveError
 from shunter.live.backend import Rhythm, Scope
@@ -65,7 +66,10 @@ def waiting(lab: Lab, *minutes: int, **more) -> list[int]:
 @pytest.mark.parametrize("name", POLICIES + EASY)
 def test_policies_run_live(full: Lab, tmp_path: Path, name: str) -> None:
     jobs = waiting(full, 9, 3, 5)
-    outcomes = controlled(full, tmp_path, name, rounds=2)
+    for _ in range(20):
+        outcomes = controlled(full, tmp_path, name, rounds=2)
+        if not outcomes[-1].orders:
+            break  # an order by waits may have changed between the two
     assert sorted(outcomes[0].round.ranking) == sorted(map(str, jobs))
     assert order_of(full) == [int(job) for job in outcomes[-1].round.ranking]
     if name.startswith("sjf"):
@@ -146,7 +150,7 @@ def test_an_array_is_moved_as_one(full: Lab, tmp_path: Path) -> None:
     long = waiting(full, 9)[0]
     array = full.submit("--gpus=1", "--time=2", "--array=1-40", script="sleep 600")
     assert wait(
-        lambda: all(job.waits or job.runs for job in Watcher(Client(full.conf)).snapshot().jobs if not job.over), 9
+        lambda: all(job.waits or job.runs for job in Watcher(Client(full.conf)).snapshot().jobs if not job.over), 180
     )
     outcomes = controlled(full, tmp_path)
     assert outcomes[0].round.waiting == 41
@@ -162,8 +166,8 @@ def test_an_array_of_which_a_task_has_ended_and_one_was_queued_again_is_given_ba
     (first,) = (job.handle for job in Watcher(Client(full.conf)).snapshot().jobs if job.runs)
     array = full.submit("--gpus=11", "--time=3", "--array=1-4", "--requeue", script=script)
     full.run("scancel", first)
-    assert wait(lambda: full.job(f"{array}_1").get("JobState") == "COMPLETED", 30)
-    assert wait(lambda: sum(job.runs for job in Watcher(Client(full.conf)).snapshot().jobs) == 2, 30)
+    assert wait(lambda: full.job(f"{array}_1").get("JobState") == "COMPLETED", 180)
+    assert wait(lambda: sum(job.runs for job in Watcher(Client(full.conf)).snapshot().jobs) == 2, 180)
     other = full.submit("--gpus=11", "--time=9", script="sleep 600")
     full.run("scontrol", "update", f"jobid={other}", "nice=-50")
     outcomes = controlled(full, tmp_path)
@@ -182,7 +186,7 @@ def test_an_array_that_is_too_scattered_for_one_command_is_given_back(full: Lab,
     long = waiting(full, 9)[0]
     array = full.submit("--gpus=1", "--time=2", "--array=1,4,7,10,13-15,20", script="sleep 600")
     client = Client(full.conf)
-    assert wait(lambda: all(job.waits or job.runs for job in Watcher(client).snapshot().jobs if not job.over), 9)
+    assert wait(lambda: all(job.waits or job.runs for job in Watcher(client).snapshot().jobs if not job.over), 180)
     controlled(full, tmp_path)
     assert order_of(full) == [array, long]
     monkeypatch.setattr(levers, "LONGEST_NAME", 10)
@@ -265,15 +269,15 @@ def test_slurmctld_killed_and_restarted(full: Lab, tmp_path: Path) -> None:
     jobs = waiting(full, 9, 3)
     full.wait_saved()
     with in_background(full, tmp_path) as (outcomes, silences):
-        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 120)
+        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 180)
         full.wait_saved()
         full.stop_controller(kill=True)
-        assert wait(lambda: len(silences) > 0, 120)
+        assert wait(lambda: len(silences) > 0, 180)
         full.start_controller()
         seen = len(outcomes)
-        assert wait(lambda: len(outcomes) > seen, 120)
+        assert wait(lambda: len(outcomes) > seen, 180)
         jobs += waiting(full, 1)
-        assert wait(lambda: order_of(full) == [jobs[2], jobs[1], jobs[0]], 120)
+        assert wait(lambda: order_of(full) == [jobs[2], jobs[1], jobs[0]], 180)
     assert set(full.jobs()) >= set(jobs)  # none is lost
 
 
@@ -286,13 +290,13 @@ def test_a_node_goes_down(lab: Lab, tmp_path: Path) -> None:
         def nodes_down() -> int:
             return int((outcomes[-1].round.view.nodes.state != 0).sum()) if outcomes else -1
 
-        assert wait(lambda: nodes_down() == 0, 120)
+        assert wait(lambda: nodes_down() == 0, 180)
         lab.stop_node("k80-1", kill=True)
         lab.run("scontrol", "update", "nodename=k80-1", "state=down", "reason=test")
-        assert wait(lambda: nodes_down() == 1, 120)
-        assert wait(lambda: order_of(lab) == jobs[::-1], 120)
+        assert wait(lambda: nodes_down() == 1, 180)
+        assert wait(lambda: order_of(lab) == jobs[::-1], 180)
         lab.start_node("k80-1")
-        assert wait(lambda: nodes_down() == 0, 120)
+        assert wait(lambda: nodes_down() == 0, 180)
 
 
 def test_a_command_that_hangs(full: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,17 +312,17 @@ def test_a_command_that_hangs(full: Lab, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     client = Client(full.conf, timeout_s=1.0)
     with in_background(full, tmp_path, client) as (outcomes, silences):
-        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 120)
+        assert wait(lambda: order_of(full) == [jobs[1], jobs[0]], 180)
         hangs.touch()
-        assert wait(lambda: len(silences) > 0, 120)
+        assert wait(lambda: len(silences) > 0, 180)
         assert "did not answer" in silences[0]
         hangs.unlink()
         seen = len(outcomes)
-        assert wait(lambda: len(outcomes) > seen, 120)
+        assert wait(lambda: len(outcomes) > seen, 180)
         hangs.touch()
-        assert wait(lambda: len(silences) > 1, 120)
+        assert wait(lambda: len(silences) > 1, 180)
         hangs.unlink()
-        assert wait(lambda: not Journal(tmp_path / "journal.db").acts("intent"), 120)
+        assert wait(lambda: not Journal(tmp_path / "journal.db").acts("intent"), 180)
 
 
 def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
@@ -332,8 +336,8 @@ def test_pins_and_requeues(lab: Lab, tmp_path: Path) -> None:
     )
     orders = [order for outcome in outcomes for order in outcome.orders]
     assert [order.handle for order in orders if order.lever == "requeue"] == [str(agreed)]
-    lab.wait_job(job, "RUNNING", timeout=30)
-    assert lab.job(agreed)["JobState"] in ("PENDING", "RUNNING")
+    lab.wait_job(job, "RUNNING")
+    lab.wait_job(agreed, "PENDING", "RUNNING")
     assert lab.job(agreed)["Restarts"] == "1"
     pinned = {order.handle for order in orders if order.lever == "pin" and order.value}
     assert pinned
@@ -351,12 +355,16 @@ def test_orders_name_one_job_and_one_thing() -> None:
         assert not any("cancel" in word or "hold" in word for command in (*doing, *back) for word in command)
 
 
+def marked(lab: Lab) -> int:
+    """How many waiting jobs have our marks; those of tests before are over, and still listed."""
+    return sum(bool(job.annotation) for job in Watcher(Client(lab.conf)).snapshot().jobs if job.state == "PENDING")
+
+
 def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     """Without rights it only watches; an operator may change jobs, and an administrator may mark them."""
     lab = lab_with_database
     lab.wait_job(lab.submit("--gpus=22", "--time=30", script="sleep 600"), "RUNNING")
     jobs = [*waiting(lab, 9), lab.submit("--gpus=2", "--time=3", "--nice=9", script="sleep 600")]  # ages differ by less
-    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=operator")
 
     class As(Client):
         def __init__(self, user: str) -> None:
@@ -375,22 +383,24 @@ def test_rights(lab_with_database: Lab, tmp_path: Path) -> None:
     assert "may not change the jobs of others" in outcomes[0].paused
     assert order_of(lab) == jobs
     assert sum(len(outcome.failed) for outcome in outcomes) == 1
-    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
-    assert order_of(lab) == jobs[::-1]
-    assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
-    assert not any(job.annotation for job in Watcher(Client(lab.conf)).snapshot().jobs)
-    lab.run("sacctmgr", "-i", "modify", "user", "daemon", "set", "adminlevel=admin")
-    with closing(Journal(tmp_path / "daemon.db")) as book:
-        assert release(SlurmManager(As("daemon")), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
-    assert order_of(lab) == jobs
-    run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
-    assert sum(bool(job.annotation) for job in Watcher(Client(lab.conf)).snapshot().jobs) == 1
+    with rights(lab, "daemon") as become:
+        become("Operator")
+        run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
+        assert order_of(lab) == jobs[::-1]
+        assert Journal(tmp_path / "daemon.db").last_event("marks")  # only administrators may write them
+        assert marked(lab) == 0
+        become("Administrator")
+        with closing(Journal(tmp_path / "daemon.db")) as book:
+            assert release(SlurmManager(As("daemon")), book, Watcher(Client(lab.conf)).snapshot()) == (1, [])
+        assert order_of(lab) == jobs
+        run(policy("sjf"), SlurmManager(As("daemon")), tmp_path / "daemon.db", settings)
+        assert marked(lab) == 1
 
 
 def test_one_controller_acts_at_a_time(full: Lab, tmp_path: Path) -> None:
     waiting(full, 9, 3)
     with in_background(full, tmp_path) as (outcomes, _):
-        assert wait(lambda: len(outcomes) > 0, 120)
+        assert wait(lambda: len(outcomes) > 0, 180)
         with pytest.raises(LiveError, match=f"another controller acts, process {os.getpid()};"):
             controlled(full, tmp_path)
 
@@ -414,11 +424,13 @@ def test_rounds_that_are_cut_off_cost_excluded_jobs_no_place(full: Lab, tmp_path
                 seen.append({job: order_of(full).index(job) for job in kept})
             return said
 
-    for changes in (1, 1, 2, 2, 2, 2, 2):
+    for changes in (1, 1, *[2] * 18):  # seven are enough, unless the machine is so busy that a look is too old
         settings = ControllerSettings(
             mode=Mode.ACT, rhythm=FAST, rounds=1, bounds=ChangeLimits(changes=changes), scope=scope
         )
         run(policy("sjf"), SlurmManager(Seeing(full.conf)), tmp_path / "journal.db", settings)
+        if [job for job in order_of(full) if job in jobs] == jobs[::-1]:
+            break
     assert len(seen) >= 4
     for after in seen:
         assert all(after[job] <= places[job] for job in kept), (after, places)

@@ -71,7 +71,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
-def test_many_rounds_keep_the_order_and_harm_nobody(tmp_path, steps) -> None:
+def test_many_rounds_keep_the_order_and_harm_no_job(tmp_path, steps) -> None:
     """Whatever comes, ages, leaves and is ranked: the order comes out, and release leaves no trace of us."""
     client = Pretend({})
     rounds, had = Rounds(client, tmp_path), {}
@@ -131,7 +131,7 @@ def test_a_job_that_was_corrected_since_the_look_is_not_changed_by_what_the_look
     assert (jobs["1"].nice, jobs["2"].nice) == (0, 7)
 
 
-def test_a_correction_that_lands_late_is_not_taken_for_somebody_elses_change(rounds, monkeypatch) -> None:
+def test_a_correction_that_lands_late_is_not_taken_for_a_change_of_others(rounds, monkeypatch) -> None:
     """The controller gave it up; Slurm had the command all the same, and carries it out in a later round."""
     jobs = {"1": Played(100), "2": Played(90)}
     play = rounds(jobs)
@@ -158,7 +158,7 @@ def test_a_correction_that_lands_late_is_not_taken_for_somebody_elses_change(rou
     assert (jobs["1"].nice, jobs["2"].nice) == (0, 7)
 
 
-def test_jobs_that_were_handed_back_without_a_note_were_changed_by_nobody_else(rounds) -> None:
+def test_jobs_that_were_handed_back_without_a_note_were_not_changed_by_others(rounds) -> None:
     """The process that handed them back was killed before it wrote down what it had undone."""
     jobs = {"1": Played(1000, nice=300), "2": Played(990, nice=300)}
     play = rounds(jobs)
@@ -226,7 +226,7 @@ def test_parts_of_a_heterogeneous_job_go_together(rounds) -> None:
     assert [(order.handle, order.lever) for order in outcome.orders] == [("7", "nice")]
 
 
-def test_what_slurm_declines_is_tried_ever_more_rarely_and_keeps_nobody_back(rounds) -> None:
+def test_what_slurm_declines_is_tried_ever_more_rarely_and_keeps_no_job_back(rounds) -> None:
     jobs = {str(number): Played(100 + number) for number in range(1, 9)}
     play = rounds(jobs, bounds=ChangeLimits(changes=2))
     play.client.decline = lambda handle, _: "no, thanks" if handle in ("1", "2") else ""
@@ -242,7 +242,7 @@ def test_what_slurm_declines_is_tried_ever_more_rarely_and_keeps_nobody_back(rou
     assert play.client.order() == ranking
 
 
-def test_nobody_is_put_before_an_excluded_job_if_no_other_made_room(rounds) -> None:
+def test_no_job_is_put_before_an_excluded_job_if_no_other_made_room(rounds) -> None:
     jobs = {"1": Played(300), "2": Played(200), "3": Played(100)}  # 2 is excluded
     play = rounds(jobs)
     play.client.decline = lambda handle, _: "no, thanks" if handle == "1" else ""

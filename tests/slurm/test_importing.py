@@ -116,7 +116,7 @@ def test_a_running_job_is_a_mistake_unless_it_is_kept():
         read(FIXTURES / "25.11" / "sacct.json")
 
 
-def test_without_constraints_nobody_knows_whether_another_type_would_have_done(tmp_path):
+def test_without_constraints_it_is_unknown_whether_another_type_would_have_done(tmp_path):
     lines = (FIXTURES / "24.05" / "sacct.txt").read_text().replace("Constraints", "Comment")
     (tmp_path / "s.txt").write_text(lines)
     trace = sacct.read(Source(tmp_path / "s.txt", "sacct"), running=True)
@@ -195,7 +195,7 @@ def made(parts, kinds=("a", "a", "b", "b")):
     return machines_of(nodes(told), partitions(listed), name="made")
 
 
-def test_partitions_on_the_same_nodes_are_one_pool_and_that_is_told():
+def test_partitions_on_the_same_nodes_are_one_pool_and_that_is_reported():
     found = made({"short": ("n[1-4]", 1), "long": ("n[1-4]", 1)})
     assert found.cluster.vcs == ()
     assert found.vc == {"short": "", "long": ""}
@@ -252,7 +252,7 @@ def test_settings_may_come_from_slurm_conf():
     assert sites.of_config(settings("PriorityType=priority/basic\n")).policy == "fifo:backfill=conservative,depth=50"
 
 
-def test_what_has_no_counterpart_is_told():
+def test_what_has_no_counterpart_is_reported():
     text = "PriorityWeightQOS=5\nPriorityWeightFairShare=7\nPriorityFlags=MAX_TRES\n"
     text += "AccountingStorageEnforce=associations\nPriorityUsageResetPeriod=WEEKLY\n"
     told = ["PriorityWeightQOS:", "fair", "AccountingStorageEnforce", "PriorityUsageResetPeriod=WEEKLY:",
@@ -277,7 +277,7 @@ def test_what_counts_as_usage(billing, expected):
 
 
 @pytest.mark.parametrize(("second", "told"), [("CPU=1,GRES/gpu=8", False), ("CPU=2", True)])
-def test_partitions_that_bill_differently_are_told(second, told):
+def test_partitions_that_bill_differently_are_reported(second, told):
     parts = partitions(
         "PartitionName=a\n   TRESBillingWeights=CPU=1,GRES/gpu=8\nPartitionName=b\n   TRESBillingWeights=" + second
     )

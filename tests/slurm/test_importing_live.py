@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -37,14 +38,14 @@ def test_what_was_submitted_comes_back(lab_with_database, tmp_path, monkeypatch)
     failed = lab.submit("--gres=gpu:p100:4", "--nodes=2", script="exit 3")
     nothing = lab.submit(script="true")
     for job in (plain, array, named, failed, nothing):
-        lab.wait_job(job, "COMPLETED", "FAILED", timeout=40)
+        lab.wait_job(job, "COMPLETED", "FAILED")
     for name, value in lab.env.items():
         monkeypatch.setenv(name, value)
     for name in ("SACCT_FORMAT", "SLURM_TIME_FORMAT", "SACCT_FEDERATION", "SLURM_CLUSTERS"):
         monkeypatch.setenv(name, "user%30")
     wanted = {str(plain), f"{array}_0", f"{array}_1", str(named), str(failed)}
     options = ("--since", "now-1hours", "--until", "now+1hours", "--json", "--force")
-    for _ in range(60):  # accounting comes a little later than the end of a job
+    for _ in range(300):  # accounting comes a little later than the end of a job
         done = CliRunner().invoke(app, ["slurm", "import", str(tmp_path / "site"), *options], prog_name="shunter")
         jobs = ended(tmp_path / "site" / "jobs.parquet", begun) if done.exit_code == 0 else {}
         if wanted <= set(jobs):
@@ -62,7 +63,8 @@ def test_what_was_submitted_comes_back(lab_with_database, tmp_path, monkeypatch)
     assert [told(plain, key) for key in ("gpus", "gpu_type", "limit", "cpus", "user", "account", "vc")] == [
         2, "k80", 420, 3, "root", "red", "main",
     ]  # fmt: skip
-    assert 2 <= told(plain, "duration") <= 6
+    begin, end = (np.datetime64(lab.job(plain)[key]).astype(int) for key in ("StartTime", "EndTime"))
+    assert told(plain, "duration") == end - begin >= 2
     assert [told(f"{array}_1", key) for key in ("gpus", "gpu_type", "user", "account")] == [1, None, "daemon", "blue"]
     assert [told(failed, key) for key in ("gpus", "outcome")] == [8, "failed"]
     assert "touch" in told(named, "job_name")
@@ -72,12 +74,12 @@ def test_what_was_submitted_comes_back(lab_with_database, tmp_path, monkeypatch)
     assert read_settings(tmp_path / "site" / "site.toml").policy == json.loads(done.stdout)["policy"]
 
 
-def test_a_time_without_jobs_is_told(lab_with_database, tmp_path):
+def test_a_time_without_jobs_is_reported(lab_with_database, tmp_path):
     with pytest.raises(LiveError, match="sacct reports no job from 2001-01-01"):
         ask(Client(lab_with_database.conf), tmp_path, "2001-01-01", "2001-02-01")
 
 
-def test_without_slurm_the_way_out_is_told(tmp_path, monkeypatch):
+def test_without_slurm_the_message_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     done = CliRunner().invoke(app, ["slurm", "import", str(tmp_path / "site")], prog_name="shunter")
     assert done.exit_code == 2

@@ -269,7 +269,7 @@ def test_one_that_was_put_back_is_used_again(tmp_path):
         book.confirm()
 
 
-def test_a_copy_is_used_only_after_somebody_has_said_so(tmp_path, monkeypatch):
+def test_a_copy_is_used_only_after_an_operator_says_so(tmp_path, monkeypatch):
     path, copy = tmp_path / "j.db", tmp_path / "copy.db"
     with closing(Journal(path)) as book:
         book.check_copied()

@@ -104,9 +104,9 @@ def test_a_job_gets_its_shards_back(lab_folder: Path, tmp_path: Path, before: bo
         pytest.skip(reason)
     journal = tmp_path / "j.db"
     with Lab(lab_folder, [LabNodes("m40", 1, 1, shards=4)]) as lab:
-        lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"), "RUNNING")
-        job = str(lab.submit("--gres=shard:4", "--time=5", script="sleep 60"))
-        assert wait(lambda: lab.job(job)["Reason"] == "Resources", 10)
+        lab.wait_job(lab.submit("--gres=shard:4", "--time=5", script="sleep 300"), "RUNNING")
+        job = str(lab.submit("--gres=shard:4", "--time=5", script="sleep 300"))
+        assert wait(lambda: lab.job(job)["Reason"] == "Resources", 180)
         shares = {"starts": {job: ("m40-1",)}, "shared": {job}}
         killed_round(lab, journal, "shard", before, **shares)
         assert states(journal, "shard") == [INTENT]

@@ -166,7 +166,7 @@ class Setup:
         Nothing may start or end just before: a slurmctld that has forgotten that a job runs runs it again by itself.
         """
         self.lab.run("scontrol", "update", "nodename=ALL", "state=drain", "reason=test")
-        assert wait(lambda: not any(job.runs for job in self.found()), 60)
+        assert wait(lambda: not any(job.runs for job in self.found()), 180)
         self.lab.wait_saved()
         child = self.control()
         self.pause(4)
@@ -174,7 +174,7 @@ class Setup:
         self.pause(1)
         end(child)
         self.lab.start_controller()
-        assert wait(self.resumed, 30)
+        assert wait(self.resumed, 180)
 
     def resumed(self) -> bool:
         """Whether all nodes take jobs again."""
@@ -189,7 +189,7 @@ class Setup:
     def given_back(self) -> None:
         """All is undone, as soon as what runs with a pin has ended; the jobs that wait are what they were."""
         assert wait(
-            lambda: not back_out(SlurmManager(Client(self.lab.conf)), self.journal, from_marks=False).problems, 60
+            lambda: not back_out(SlurmManager(Client(self.lab.conf)), self.journal, from_marks=False).problems, 180
         )
         with closing(Journal(self.journal)) as book:
             assert not book.acts(INTENT, DONE)

@@ -86,7 +86,7 @@ def test_the_nice_of_single_tasks_survives(full: Lab, tmp_path: Path, kind: type
     full.run("scontrol", "update", f"jobid={array}_3", "nice=400")
     full.run("scontrol", "update", f"jobid={array}_4", "nice=30")
     full.run("scontrol", "hold", f"{array}_4")
-    assert wait(lambda: all(job.waits or job.runs or job.held for job in jobs(full).values()), 9)
+    assert wait(lambda: all(job.waits or job.runs or job.held for job in jobs(full).values()), 180)
     controlled(full, tmp_path / "j.db", client=client)
     moved = jobs(full)
     assert moved[f"{array}_1"].nice < 0
@@ -199,7 +199,7 @@ def test_a_job_that_its_user_holds_stays_held_and_gets_its_nice_back(full: Lab, 
         lambda: controlled(full, tmp_path / "j.db", levers="priority"),
         lambda: released(full, tmp_path / "j.db"),
     ):
-        assert wait(lambda: jobs(full)[str(second)].waits, 9)
+        assert wait(lambda: jobs(full)[str(second)].waits, 180)
         controlled(full, tmp_path / "j.db", levers="priority")
         assert jobs(full)[str(second)].nice == 0  # Slurm clears it when a priority is set
         full.run("scontrol", "hold", str(second))
@@ -249,7 +249,7 @@ def test_a_pinned_job_whose_node_dies_is_not_stranded(lab: Lab, tmp_path: Path) 
     controlled(lab, tmp_path / "j.db", levers="nice,pin")
     assert Journal(tmp_path / "j.db").in_force().keys() == {(str(job), "pin")}
     fails(lab, "k80-1")
-    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 20)
+    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 180)
     assert lab.job(job)["ReqNodeList"] == "k80-1"
     controlled(lab, tmp_path / "j.db", levers="nice,pin")
     assert free(lab, job)
@@ -260,7 +260,7 @@ def test_a_pinned_job_whose_node_dies_is_not_stranded(lab: Lab, tmp_path: Path) 
 def test_release_lifts_the_pin_of_a_controller_that_is_gone(lab: Lab, tmp_path: Path, lost: bool) -> None:
     job = pinned(lab, tmp_path / "j.db")
     fails(lab, "k80-1")
-    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 20)
+    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 180)
     assert released(lab, tmp_path / ("other.db" if lost else "j.db"), own=not lost) == (1, [])
     assert free(lab, job)
 
@@ -268,6 +268,6 @@ def test_release_lifts_the_pin_of_a_controller_that_is_gone(lab: Lab, tmp_path: 
 def test_a_controller_with_another_journal_takes_over_what_is_marked(lab: Lab, tmp_path: Path) -> None:
     job = pinned(lab, tmp_path / "lost.db")
     fails(lab, "k80-1")
-    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 20)
+    assert wait(lambda: lab.job(job)["JobState"] == "PENDING", 180)
     controlled(lab, tmp_path / "new.db", levers="nice")
     assert free(lab, job)

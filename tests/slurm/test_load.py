@@ -44,7 +44,7 @@ def round_s(name: str, jobs: int, folder: Path) -> float:
 @pytest.mark.parametrize("name", ["fifo", "sjf:backfill=easy", "wfp3", "multifactor"])
 def test_a_round_grows_with_the_queue_and_no_more(name: str, tmp_path: Path) -> None:
     """How long one takes is what ``python -m benchmarks.live_rounds`` measures."""
-    assert round_s(name, 10_000, tmp_path) < 7 * round_s(name, 2_500, tmp_path)
+    assert round_s(name, 10_000, tmp_path) < 10 * round_s(name, 2_500, tmp_path)  # 16 if quadratic
 
 
 def test_memory_stays_flat_over_a_thousand_rounds(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_without_its_journal_a_controller_changes_nothing(lab: Lab, tmp_path: Pa
         if swapped:
             return  # the new one has used the old one's log
         kept.rename(journal)
-        assert wait(lambda: nices(lab) != before, 30)
+        assert wait(lambda: nices(lab) != before, 180)
 
 
 @pytest.mark.parametrize("lost", ["removed", "replaced", "damaged"])

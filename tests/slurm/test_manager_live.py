@@ -19,5 +19,5 @@ class TestSlurm(ManagerConformance):
         for minutes in (60, 30, 10):
             lab.submit("--gpus=2", f"--time={minutes}", script="sleep 600")
         manager = SlurmManager(Client(lab.conf))
-        assert wait(lambda: sum(job.waits for job in manager.snapshot().jobs) == 3, 30)
+        assert wait(lambda: sum(job.waits for job in manager.snapshot().jobs) == 3, 180)
         return manager

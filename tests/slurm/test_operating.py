@@ -105,7 +105,7 @@ def test_live_the_steps_for_slurm_work_one_after_the_other(lab_with_database, tm
     listing = "jobid,state,alloctres"
     history = ("sacct", "-a", "-X", "-n", "-P", "-o", listing, "-S", "now-90days", "-E", "now")
     row = rf"(?m)^{ended}\|COMPLETED\|.*gres/gpu"
-    assert wait(lambda: re.search(row, lab.run(*history)) is not None, 30)  # slurmdbd hears of it a little later
+    assert wait(lambda: re.search(row, lab.run(*history)) is not None, 180)  # slurmdbd hears of it a little later
     for limit in (50, 40, 30):
         lab.submit("--gpus=22", f"--time={limit}", script="sleep 3000")
     ran = []

@@ -12,6 +12,7 @@ import pytest
 
 from shunter import registry
 from shunter.cluster import Cluster, NodeGroup
+from shunter.live.daemons import wait
 from shunter.model import GPU, Trace
 from shunter.policies.multifactor import Multifactor
 from shunter.scheduling.queue.policy import keys_of
@@ -69,10 +70,13 @@ def submit(lab: Lab, job: tuple) -> int:
 
 
 def computed_anew(lab: Lab) -> int:
-    """Let Slurm compute all priorities, which it does when it starts; when it did."""
+    """Let Slurm compute all priorities, which it does when it starts; when it did, as it notes itself."""
     lab.stop_controller()
+    noted = lab.folder / "state" / "priority_last_decay_ran"
+    before = noted.stat().st_mtime_ns
     lab.start_controller()
-    return int((lab.folder / "state" / "priority_last_decay_ran").stat().st_mtime)
+    assert wait(lambda: noted.stat().st_mtime_ns != before, 180)
+    return int.from_bytes(noted.read_bytes()[:8])
 
 
 def told(lab: Lab, numbers: list[int]) -> dict[str, list[float]]:

@@ -329,7 +329,7 @@ def test_hidden_jobs_have_unknown_places():
     assert "PrivateData=jobs" in outlook.of(outlook.snapshot.jobs[0])[0].because[0]
 
 
-def test_a_site_is_told_what_is_not_modelled():
+def test_the_report_for_a_site_names_what_is_not_modelled():
     outlook = cluster(job(2, features="a*2"), licences=(Licence("x", 1, 1),), preemption=Preemption("qos"))
     said = " ".join(unmodelled(outlook.snapshot, Rules()))
     for words in ("PreemptType=preempt/qos", "licences", "1 waiting jobs: job 2: its constraint"):
@@ -354,7 +354,7 @@ def test_reservations_and_licences_are_read():
     assert licences("LicenseName=matlab Total=4 Used=2 Free=2 Reserved=0 Remote=no\n") == [Licence("matlab", 4, 2)]
 
 
-def test_who_may_stop_whom_and_what_is_hidden():
+def test_which_jobs_may_stop_which_and_what_is_hidden():
     assert preemption({"preempttype": "preempt/none"}, str) == Preemption()
     assert preemption({"preempttype": "preempt/partition_prio"}, str).kind == "partition"
     found = preemption({"preempttype": "preempt/qos"}, lambda: "normal|\nhigh|low,normal\n")

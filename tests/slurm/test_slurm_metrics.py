@@ -147,7 +147,7 @@ def test_a_wait_is_counted_once_when_a_job_is_first_seen_to_have_started():
     assert numbers(metrics, "shunter_job_wait_seconds_count", partition="main") == 2
 
 
-def test_who_waits_and_runs_is_counted_anew_each_round():
+def test_waiting_and_running_jobs_are_counted_again_each_round():
     metrics = Metrics(Client())
     metrics.seen(outcome(job(1), job(2, partition="a,b"), job(3, "RUNNING", start=1, nodes=("n",)), job(4, "FAILED")))
     metrics.seen(outcome(job(1)))
@@ -207,7 +207,7 @@ def serving(metrics, port=0):
 def health(page):
     """The status and the text that a health check reads."""
     try:
-        with urllib.request.urlopen(page, timeout=5) as answer:
+        with urllib.request.urlopen(page, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:
@@ -255,7 +255,7 @@ def test_a_client_that_says_little_at_a_time_is_sent_away(monkeypatch):
     with serving(Metrics(Client())) as server:
         client = socket.create_connection(("127.0.0.1", server.port), timeout=0.01)
         with client:
-            assert wait(lambda: ended(client), 10)
+            assert wait(lambda: ended(client), 180)
 
 
 def ended(client):
@@ -271,11 +271,11 @@ def ended(client):
 
 def test_it_answers_metrics_and_health_and_nothing_else():
     with serving(Metrics(Client())) as server:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60) as answer:
             assert answer.headers["Content-Type"] == CONTENT_TYPE
             parsed(answer.read().decode())
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=60)
         assert refused.value.code == 404
         refused.value.close()
         with pytest.raises(LiveError, match="choose another --metrics-port"), serving(Metrics(Client()), server.port):
@@ -325,28 +325,27 @@ def test_live_the_lag_grows_while_slurmctld_is_away_and_only_the_loopback_listen
         threading.Thread(target=process.stderr.read, daemon=True).start()
 
         def read(name, **labels):
-            with urllib.request.urlopen(page, timeout=5) as answer:
+            with urllib.request.urlopen(page, timeout=60) as answer:
                 return parsed(answer.read().decode())[0].get((name, tuple(labels.items())), 0)
 
         assert listening(int(page.split(":")[2].partition("/")[0])) == {"0100007F"}
         assert wait(lambda: read("shunter_running_jobs", partition="main") == 1, 180)
-        lab.wait_job(lab.submit("--gpus=1", "--time=5", script="sleep 2"), "RUNNING")
-        assert wait(lambda: read("shunter_job_wait_seconds_count", partition="main") == 1, 20)
+        lab.wait_job(lab.submit("--gpus=1", "--time=5", script="sleep 300"), "RUNNING")
+        assert wait(lambda: read("shunter_job_wait_seconds_count", partition="main") == 1, 180)
         assert read("shunter_slurm_calls_total", command="squeue") >= 2
-        assert read("shunter_lag_seconds") < 2
+        assert wait(lambda: read("shunter_lag_seconds") < 2, 180)
         healthz = page.replace("/metrics", "/healthz")
-        assert health(healthz)[0] == 200
+        assert wait(lambda: health(healthz)[0] == 200, 180)
         lab.stop_controller()
-        assert wait(lambda: read("shunter_lag_seconds") > 2.5, 30)
-        assert wait(lambda: read("shunter_unreachable_total") >= 1, 60)
-        status, why = health(healthz)
-        assert status == 503
-        assert "slurm controller" in why.lower()
+        assert wait(lambda: read("shunter_lag_seconds") > 2.5, 180)
+        assert wait(lambda: read("shunter_unreachable_total") >= 1, 180)
+        assert wait(lambda: health(healthz)[0] == 503, 180)
+        assert wait(lambda: "slurm controller" in health(healthz)[1].lower(), 180)
         lab.start_controller()
-        assert wait(lambda: read("shunter_lag_seconds") < 1, 60)
-        assert wait(lambda: health(healthz)[0] == 200, 20)
+        assert wait(lambda: read("shunter_lag_seconds") < 1, 180)
+        assert wait(lambda: health(healthz)[0] == 200, 180)
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(180) == 0
     finally:
         process.kill()
         process.wait()

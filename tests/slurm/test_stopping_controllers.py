@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acting import acting, fill, shunter, untouched
@@ -41,9 +43,18 @@ def queue(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     return lab
 
 
+class Unhurried(Client):
+    """Takes its time for each change, so that a round of many lasts long enough to be stopped in the middle."""
+
+    def run(self, program: str, *arguments: str, **more: Any) -> str:
+        if arguments[:1] == ("update",):
+            time.sleep(0.3)
+        return super().run(program, *arguments, **more)
+
+
 def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue: Lab, tmp_path: Path) -> None:
     journal = tmp_path / "j.db"
-    with acting(queue, journal) as controller:
+    with acting(queue, journal, kind=Unhurried) as controller:
         assert wait(journal.exists, 180)
         with closing(Journal(journal)) as book:
             assert wait(lambda: len(book.acts(DONE)) >= 3, 180)
@@ -57,7 +68,7 @@ def test_a_controller_in_the_middle_of_its_changes_is_stopped_and_stays_so(queue
             assert not book.acts(INTENT, DONE)
             assert "handed back by 'shunter slurm release' (root on " in controller.outcomes[-1].paused
             assert shunter("resume", "--journal", journal).exit_code == 0
-            assert wait(lambda: not untouched(queue), 30)
+            assert wait(lambda: not untouched(queue), 180)
 
 
 def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab, tmp_path: Path) -> None:
@@ -68,7 +79,7 @@ def test_what_can_not_be_undone_now_is_undone_by_the_controller_later(queue: Lab
         with pytest.raises(LiveError, match=r"Slurm does not answer: .*; the controller gives the jobs back when it"):
             back_out(SlurmManager(Client(queue.conf, timeout_s=1.0)), journal, from_marks=False)
         queue.start_controller()
-        assert wait(lambda: untouched(queue), 30)
+        assert wait(lambda: untouched(queue), 180)
         controller.wait_rounds()
         assert untouched(queue)
 
@@ -95,11 +106,18 @@ def forked(queue: Lab, tmp_path: Path) -> Iterator[int]:
 def halt_within_changes(controller: int, book: Journal) -> None:
     """Stop a process in a round of changes, but not while it writes: ``release`` has to write too."""
     done = len(book.acts())
-    assert wait(lambda: len(book.acts()) > done and bool(book.acts(INTENT)), 180)
-    book._file.execute("begin immediate")
-    os.kill(controller, signal.SIGSTOP)
-    book._file.execute("rollback")
-    assert book.acts(INTENT)
+
+    def halted() -> bool:
+        if len(book.acts()) == done or not book.acts(INTENT):
+            return False
+        book._file.execute("begin immediate")
+        os.kill(controller, signal.SIGSTOP)
+        book._file.execute("rollback")
+        if not book.acts(INTENT):  # the round has just ended
+            os.kill(controller, signal.SIGCONT)
+        return bool(book.acts(INTENT))
+
+    assert wait(halted, 180)
 
 
 def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
@@ -116,7 +134,7 @@ def test_one_that_hangs_is_reported_and_one_that_was_killed_is_not_waited_for(
             f"the controller, process {forked}, hangs within a change; end it (kill -9 {forked}), and run this again"
         ]
         os.kill(forked, signal.SIGCONT)
-        assert wait(lambda: not book.acts(INTENT, DONE), 30)  # it gives back what it had under way
+        assert wait(lambda: not book.acts(INTENT, DONE), 180)  # it gives back what it had under way
         assert untouched(queue)
         assert shunter("resume", "--journal", journal).exit_code == 0
         halt_within_changes(forked, book)

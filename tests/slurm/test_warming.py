@@ -76,7 +76,7 @@ def test_a_controller_compiles_before_it_looks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("age_s", "interval_s", "acts"), [(0, 60, True), (119, 60, True), (121, 60, False), (9, 1, True), (11, 1, False)]
+    ("age_s", "interval_s", "acts"), [(0, 60, True), (90, 60, True), (121, 60, False), (5, 1, True), (11, 1, False)]
 )
 def test_nothing_is_done_on_a_look_that_is_too_old(tmp_path, age_s, interval_s, acts):
     client = Pretend({"1": Played(100), "2": Played(90)})

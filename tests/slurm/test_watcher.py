@@ -24,7 +24,7 @@ HOSTILE = "a;b|c 'd\" $(e) \\ ü ;0123456789ab;."
 
 def submit_all_kinds(lab: Lab) -> None:
     """Jobs of every kind that are seen differently."""
-    first = [lab.submit("--gres=gpu:1", "--time=10", script="sleep 60") for _ in range(24)]
+    first = [lab.submit("--gres=gpu:1", "--time=10", script="sleep 600") for _ in range(24)]
     lab.submit("--nice=50", "--gpus=2", "--time=1-0", f"--job-name={HOSTILE}", f"--comment=shunter: model=x {HOSTILE}")
     array = lab.submit("--array=1-9%2", "--gres=gpu:k80:2", "--time=5")
     lab.submit(
@@ -41,7 +41,8 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.submit("--gres=gpu:1", ":", "--gres=gpu:1")
     lab.submit("--hold", "--gres=gpu:1", "--constraint=p100|k80", "--exclude=p100-[2-3],k80-1", "--exclusive")
     lab.submit("--hold", "--gres=gpu:1", "--nodes=2", "--exclusive=user", "--contiguous")
-    lab.wait_job(first[2], "RUNNING")
+    for number in first[:3]:
+        lab.wait_job(number, "RUNNING")
     for number, change in ((first[-1], "nice=77"), (first[-2], "nice=-5"), (first[-3], "priority=5")):
         lab.run("scontrol", "update", f"jobid={number}", change)
     lab.run("scontrol", "update", f"jobid={array}_7", "nice=400", f"admincomment= {HOSTILE} ")
@@ -51,17 +52,17 @@ def submit_all_kinds(lab: Lab) -> None:
     lab.wait_job(first[1], "PENDING")
 
 
-def test_json_and_text_tell_the_same(lab: Lab) -> None:
+def test_json_and_text_give_the_same(lab: Lab) -> None:
     submit_all_kinds(lab)
-    time.sleep(2)
     try:
-        for _ in range(10):  # something may happen in between
+        for _ in range(60):  # something may happen in between
             one, other = (Watcher(Client(lab.conf), form, surroundings=True) for form in OutputFormat)
             in_json, in_text = one.snapshot(), other.snapshot()
             differing = differences(in_json.jobs, in_text.jobs)
             alike = [[replace(node, state="") for node in each.nodes] for each in (in_json, in_text)]
             if not differing and alike[0] == alike[1]:
                 break
+            time.sleep(0.5)
     finally:
         lab.run("scontrol", "update", "nodename=k80-1", "state=resume")
     assert not differing

@@ -35,8 +35,15 @@ class Cluster:
         until(lambda: self._file.exists() and self._file.read_text())
         self.address = json.loads(self._file.read_text())["address"]
 
-    def worker(self, **environment: str) -> subprocess.Popen[bytes]:
-        return self._start("worker", "--nthreads", "1", "--no-nanny", **environment)
+    def workers(self, count: int = 1, **environment: str) -> list[subprocess.Popen[bytes]]:
+        """Some workers that the scheduler knows: a sweep does not wait long for the first one."""
+        known = self._registered()
+        made = [self._start("worker", "--nthreads", "1", "--no-nanny", **environment) for _ in range(count)]
+        until(lambda: self._registered() == known + count or any(each.poll() is not None for each in made))
+        return made
+
+    def _registered(self) -> int:
+        return Path(self._log.name).read_text().count("Registered to:")
 
     def _start(self, *command: str, **environment: str) -> subprocess.Popen[bytes]:
         files = ("--scheduler-file", str(self._file), "--no-dashboard", *self._security)
@@ -73,7 +80,7 @@ def cluster(sweeping: Sweeping) -> Iterator[Cluster]:
 
 
 def test_the_sweep_goes_on_without_a_worker_that_is_killed(sweeping: Sweeping, cluster: Cluster) -> None:
-    workers = [cluster.worker(), cluster.worker()]
+    workers = cluster.workers(2)
     process = sweeping.start("worker-killed", "--dask", cluster.address)
     sweeping.wait_for_some("worker-killed", process)
     workers[0].kill()
@@ -83,7 +90,7 @@ def test_the_sweep_goes_on_without_a_worker_that_is_killed(sweeping: Sweeping, c
 
 
 def test_without_its_scheduler_a_sweep_keeps_what_it_has(sweeping: Sweeping, cluster: Cluster) -> None:
-    cluster.worker()
+    cluster.workers()
     process = sweeping.start("scheduler-killed", "--dask", cluster.address)
     sweeping.wait_for_some("scheduler-killed", process)
     cluster.scheduler.kill()
@@ -95,7 +102,7 @@ def test_without_its_scheduler_a_sweep_keeps_what_it_has(sweeping: Sweeping, clu
 
 
 def test_a_client_that_is_killed_leaves_whole_files(sweeping: Sweeping, cluster: Cluster) -> None:
-    cluster.worker()
+    cluster.workers()
     process = sweeping.start("client-killed", "--dask", cluster.address)
     sweeping.wait_for_some("client-killed", process)
     process.kill()
@@ -110,7 +117,7 @@ def goes_on(sweeping: Sweeping, out: str, cluster: Cluster | None = None) -> Non
     used = cluster or Cluster(sweeping)
     try:
         if cluster is None:
-            used.worker()
+            used.workers()
         said = sweeping.run(out, "--dask", used.address)
     finally:
         used.stop()
@@ -141,7 +148,7 @@ def test_a_worker_with_other_sources(sweeping: Sweeping, cluster: Cluster, tmp_p
     shutil.copytree(Path(shunter.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__", "__kernels__"))
     with (copy / "world.py").open("a") as file:
         file.write("# changed\n")
-    cluster.worker(PYTHONPATH=str(tmp_path))
+    cluster.workers(PYTHONPATH=str(tmp_path))
     said = refusal(sweeping, cluster.address)
     assert "Dask worker tcp://127.0.0.1:" in said
     assert said.rstrip().endswith("install the same version")
@@ -149,7 +156,7 @@ def test_a_worker_with_other_sources(sweeping: Sweeping, cluster: Cluster, tmp_p
 
 def test_a_worker_without_shunter(sweeping: Sweeping, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "shunter.py").write_text("raise ModuleNotFoundError(\"No module named 'shunter'\")\n")
-    cluster.worker(PYTHONPATH=str(tmp_path))
+    cluster.workers(PYTHONPATH=str(tmp_path))
     said = refusal(sweeping, cluster.address)
     assert "the Dask cluster can't run shunter (" in said
     assert "No module named 'shunter'" in said
@@ -202,7 +209,7 @@ def test_tls_with_the_certificates_of_dasks_configuration(sweeping: Sweeping, tm
     variables = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": value for name, value in settings.items()}
     cluster = Cluster(sweeping, "--protocol", "tls", *files)
     try:
-        cluster.worker()
+        cluster.workers()
         assert cluster.address.startswith("tls://")
         sweeping.run("tls", "--dask", cluster.address, **variables)
         assert sweeping.digests("tls") == sweeping.digests("undisturbed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,15 +24,21 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Sweeping:
 def workers_of(pid: int) -> list[int]:
     """The worker processes that a command has started."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    found = []
+    for child in children:
+        with suppress(FileNotFoundError):  # it has just ended
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(int(child))
+    return found
 
 
 def test_a_worker_process_that_is_killed(undisturbed: Sweeping, tmp_path: Path) -> None:
     sweeping = Sweeping(tmp_path)
     process = sweeping.start("runs", "--workers", "2", PAUSE_S="0.1")
     sweeping.wait_for_some("runs", process)
-    until(lambda: workers_of(process.pid))
-    os.kill(workers_of(process.pid)[-1], signal.SIGKILL)
+    workers: list[int] = []
+    until(lambda: workers.extend(workers_of(process.pid)) or workers)
+    os.kill(workers[-1], signal.SIGKILL)
     said = process.communicate()[1]
     assert process.returncode == 0, said
     assert sweeping.digests("runs") == undisturbed.digests("runs")
@@ -39,7 +46,7 @@ def test_a_worker_process_that_is_killed(undisturbed: Sweeping, tmp_path: Path) 
 
 def test_a_command_that_is_killed_takes_its_workers_along_and_goes_on(undisturbed: Sweeping, tmp_path: Path) -> None:
     sweeping = Sweeping(tmp_path)
-    process = sweeping.start("runs", "--workers", "2", PAUSE_S="0.1")
+    process = sweeping.start("runs", "--workers", "2", PAUSE_S="1")
     sweeping.wait_for_some("runs", process)
     workers = workers_of(process.pid)
     process.kill()

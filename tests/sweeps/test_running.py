@@ -8,16 +8,23 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import shunter
+from shunter import simulation
+from shunter.cli.main import app
 from shunter.errors import InputError, RunError
+from shunter.setup import Setup, set_up
+from shunter.simulation import Draw
 from shunter.sweeps import form as forms
-from shunter.sweeps import running, store, work
+from shunter.sweeps import places, running, store, work
 from shunter.sweeps.engines import opener
+from shunter.sweeps.estimating import START_S, estimate
 from shunter.sweeps.places import Places, checked, command_of, ground_of
 from shunter.sweeps.plan import plan
 from shunter.sweeps.store import Store, frame_of
@@ -59,6 +66,28 @@ def test_every_run_is_the_run_that_simulate_makes():
             assert row["fairness.jain"] == alone.summary["fairness"]["jain"]
     assert found.height == 18
     assert found.filter(pl.col("policy") == "fifo")["digest"].n_unique() == 6
+
+
+def test_jobs_are_drawn_once_for_all_policies(monkeypatch):
+    """Whatever ran on the same jobs before, a run gives what it gives alone."""
+    made, ground = planned(loads=[1.2], networks=["profiled"], policies=["fifo", "las", "saf", "fifo:placement=spread"])
+    drawn = Counter()
+    repeat = Setup.repeat
+    monkeypatch.setattr(Setup, "repeat", lambda self, seed, n: drawn.update([n]) or repeat(self, seed, n))
+    rows = work.work(work.SweepRunner(ground), work.Batch(1, made.runs, tuple("k" * len(made.runs))))
+    assert drawn == {0: 1, 1: 1, 2: 1}
+    for run, row in zip(made.runs, rows, strict=True):
+        alone = Places(ground)
+        assert row["digest"] == simulation.run(alone.setup(run.place), run.policy, 0, run.seed).digest
+
+
+def test_jobs_are_checked_once_for_each_placement(monkeypatch):
+    checked_for = []
+    monkeypatch.setattr(simulation, "check", lambda setup, policy: checked_for.append(policy.placement))
+    draw = Draw(set_up("synthetic:jobs=10,gpus=8", "1x8"), 0, 1)
+    for text in ("fifo", "las", "fifo:placement=spread", "saf"):
+        draw.check(shunter.policy(text))
+    assert checked_for == ["consolidate", "spread"]
 
 
 def test_the_command_of_a_row_repeats_it(tmp_path):
@@ -240,8 +269,8 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path):
     )
     command = [sys.executable, "-m", "shunter", "sweep", str(file), "--out", str(out), "--workers", "2", "--json"]
     sweep = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while sweep.poll() is None and len(list(out.glob("runs/*.parquet"))) < 3:
-        pass
+    while sweep.poll() is None and not list(out.glob("runs/*.parquet")):
+        time.sleep(0.01)
     sweep.send_signal(signal.SIGKILL)
     sweep.wait()
     there = Store.existing(out).read().height
@@ -280,3 +309,61 @@ def test_checking_names_the_place(tmp_path):
     made, ground = planned(clusters=["1x8", "1x1"], loads=[])
     with pytest.raises(InputError, match="cluster 1x1"):
         checked(made, ground)
+
+
+def test_traces_that_together_are_too_large_are_refused_before_they_are_made(monkeypatch):
+    monkeypatch.setattr(places, "most_loaded", lambda: 100 * places.JOB_BYTES)
+    monkeypatch.setattr(places, "read_trace", None)
+    with pytest.raises(RunError, match="have 120 jobs or more together, and this machine has memory for 100; split"):
+        planned(traces=["synthetic:jobs=60,gpus=8", "synthetic:jobs=60,gpus=8,seed=1"])
+
+
+def test_files_that_together_are_too_large_are_refused(monkeypatch):
+    many = [shunter.Trace.of(name, list("abc"), submit=[0] * 3, duration=[9] * 3, gpus=[1000] * 3) for name in "xyz"]
+    monkeypatch.setattr(places, "most_loaded", lambda: 5 * places.JOB_BYTES)
+    with pytest.raises(RunError, match="have 6 jobs or more together"):
+        shunter.sweep(traces=many, clusters=["1x1"], policies=["fifo"])
+
+
+def test_an_estimate_counts_runs_drawing_and_workers():
+    made, ground = planned()
+    keys_ = running.keys_of(made, ground)
+    whole = estimate(made, keys_, set(), ground, 3, lambda done, total: None)
+    assert (whole.runs, whole.kinds, whole.starting_s) == (18, 6, 3 * START_S)
+    assert whole.cpu_s == whole.simulating_s + whole.drawing_s + whole.starting_s
+    assert min(whole.simulating_s, whole.drawing_s) > 0
+    recorded = {key for key, run in zip(keys_, made.runs, strict=True) if run.seed}
+    rest = estimate(made, keys_, recorded, ground, 50, lambda done, total: None)
+    assert (rest.runs, rest.drawing_s, rest.starting_s) == (6, 0.0, 6 * START_S)  # seed 0 is there; no idle workers
+    assert estimate(made, keys_, set(keys_), ground, 3, lambda done, total: None).cpu_s == 0
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    out = tmp_path_factory.mktemp("swept") / "runs"
+    more = [{"trace": "synthetic:jobs=50,gpus=8", "name": "fifty"}]
+    shunter.sweep(**{**AXES, "traces": [*AXES["traces"], *more], "clusters": ["1x8", "2x8"]}, out=out, workers=1)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("options", "runs", "places_"),
+    [
+        ([], 72, 8),
+        (["--load", "1.2"], 36, 4),
+        (["--load", "1.2", "--load", "0.8"], 72, 8),
+        (["--trace", "fif*", "--cluster", "2x8"], 18, 2),
+        (["-c", "1x8", "-p", "saf*", "--load", "0.8", "--trace", "*jobs=60*"], 6, 1),
+    ],
+)
+def test_runs_are_shown_by_trace_cluster_load_and_policy(swept, options, runs, places_):
+    done = CliRunner().invoke(app, ["sweep", "show", str(swept), "--json", *options])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["runs"], found["places"]) == (runs, places_)
+
+
+def test_a_filter_that_nothing_agrees_with_names_what_is_there(swept):
+    done = CliRunner().invoke(app, ["sweep", "show", str(swept), "--load", "3"])
+    assert isinstance(done.exception, RunError)
+    assert "has no run with load 3.0; it has 0.8, 1.2" in str(done.exception)

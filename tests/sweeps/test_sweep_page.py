@@ -247,6 +247,21 @@ def test_one_parameter_is_shown_over_load():
     assert found[0].values == [[0.5, 1.0, 2.0], [1.0, 2.0, 4.0]]
 
 
+def test_a_place_with_long_waits_does_not_outweigh_the_others():
+    """One setting is twice as good at the small place, the other one by a tenth at the large one."""
+    waits = {("0", "small"): 10.0, ("1", "small"): 20.0, ("0", "large"): 110_000.0, ("1", "large"): 100_000.0}
+    rows = [
+        row(f"p:a={a},b={b}", 0, wait, cluster=place, settings=json.dumps({"a": a, "b": b}))
+        for (a, place), wait in waits.items()
+        for b in ("0", "1")
+    ]
+    (found,) = views.heat_maps(frame_of(rows), "p", "jct_s.mean")
+    by_a = {a: np.sqrt(waits[a, "small"] * waits[a, "large"]) for a in ("0", "1")}
+    values = np.array(found.values) if found.x == "a" else np.array(found.values).T
+    np.testing.assert_allclose(values, [[by_a["0"], by_a["1"]]] * 2)
+    assert by_a["0"] < by_a["1"]
+
+
 def test_a_policy_is_judged_by_the_seeds_that_the_others_have_too():
     """A seed with which another policy failed would make this one look worse."""
     rows = [row("a", 0, 1.0), row("a", 1, 100.0), row("b", 0, 2.0), failed("b", "gone", "", 1)]

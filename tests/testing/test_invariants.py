@@ -133,7 +133,7 @@ def test_time_goes_forward():
     broken("plain", events, "time goes back")
 
 
-def test_the_message_tells_the_story():
+def test_the_message_has_the_history_of_the_job():
     events = log("plain")
     events[row(events, w.START), 4] += 1000
     broken("plain", events, r"(?s)row \d+: .*job 'j\d+' .*ARRIVE 0 0.*START")

@@ -18,7 +18,7 @@ from shunter.testing.placement import given_back, place, taken
 from shunter.testing.reference import RefJob, RefNode, RefRun, fits, place_of, simulate
 from shunter.testing.strategies import cases
 
-PLACEMENTS = ("consolidate", "first-fit", "spread", "count")
+PLACEMENTS = ("consolidate", "first-fit", "spread", "count", "tight")
 ONE = [RefNode(4)]  # most examples need no more
 
 
@@ -74,6 +74,9 @@ def starts(jobs, nodes=ONE, key=fifo, **rules):
         ("consolidate", 7, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 3))),
         ("consolidate", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (1, 1))),
         # the lowest index that suffices; larger: idle nodes by index, the remainder on the lowest that has enough
+        # tight: the remainder where it fits best
+        ("tight", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
+        ("tight", 5, [4, 4, 3], [4, 4, 3], ((0, 4), (2, 1))),
         ("first-fit", 2, [4, 4, 4], [1, 4, 2], ((1, 2),)),
         ("first-fit", 3, [4, 4], [2, 2], None),
         ("first-fit", 6, [4, 4, 4], [2, 3, 4], ((0, 2), (2, 4))),
@@ -287,13 +290,13 @@ def test_conservative_keeps_the_order_of_arrival_while_all_goes_to_plan():
     assert starts([job(0, 10, 4), job(1, 5, 4), job(1, 1, 4)], key=sjf, backfill="conservative") == [0, 11, 10]
 
 
-def test_conservative_plans_anew_in_key_order_when_a_job_ends_early():
+def test_conservative_plans_again_in_key_order_when_a_job_ends_early():
     # A was expected until 10 and ends at 4: AAAACBBBBB
     jobs = [job(0, 4, 4, 10), job(1, 5, 4), job(2, 1, 4)]
     assert starts(jobs, key=sjf, backfill="conservative") == [0, 5, 4]
 
 
-def test_conservative_plans_anew_in_key_order_when_a_job_overruns():
+def test_conservative_plans_again_in_key_order_when_a_job_overruns():
     # AAAAAABB   A was expected until 3 and ends at 6; at 3, 4 and 5 B is planned anew as if A ended one tick later
     jobs = [job(0, 6, 3, 3), job(1, 2, 4)]
     assert starts(jobs, backfill="conservative") == [0, 6]
@@ -378,7 +381,7 @@ def test_a_job_that_was_pushed_out_may_push_out_another():
     assert got == [[(0, 4), (6, 42)], [(1, 4), (4, 21)], [(2, 4), (6, 34)], [(3, 13)], [(4, 6)]]
 
 
-def test_after_a_preemption_the_decision_begins_anew():
+def test_after_a_preemption_the_decision_starts_again():
     # ABBBAAAA...AWWW   B pushes out A and leaves a GPU over; A (2 GPUs), not W, is next in the order, and blocks W
     # A...AAAA...A
     jobs = [job(0, 18, 2), job(1, 3, 1), job(1, 20, 1)]

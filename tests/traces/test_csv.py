@@ -116,7 +116,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD.values(), ids=list(BAD))
-def test_bad_input_is_told(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
+def test_bad_input_is_reported(tmp_path: Path, text: str | bytes, parts: list[str]) -> None:
     path = csv(tmp_path, text)
     with pytest.raises(TraceError) as caught:
         read(path)
@@ -124,7 +124,7 @@ def test_bad_input_is_told(tmp_path: Path, text: str | bytes, parts: list[str]) 
     assert [part for part in parts if part not in str(caught.value)] == [], str(caught.value)
 
 
-def test_the_first_few_problems_are_told_and_all_are_counted(tmp_path: Path) -> None:
+def test_the_first_few_problems_are_reported_and_all_are_counted(tmp_path: Path) -> None:
     rows = [f"{row},0,{'x' if row % 2 else 1},{1.5 if row % 3 == 0 else 1}" for row in range(60)]
     with pytest.raises(TraceError) as caught:
         read(csv(tmp_path, "\n".join([HEADER, *rows])))

@@ -56,7 +56,7 @@ def test_exactly_one_reader_recognises_a_file(tmp_path: Path, form: str, name: s
 
 
 @pytest.mark.parametrize(("form", "name"), FILES)
-def test_a_wrong_format_is_told(tmp_path: Path, form: str, name: str) -> None:
+def test_a_wrong_format_is_reported(tmp_path: Path, form: str, name: str) -> None:
     path = sample(tmp_path, form, name)
     alike = {("muri", "tiresias"), ("acme", "helios")}  # the same columns and some more
     for other in set(formats()) - {form, "table"}:  # which takes any
@@ -126,7 +126,7 @@ def test_pai(tmp_path: Path) -> None:
         read(tmp_path / "pai_job_table.csv")
 
 
-def test_bad_rows_of_the_pai_job_table_are_told_or_skipped_too(tmp_path: Path) -> None:
+def test_bad_rows_of_the_pai_job_table_are_reported_or_skipped_too(tmp_path: Path) -> None:
     path = sample(tmp_path, "pai", "pai_task_table.csv")
     (tmp_path / "pai_job_table.csv").write_text(PAI_JOBS + "j9,i9,u9,Terminated,soon,2000\nshort,row\n")
     with pytest.raises(TraceError, match=r"pai_job_table.csv: 2 problems"):
@@ -356,7 +356,7 @@ def test_packed_files_are_read_as_they_are(tmp_path: Path, ending: str) -> None:
             read(tmp_path / "cut")
 
 
-def test_archives_of_several_files_are_told(tmp_path: Path) -> None:
+def test_archives_of_several_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(packed_tar(SAMPLES["csv"]["jobs.csv"].encode(), ("a.csv", "b.csv")))
     with pytest.raises(TraceError, match=r"2 files \(a.csv, b.csv\); unpack it"):
         read(tmp_path / "a.tar.gz")
@@ -375,7 +375,7 @@ def test_a_folder_with_one_log_is_read(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------- where, and whose
 
 
-def test_the_place_of_a_job_can_be_told(tmp_path: Path) -> None:
+def test_the_place_of_a_job_can_be_found(tmp_path: Path) -> None:
     assert place_of("14", sample(tmp_path, "helios")) == "line 5"
     assert place_of("2", sample(tmp_path, "swf")) == "line 5"
     assert place_of("app_3", sample(tmp_path, "philly")) == "job 3"
@@ -455,7 +455,7 @@ def test_requeued_jobs_of_sacct_get_numbers(tmp_path: Path) -> None:
     assert trace.duration.tolist() == [3_600_000, 7_200_000]
 
 
-def test_a_mistake_in_somebody_elses_reader_is_told(tmp_path: Path) -> None:
+def test_a_mistake_in_a_third_partys_reader_is_reported(tmp_path: Path) -> None:
     class Broken:
         doc = "broken"
 
@@ -543,7 +543,7 @@ def test_sacct_without_its_first_line_gets_a_hint(tmp_path: Path) -> None:
         read(tmp_path / "jobs.txt")
 
 
-def test_rows_in_another_order_are_put_in_order_and_that_is_told(tmp_path: Path) -> None:
+def test_rows_in_another_order_are_sorted_and_that_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text("job_id,submit,duration,gpus\na,10,60,1\nb,5,60,1\n")
     trace = read(path)

@@ -54,7 +54,7 @@ def test_bad_input_ends_with_code_2_and_writes_nothing(tmp_path: Path, log: Path
     assert sorted(tmp_path.iterdir()) == [log]
 
 
-def test_a_job_that_never_fits_is_told_with_its_line_and_remarks_before_it(tmp_path: Path) -> None:
+def test_a_job_that_never_fits_is_reported_with_its_line_and_remarks_before_it(tmp_path: Path) -> None:
     path = sample(tmp_path, "helios")
     done = CliRunner().invoke(app, ["simulate", str(path), "-c", "1x8", "-p", "fifo"])
     assert done.exit_code == 2
@@ -76,7 +76,7 @@ def test_four_times_as_many_rows_take_no_more_than_that(tmp_path: Path) -> None:
         return path
 
     assert len(read(made(120_000))) == 120_000
-    assert growth(read, made(30_000), made(120_000)) < 6
+    assert growth(read, made(30_000), made(120_000)) < 10  # 16 if quadratic
 
 
 def test_quoted_fields_are_read_fast_and_slowly_alike(tmp_path: Path) -> None:

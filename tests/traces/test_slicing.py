@@ -89,7 +89,7 @@ def test_traces_with_and_without_dates_meet_only_when_aligned():
     assert len(merged) == 5
 
 
-def test_a_part_keeps_who_is_wanted_and_no_other_name():
+def test_a_part_keeps_the_wanted_names_and_no_others():
     trace = synthetic(500)
     users = trace.users[:2]
     kept = part(trace, users=users)
@@ -135,11 +135,11 @@ def test_dates_are_of_the_zone():
 
 
 @pytest.mark.parametrize("text", ["soon", "", "+x", "2020-13-01", "1e400", "99999999999999999"])
-def test_what_is_no_moment_is_told(text):
+def test_what_is_no_moment_is_reported(text):
     with pytest.raises(TraceError, match="a time must be a date"):
         moment(text, DATED, UTC)
 
 
-def test_a_date_in_a_trace_without_dates_is_told():
+def test_a_date_in_a_trace_without_dates_is_reported():
     with pytest.raises(TraceError, match="has no dates"):
         moment("2020-09-13", synthetic(3), UTC)

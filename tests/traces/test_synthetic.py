@@ -62,6 +62,6 @@ def test_a_users_past_says_something_about_the_future() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"jobs": 0}, {"seed": -1}, {"gpus": -1}, {"load": 0.0}, {"load": float("nan")}, {"load": float("inf")}]
 )
-def test_wrong_settings_are_told(wrong: dict[str, float]) -> None:
+def test_wrong_settings_are_reported(wrong: dict[str, float]) -> None:
     with pytest.raises(TraceError, match=next(iter(wrong))):
         synthetic(**wrong)  # type: ignore[arg-type]

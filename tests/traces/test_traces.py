@@ -31,7 +31,7 @@ def test_a_format_can_be_forced(tmp_path: Path) -> None:
         read(tmp_path / "t.csv", format="parket")
 
 
-def test_what_is_no_trace_is_told_with_the_known_formats(tmp_path: Path) -> None:
+def test_what_is_no_trace_is_reported_with_the_known_formats(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("hello\n")
     (tmp_path / "empty.csv").touch()
     cases = {

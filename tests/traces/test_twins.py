@@ -184,7 +184,7 @@ def test_the_same_seed_gives_the_same_twin_and_another_seed_another():
         ({"like": "pai", "arrivals": "rush"}, "arrivals must be batch or poisson"),
     ],
 )
-def test_wrong_settings_are_told(wrong, told):
+def test_wrong_settings_are_reported(wrong, told):
     with pytest.raises(TraceError, match=told):
         synthetic(**{"jobs": 10, **wrong})
 

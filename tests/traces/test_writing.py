@@ -46,7 +46,7 @@ def test_a_csv_has_only_the_columns_in_which_something_stands(tmp_path: Path) ->
     assert (tmp_path / "t.csv").read_text() == "job_id,submit,duration,gpus,limit\na,0,0.001,0.5,\nb,1.5,2,8,60\n"
 
 
-def test_a_link_that_somebody_put_beside_the_file_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_that_someone_put_beside_the_file_is_not_followed(tmp_path: Path) -> None:
     treasure = tmp_path / "treasure"
     treasure.write_text("mine")
     (tmp_path / f".t.csv.{os.getpid()}.part").symlink_to(treasure)

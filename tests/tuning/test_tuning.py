@@ -19,6 +19,7 @@ import shunter
 from shunter.cli.main import app
 from shunter.errors import RunError
 from shunter.model import GPU, Trace
+from shunter.tuning.judging import Change, surviving
 
 SCENE = "synthetic:jobs=150,gpus=16,load=1.4", "2x8"
 GAP = 10_000  # seconds between groups of jobs, so that each finds the cluster empty
@@ -87,7 +88,8 @@ def test_what_is_left_of_a_gain_on_later_jobs(later, sign, words):
     assert verdict.words.startswith("fifo:blocking=skip: on the jobs it was chosen on: -")
     assert "; on later jobs that it did not see: " in verdict.words
     assert verdict.words.endswith(words)
-    assert verdict.survives == (None if sign == 0 else pytest.approx(float(sign == -1)))
+    part = verdict.survives and verdict.survives.value
+    assert part == (None if sign == 0 else pytest.approx(verdict.unseen.value / verdict.seen.value))
 
 
 def test_a_part_of_the_gain_survives():
@@ -96,6 +98,37 @@ def test_a_part_of_the_gain_survives():
     share = verdict.unseen.value / verdict.seen.value
     assert 0 < share < 1
     assert verdict.words.endswith(f": {100 * share:.0f} % of the gain survives.")
+
+
+def test_a_gain_that_is_uncertain_itself_makes_what_survives_uncertain():
+    """The later gain is the same in every stretch, and the first one is not."""
+    uneven = [*[SHORT_ONES_BEHIND] * 12, *[ALONE, SHORT_ONES_BEHIND] * 4]
+    (verdict,) = tune(jobs_of(*uneven, *[SHORT_ONES_BEHIND, ALONE] * 5)).verdicts
+    seen, unseen, part = verdict.seen, verdict.unseen, verdict.survives
+    assert seen.low < seen.value < seen.high < 0
+    assert unseen.low == pytest.approx(unseen.high)
+    assert part.value == pytest.approx(unseen.value / seen.value)
+    assert part.low < part.value < part.high
+    assert (part.low, part.high) == pytest.approx((unseen.value / seen.low, unseen.value / seen.high), rel=0.02)
+    assert verdict.words.endswith(f": {100 * part.low:.0f} to {100 * part.high:.0f} % of the gain survives.")
+    assert verdict.as_dict()["survives"] == {"part": part.value, "low": part.low, "high": part.high}
+
+
+def test_nothing_is_said_of_what_survives_of_a_gain_that_is_not_clear():
+    groups = [*[ALONE] * 18, *[SHORT_ONES_BEHIND] * 2, *[SHORT_ONES_BEHIND] * 10]
+    (verdict,) = tune(jobs_of(*groups)).verdicts
+    assert verdict.seen.value < 0 <= verdict.seen.high
+    assert verdict.unseen.high < 0
+    assert verdict.survives is None
+    assert verdict.words.endswith("the gain before is not clear, so no part of it can be said to survive.")
+
+
+def test_draws_of_the_two_gains_are_independent():
+    """Both are drawn with the same random numbers; their quotient must not be 1 for that."""
+    drawn = -0.5 + 0.1 * np.sin(np.arange(1001))
+    gain = Change(float(drawn[0]), drawn, 20)
+    value, low, high = surviving(gain, gain)
+    assert (value, low < 0.9, high > 1.1) == (1.0, True, True)
 
 
 def test_the_search_does_not_see_later_jobs():

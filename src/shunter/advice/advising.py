@@ -17,7 +17,7 @@ from shunter.advice.present import Present, replay
 from shunter.advice.recorded_waits import Capacity
 from shunter.advice.validity import validity
 from shunter.advice.verdict import CAUTION, Verdict, verdict
-from shunter.comparison import compare_setup
+from shunter.comparison import CompareOptions, compare_setup
 from shunter.errors import RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
@@ -185,9 +185,8 @@ def _waits(
     found: HistoryWindow, policies: Sequence[NamedPolicy], question: Question, progress: Progress | None
 ) -> list[F64]:
     """The waits (s) of the jobs that count, per policy; a job that did not finish waits for what it has by then."""
-    compared = compare_setup(
-        found.setup, policies, question.seed, workers=question.workers, progress=progress, keep=True
-    )
+    options = CompareOptions(question.seed, workers=question.workers, keep=True)
+    compared = compare_setup(found.setup, policies, options, progress)
     return [run.jobs["wait"].to_numpy()[found.rows] for run in compared.runs]
 
 

@@ -20,7 +20,7 @@ DAY = 86_400.0
 MOST = 10  # a weight that outweighs all others together is this many times their sum
 LEARNED = "rolling"  # estimates from ended jobs of the same user, name and size: they need no library
 CONTROLLER = ("sjf", "saf", "wfp3", "f1", "unicep")
-PREEMPTIVE = ("srtf", "las", "tiresias")
+PREEMPTIVE = ("srsf", "srtf", "las", "tiresias")
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,7 @@ def _policies(preemption: bool) -> list[Candidate]:
         "wfp3": "long waits for short jobs first (WFP3)",
         "f1": "F1, learned from simulations",
         "unicep": "waits over size and length (UNICEP)",
+        "srsf": "least remaining GPU time, stops running jobs",
         "srtf": "shortest remaining first, stops running jobs",
         "las": "least served first, stops running jobs",
         "tiresias": "Tiresias, stops running jobs",
@@ -165,6 +166,7 @@ def _policies(preemption: bool) -> list[Candidate]:
     if is_there("lightgbm"):
         found.append(Candidate("qssf:backfill=easy", "least GPU time first, predicted (QSSF)"))
     if preemption:
+        found.append(Candidate(f"srsf:estimate={LEARNED},backfill=easy", titles["srsf"]))
         found.append(Candidate(f"srtf:estimate={LEARNED}", titles["srtf"]))
         found += [Candidate(name, titles[name]) for name in ("las", "tiresias")]
     return found

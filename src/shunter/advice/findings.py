@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shunter import __version__
-from shunter.advice import words
+from shunter.advice import checkpointing, words
 from shunter.advice.advising import GOALS, HistoryWindow, Question
 from shunter.advice.present import Present
 from shunter.advice.verdict import Verdict
@@ -32,6 +32,7 @@ class Answer:
     best: Sequence[Mapping[str, Any]] = ()
     dropped: Sequence[Mapping[str, Any]] = ()  # better on the days compared, and not on the check days
     check: Mapping[str, Any] | None = None  # those that were better, on the check days
+    checkpoints: Mapping[str, Any] | None = None  # what they are worth, if that was asked for
 
 
 def record(answer: Answer, conf: str | None) -> dict[str, Any]:
@@ -72,6 +73,8 @@ def record(answer: Answer, conf: str | None) -> dict[str, Any]:
             for row in answer.best
         ],
         "dropped": [{**row, "checked": words.failed(row, answer.check or {}, question.goal)} for row in answer.dropped],
+        "checkpoints": answer.checkpoints
+        and {**answer.checkpoints, "sentences": list(checkpointing.sentences(answer.checkpoints))},
         "remarks": [*trace.remarks, *setup.remarks, *question.site.remarks],
     }
 

@@ -45,7 +45,9 @@ def advice_page(record: Mapping[str, Any], recorded: F64, simulated: F64) -> str
     if record["verdict"] == NO:
         return render(title, lead, [first, believe, run])
     advice = Section("What is best", _best(record))
-    return render(title, lead, [first, advice, believe, Section("What was compared", _compared(record)), run])
+    compared, worth = Section("What was compared", _compared(record)), record["checkpoints"]
+    stops = [Section("The value of checkpoints", _checkpoints(worth))] if worth else []
+    return render(title, lead, [first, advice, *stops, believe, compared, run])
 
 
 def _verdict(record: Mapping[str, Any]) -> list[str]:
@@ -68,6 +70,33 @@ def _best(record: Mapping[str, Any]) -> list[str]:
         ]
     fell = ["<h3>Dropped</h3>", points(row["checked"] for row in record["dropped"])] if record["dropped"] else []
     return [*parts, *fell]
+
+
+def _checkpoints(worth: Mapping[str, Any]) -> list[str]:
+    """What it is worth if more jobs can be stopped: in all, for whom, and whose jobs first."""
+    shares = [row["share"] for row in worth["shares"] if row["costs"] == worth["shares"][0]["costs"]]
+    means = {"none may be stopped": [worth["before"]["wait_s"]["mean"]] * len(shares)}
+    for costs in dict.fromkeys(row["costs"] for row in worth["shares"]):
+        mine = [row["wait_s"]["mean"] for row in worth["shares"] if row["costs"] == costs]
+        means[f"{costs.replace(',', ' + ')} s"] = mine
+    drawn = bars(shares, means, "jobs that may be stopped", WAIT)
+    groups = [
+        [row["name"], f"{row['jobs']:,}", duration(row["before_s"]), duration(row["after_s"]), percent(row["change"])]
+        for row in worth["groups"]
+    ]
+    users = [
+        [
+            *(row["name"], f"{row['jobs']:,}", duration(row["mean_s"]), percent(row["change"])),
+            *(duration(row[key]) for key in ("before_s", "after_s")),
+        ]
+        for row in worth["users"]
+    ]
+    about = f"{worth['policy']} against {worth['before']['policy']}, which stops no job."
+    parts = [figure("Mean wait by the share of jobs that may be stopped", about, drawn), points(worth["sentences"])]
+    heads = ["", "jobs", "mean wait without", "mean wait with", "change"]
+    parts.append(table("For whom, with 25 % of the jobs at 30 + 30 s", heads, groups))
+    alone = ["user", "jobs", "mean wait of all", "change", "own wait without", "own wait with"]
+    return [*parts, *([table("If only the jobs of one user may be stopped", alone, users)] if users else [])]
 
 
 def _action(action: Mapping[str, str]) -> list[str]:

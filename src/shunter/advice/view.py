@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from shunter.advice.verdict import CAUTION, NO, TRUST
-from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, percent, rank, verdict_text
+from shunter.advice.words import NO_ADVICE, NO_SETTINGS, NOTHING, interval, percent, rank, verdict_text
 from shunter.report.terminal.tables import broken, duration, share, table
 
 COLOURS = {TRUST: "bold green", CAUTION: "bold yellow", NO: "bold red"}
@@ -28,7 +28,7 @@ def advice_view(record: Mapping[str, Any]) -> RenderableType:
     parts = [*_verdict(record), *_validity(record)]
     if record["verdict"] == NO:
         return Group(*parts, Text(NO_ADVICE))
-    return Group(*parts, *_comparison(record), *_best(record))
+    return Group(*parts, *_comparison(record), *_best(record), *_checkpoints(record["checkpoints"]))
 
 
 def _verdict(record: Mapping[str, Any]) -> list[RenderableType]:
@@ -95,6 +95,30 @@ def _best(record: Mapping[str, Any]) -> list[RenderableType]:
         else:
             parts += [Text("To watch what it would do:"), _command(row["action"]["command"])]
     return [*parts, *(Text(f"\n{row['checked']}", style="yellow") for row in record["dropped"])]
+
+
+def _checkpoints(worth: Mapping[str, Any] | None) -> list[RenderableType]:
+    """What it is worth if more jobs can be stopped; nothing if that was not asked for."""
+    if worth is None:
+        return []
+    shares = table(
+        "jobs that\nmay be stopped", "seconds to stop\nand to start", "mean\nwait", "P99\nwait", "goal, 95 %"
+    )
+    for row in worth["shares"]:
+        waits = [duration(row["wait_s"][key]) for key in ("mean", "p99")]
+        shares.add_row(row["share"], row["costs"].replace(",", " + "), *waits, interval(row["goal"]))
+    groups = table("with 25 % of the jobs, 30 + 30 s", "jobs", "mean wait\nwithout", "mean wait\nwith", "change")
+    for row in worth["groups"]:
+        times = [duration(row[key]) for key in ("before_s", "after_s")]
+        groups.add_row(row["name"], f"{row['jobs']:,}", *times, percent(row["change"]))
+    users = table("only this user's jobs", "jobs", "mean wait\nof all", "change", "own wait\nwithout", "own wait\nwith")
+    for row in worth["users"]:
+        own = [duration(row[key]) for key in ("before_s", "after_s")]
+        users.add_row(row["name"][:NAME], f"{row['jobs']:,}", duration(row["mean_s"]), percent(row["change"]), *own)
+    head = "\n4. The value of checkpoints"
+    about = f"{worth['policy']} against {worth['before']['policy']}, which stops no job."
+    said = [Text(sentence) for sentence in worth["sentences"]]
+    return [_heading(head), Text(about), shares, groups, *([users] if worth["users"] else []), *said]
 
 
 def _command(text: str) -> Text:

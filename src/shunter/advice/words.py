@@ -173,7 +173,7 @@ def gain(row: Mapping[str, Any], present: Mapping[str, Any]) -> str:
     worst = losers["worst_user"]
     lost = f"{share(losers['jobs'])} of jobs wait over 10 minutes longer, {share(losers['users'])} of users wait longer"
     most = f", most of all '{worst['name']}' (+{duration(worst['mean_s'])} a job)" if worst["mean_s"] > 0 else ""
-    return f"Waits: {', '.join(parts)}. Who loses: {lost}{most}."
+    return f"Waits: {', '.join(parts)}. Losers: {lost}{most}."
 
 
 _POINTS = (("mean", "mean"), ("P95", "p95"), ("P99", "p99"))

@@ -78,7 +78,7 @@ PolicyOption: TypeAlias = Annotated[
     typer.Option("--policy", "-p", metavar="P", help="Also compare this policy.", autocompletion=policy_names),
 ]
 PreemptionOption: TypeAlias = Annotated[
-    bool, typer.Option("--preemption", help="Also compare policies that stop running jobs.")
+    bool, typer.Option("--preemption", help="Also compare policies that stop jobs, and say what checkpoints are worth.")
 ]
 SlurmConfOption: TypeAlias = Annotated[
     Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Write diffs against this file.")
@@ -217,4 +217,13 @@ def _compared(answer: Answer, check: HistoryWindow | None) -> Answer:
         with progress("checking on earlier days") as on_progress:
             checked = advising.checked(check, question, good, on_progress)
     chosen, dropped = advising.best(good, checked), advising.dropped(good, checked)
-    return dataclasses.replace(answer, compared=rows, best=chosen, dropped=dropped, check=checked)
+    worth = _checkpoints(window, question) if question.preemption else None
+    return dataclasses.replace(answer, compared=rows, best=chosen, dropped=dropped, check=checked, checkpoints=worth)
+
+
+def _checkpoints(window: HistoryWindow, question: Question) -> dict[str, Any]:
+    """What it is worth if more jobs can be stopped."""
+    from shunter.advice import checkpointing
+
+    with progress("stopping more and more jobs", "runs") as on_progress:
+        return checkpointing.value(window, question.goal, question.seed, on_progress)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shunter.cli.console import (
+    CheckpointableOption,
     ClusterOption,
     ColumnsOption,
     ContentionOption,
@@ -37,6 +38,11 @@ from shunter.cli.console import (
 from shunter.cli.reports import FiguresOption, ReportOption, check_places, say_figures, write_report
 from shunter.errors import RunError
 
+if TYPE_CHECKING:
+    from shunter.comparison import CompareOptions, Comparison
+    from shunter.setup import Setup
+    from shunter.simulation import NamedPolicy
+
 EXAMPLES = """Examples:
 
 shunter compare jobs.csv --cluster 64x8 -p fifo -p sjf -p saf:backfill=easy
@@ -51,28 +57,55 @@ shunter compare synthetic -c 16x8 -p fifo -p srtf --json
 """
 
 
+PoliciesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        metavar="P",
+        autocompletion=policy_names,
+        help="name or name:key=value,...; once per policy. The first is the baseline.",
+    ),
+]
+GridOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grid",
+        metavar="KEY=V,V",
+        help="Run each policy that has this parameter with each value; once per parameter.",
+    ),
+]
+RepeatOption = Annotated[
+    int, typer.Option("--repeat", min=1, metavar="N", help="Runs per policy, with other seeds and arrivals.")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the runs here.")]
+OverheadsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--overhead",
+        metavar="[P=]C,R",
+        help="Seconds to checkpoint and to restart a stopped job: 60,120; 0: free; las=60,120 for one policy. "
+        "Default: as in the cluster file, else 0,62.",
+    ),
+]
+MeasuresOption = Annotated[
+    list[str] | None,
+    typer.Option("--measure", metavar="M", help="A measure of your own, by its dotted path: mylab.measures.name."),
+]
+SectionsOption = Annotated[
+    list[str] | None,
+    typer.Option("--section", metavar="S", help="A section of your own for the report, by its dotted path."),
+]
+
+
 def compare(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy", "-p", metavar="P", autocompletion=policy_names,
-            help="name or name:key=value,...; once per policy. The first is the baseline.",
-        ),
-    ] = None,
-    grid: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--grid", metavar="KEY=V,V",
-            help="Run each policy that has this parameter with each value; once per parameter.",
-        ),
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option("--repeat", min=1, metavar="N", help="Runs per policy, with other seeds and arrivals.")
-    ] = 1,
+    policy: PoliciesOption = None,
+    grid: GridOption = None,
+    repeat: RepeatOption = 1,
     seed: SeedOption = 0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Write the runs here.")] = None,
+    out: OutOption = None,
     report: ReportOption = None,
     figures: FiguresOption = None,
     force: ForceOption = False,
@@ -83,36 +116,23 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     contention: ContentionOption = False,
     models: ModelsOption = None,
     sharing: SharingOption = None,
-    overhead: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--overhead", metavar="[P=]C,R",
-            help="Seconds to checkpoint and to restart a stopped job: 60,120; 0: free; las=60,120 for one policy. "
-            "Default: as in the cluster file, else 0,62.",
-        ),
-    ] = None,
+    overhead: OverheadsOption = None,
     load: LoadOption = None,
+    checkpointable: CheckpointableOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
     columns: ColumnsOption = None,
     on_bad_row: OnBadRowOption = None,
     workers: WorkersOption = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", metavar="M", help="A measure of your own, by its dotted path: mylab.measures.name."),
-    ] = None,
-    section: Annotated[
-        list[str] | None,
-        typer.Option("--section", metavar="S", help="A section of your own for the report, by its dotted path."),
-    ] = None,
-) -> None:  # fmt: skip
+    measure: MeasuresOption = None,
+    section: SectionsOption = None,
+) -> None:
     """Run several policies on the same jobs and show them side by side.
 
     Each policy is compared with the first one by mean JCT, job by job, with a 95 % interval. An interrupted comparison
     continues when the same command is run again.
     """
-    format = with_columns(format, columns)  # noqa: A001
     if not policy:
         raise RunError("there are no policies; give some, such as --policy fifo --policy sjf")
     if cluster is None:
@@ -121,9 +141,8 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     if section and report is None:
         raise RunError("--section adds to the page of --report; give that too")
 
-    from shunter import comparison
+    from shunter.comparison import CompareOptions
     from shunter.report import additions
-    from shunter.report.terminal.tables import comparison_view
     from shunter.setup import set_up
     from shunter.simulation import resolve
 
@@ -131,29 +150,37 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option
     general, overheads = _overheads(overhead or [])
     policies = [resolve(text) for text in _with_grid(policy, grid or [])]
     must_fit = [chosen.policy for chosen in policies] if drop_unfit else ()
-    choices = (
-        network or "",
-        contention,
-        since or "",
-        until or "",
-        str(models or ""),
-        sharing or "",
-        general,
-        load or "",
-    )
-    setup = set_up(trace, cluster, must_fit, format, on_bad_row or "fail", *choices)
+    texts = (since or "", until or "", str(models or ""), sharing or "", general, load or "", checkpointable or "")
+    reading = (with_columns(format, columns), on_bad_row or "fail")
+    setup = set_up(trace, cluster, must_fit, *reading, network or "", contention, *texts)
     say_about(setup, cluster, policies)
-    policies = learn(setup, policies)
-    with progress("comparing") as on_progress:
-        why = decisions or report is not None
-        how = (workers, on_progress, why, report is not None, overheads, True, measure or ())
-        found = comparison.compare_setup(setup, policies, seed, repeat, out, force, *how)
-    if found.resumed:
-        note(f"{found.resumed} of {len(policies) * repeat} runs were reused from an interrupted comparison")
+    paged = report is not None
+    options = CompareOptions(
+        seed, repeat, out, force, workers, decisions or paged, paged, overheads, try_costs=True, measures=measure or ()
+    )
+    found = _compared(setup, policies, options)
     if report is not None:
         write_report(report, found.runs, found.policies, found.about_intervals, section or (), measure or ())
     if figures is not None:
         say_figures(figures, found.figures(figures, force))
+    _show(found, json)
+
+
+def _compared(setup: Setup, policies: list[NamedPolicy], options: CompareOptions) -> Comparison:
+    """Fit what policies learn, and run all of them."""
+    from shunter.comparison import compare_setup
+
+    policies = learn(setup, policies)
+    with progress("comparing") as on_progress:
+        found = compare_setup(setup, policies, options, on_progress)
+    if found.resumed:
+        note(f"{found.resumed} of {len(policies) * options.repeat} runs were reused from an interrupted comparison")
+    return found
+
+
+def _show(found: Comparison, json: bool) -> None:
+    from shunter.report.terminal.tables import comparison_view
+
     answer(found.as_dict(), lambda _: comparison_view(found.policies, found.verdict, found.about_intervals), json)
 
 

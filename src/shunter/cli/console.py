@@ -242,6 +242,14 @@ LoadOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--load", metavar="X", help="Stretch or compress arrivals until the cluster has this load: 0.9."),
 ]
+CheckpointableOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--checkpointable", metavar="WHICH",
+        help="Jobs that policies may stop: all, none, 25% (drawn by user where there are users; 25%,seed=3 draws "
+        "others), or user:ann,bob. Default: as in the trace, else all.",
+    ),
+]  # fmt: skip
 SinceOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -317,8 +325,9 @@ def read(trace: str, format: str | None, on_bad_row: str | None) -> Trace:  # no
 
 def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy]) -> None:
     """Report what was chosen or left out for the user, and which settings have no effect."""
-    from shunter.protocols import Describes, capability
+    from shunter.capabilities import Describes, capability
     from shunter.simulation import resolve
+    from shunter.traces.checkpointable import remark_on
 
     if cluster.startswith("auto"):
         note(f"cluster auto: {setup.cluster.name}, {setup.cluster.nodes:,} nodes, {setup.cluster.gpus:,} GPUs")
@@ -326,8 +335,9 @@ def say_about(setup: Setup, cluster: str, policies: Sequence[str | NamedPolicy])
         note(remark)
     if setup.dropped:
         note(f"{setup.remarks[0]}; {len(setup.trace):,} are left")
-    for remark in setup.network_remarks:
-        note(remark)
+    for remark in (remark_on(setup.trace, setup.checkpointable), *setup.network_remarks):
+        if remark:
+            note(remark)
     for each in policies:
         describing = capability(Describes, resolve(each).policy)
         for remark in describing.remarks(setup.trace) if describing else ():
@@ -344,18 +354,20 @@ def learn(setup: Setup, policies: Sequence[str | NamedPolicy]) -> list[NamedPoli
 def _learned(setup: Setup, chosen: NamedPolicy) -> NamedPolicy:
     from rich.text import Text
 
-    from shunter.protocols import Learns, capability
+    from shunter.capabilities import Learns, capability
     from shunter.simulation import learned_before
 
     learner, text = capability(Learns, chosen.policy), chosen.text
-    if learner is None or not learner.model:
+    if learner is None or not learner.predictor:
         return chosen
     if setup.history is None:
         note(f"{text}: it has no earlier jobs to learn from, so it learns during the run; see --since")
         return chosen
-    doing = Text(f"{text}: fitting model '{learner.model}' to {len(setup.history):,} jobs before the window")
+    doing = Text(f"{text}: fitting model '{learner.predictor}' to {len(setup.history):,} jobs before the window")
     with _console(stderr=True).status(doing):
         past = learned_before(chosen.policy, setup)
     if past is not None and past.fitted is None:
-        note(f"{text}: too few jobs ended before the window to fit model '{learner.model}'; it learns during the run")
+        note(
+            f"{text}: too few jobs ended before the window to fit model '{learner.predictor}'; it learns during the run"
+        )
     return chosen.with_past(past)

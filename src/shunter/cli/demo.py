@@ -42,9 +42,8 @@ def demo(seed: SeedOption = 0, report: ReportOption = None, json: JsonOption = F
     setup = set_up(TRACE.format(seed=seed), CLUSTER, overhead=USUAL)
     why = page is not None
     with progress("comparing six policies") as on_progress:
-        found = comparison.compare_setup(
-            setup, POLICIES, seed, progress=on_progress, decisions=why, keep=why, try_costs=True
-        )
+        options = comparison.CompareOptions(seed, decisions=why, keep=why, try_costs=True)
+        found = comparison.compare_setup(setup, POLICIES, options, on_progress)
     if json:
         print_json(found.as_dict())
     else:

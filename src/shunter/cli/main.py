@@ -16,6 +16,7 @@ from shunter.cli import (
     demo,
     energy,
     explain,
+    learn,
     network,
     policies,
     predict,
@@ -111,6 +112,7 @@ app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(trace.app, name="trace")
+app.add_typer(learn.app, name="learn")
 app.add_typer(network.app, name="network")
 app.add_typer(predict.app, name="predict")
 app.add_typer(profile.app, name="profile")

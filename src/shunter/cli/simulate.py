@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shunter.cli.console import (
+    CheckpointableOption,
     ClusterOption,
     ColumnsOption,
     ContentionOption,
@@ -90,6 +91,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     sharing: SharingOption = None,
     overhead: OverheadOption = None,
     load: LoadOption = None,
+    checkpointable: CheckpointableOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     format: FormatOption = None,  # noqa: A002
@@ -104,7 +106,7 @@ def simulate(  # noqa: PLR0913, PLR0917  one argument per option
     format = with_columns(format, columns)  # noqa: A001
     given = {"policy": _only(policies), "seed": seed, "drop_unfit": drop_unfit or None, "cluster.text": cluster}
     given |= {"trace.format": format, "trace.on_bad_row": on_bad_row, "network": network, "sharing": sharing}
-    given |= {"overhead": overhead, "load": load}
+    given |= {"overhead": overhead, "load": load, "checkpointable": checkpointable}
     given |= {
         "contention": contention or None,
         "models": str(models) if models else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from shunter.sweeps.running import OnProgress
     from shunter.sweeps.store import Store
 
+MOST_NAMED = 8  # values of an axis in a message
 EXAMPLES = """Examples:
 
 shunter sweep plan sweep.toml   # how many runs, how long, how much disk
@@ -138,26 +139,34 @@ def plan(
     with progress("finding what is there", "runs") as on_progress:
         keys = keys_of(made, ground, on_progress)
     there = set(store.read(["key"])["key"].to_list()) if (store.folder / MARK).exists() else set()
-    with progress("estimating", "short runs") as on_progress:
-        cost = estimate(made, keys, there, ground, on_progress)
     count = workers or usable_cores()
+    with progress("estimating", "short runs") as on_progress:
+        cost = estimate(made, keys, there, ground, count, on_progress)
     if (needed := seeds_needed(len(made.policies))) > len({run.seed for run in made.runs}):
         note(f"to show a difference between {len(made.policies)} policies, a sweep needs {needed} seeds")
     found = {
         "runs": len(made.runs), "there": len(made.runs) - cost.runs, "todo": cost.runs, "axes": _axes(made),
-        "cpu_s": cost.cpu_s, "wall_s": cost.cpu_s / count, "workers": count, "disk_bytes": cost.disk_bytes,
-        "tried": cost.tried, "kinds": cost.kinds,
+        "cpu_s": cost.cpu_s, "simulating_s": cost.simulating_s, "drawing_s": cost.drawing_s,
+        "starting_s": cost.starting_s, "wall_s": cost.cpu_s / count, "workers": count,
+        "disk_bytes": cost.disk_bytes, "tried": cost.tried, "kinds": cost.kinds,
     }  # fmt: skip
     answer(found, plan_view, json)
 
 
 @app.command("show", epilog=EXAMPLES)
-def show_store(
+def show_store(  # noqa: PLR0913, PLR0917  one argument per option
     folder: StoreArgument,
     measure: MeasureOption = "jct_s.mean",
     policy: Annotated[
         list[str] | None, typer.Option("--policy", "-p", metavar="P", help="Only these policies; may have *.")
     ] = None,
+    trace: Annotated[
+        list[str] | None, typer.Option("--trace", metavar="T", help="Only these traces, by their names; may have *.")
+    ] = None,
+    cluster: Annotated[
+        list[str] | None, typer.Option("--cluster", "-c", metavar="C", help="Only these clusters; may have *.")
+    ] = None,
+    load: Annotated[list[float] | None, typer.Option("--load", metavar="X", help="Only these loads.")] = None,
     report: ReportOption = None,
     figures: FiguresOption = None,
     force: ForceOption = False,
@@ -170,14 +179,13 @@ def show_store(
     check_page(report, force)
     check_figures(figures, force)
     runs = sound(Store.existing(folder).read())
-    if policy:
-        runs = runs.filter(_any_of(policy, runs["policy"].to_list()))
-        if runs.is_empty():
-            raise RunError(
-                f"{folder}: has no run of {', '.join(policy)}; 'shunter sweep show {folder}' lists its policies"
-            )
     if runs.is_empty():
         raise RunError(f"{folder}: has no runs; 'shunter sweep FILE --out {folder}' adds some")
+    for axis, wanted in (("policy", policy), ("trace", trace), ("cluster", cluster)):
+        if wanted:
+            runs = _only(runs, axis, wanted, _any_of(wanted, runs[axis].to_list()), folder)
+    if load:
+        runs = _only(runs, "load", load, runs["load"].is_in(load), folder)
     _answer(runs, measure, json)
     _draw(runs, measure, folder, report, figures, force)
 
@@ -270,6 +278,17 @@ def _axes(made: SweepPlan) -> dict[str, list[str]]:
     }  # fmt: skip
     unique = {axis: list(dict.fromkeys(values)) for axis, values in found.items()}
     return {axis: values for axis, values in unique.items() if values not in ([""], ["usual"])}
+
+
+def _only(runs: Any, axis: str, wanted: Sequence[Any], agrees: Any, folder: Path) -> Any:
+    """The runs that agree; there must be some."""
+    found = runs.filter(agrees)
+    if found.is_empty():
+        there = [str(value) for value in runs[axis].unique().sort().to_list()]
+        more = f" and {len(there) - MOST_NAMED} more" if len(there) > MOST_NAMED else ""
+        some = ", ".join(there[:MOST_NAMED]) + more
+        raise RunError(f"{folder}: has no run with {axis} {', '.join(map(str, wanted))}; it has {some}")
+    return found
 
 
 def _any_of(patterns: list[str], texts: list[str]) -> Any:

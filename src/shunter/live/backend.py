@@ -183,7 +183,7 @@ class LiveBackend:
             return "stopping jobs is switched off (lever requeue)"
         assert self._round is not None
         job = self._round.jobs[action.job] if 0 <= action.job < len(self._round.jobs) else None
-        if job is not None and not (job.requeues and job.hints.requeue == "yes"):
+        if job is not None and not job.may_be_requeued:
             return "the job has not agreed to be stopped and queued again (requeue=yes in its comment)"
         return ""
 

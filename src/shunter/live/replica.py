@@ -180,6 +180,7 @@ class Replica:
         given["submit"] = [job.submit if job.id in self._later else min(job.submit, self.snapshot.now) for job in jobs]
         first = [self.rows.get(self._after.get(job.id, ""), -1) for job in jobs]
         given["after"] = [parent if parent < row else -1 for row, parent in enumerate(first)]
+        given["checkpointable"] = [int(job.may_be_requeued) for job in jobs]
         done = [job.done_ms if job.id in held else 0 for job in jobs]  # whatever it has done, it runs still
         given["duration"] = [max(durations.get(job.id, UNKNOWN_MS), at + 1) for job, at in zip(jobs, done, strict=True)]
         return Trace.of("slurm", [job.id for job in jobs], **given, **names.table())

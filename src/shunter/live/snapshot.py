@@ -109,6 +109,11 @@ class LiveJob:
         return self.state in OVER
 
     @property
+    def may_be_requeued(self) -> bool:
+        """Whether it has agreed to be stopped and queued again, and the manager can do that."""
+        return self.requeues and self.hints.requeue == "yes"
+
+    @property
     def whole(self) -> str:
         """The name of all that a change to it changes too: its array, its heterogeneous job, or itself."""
         return self.id.partition("_")[0] if "_" in self.id else self.handle

@@ -25,7 +25,7 @@ from shunter.world import signatures
 
 GROUP = "shunter.placers"  # entry points of third parties
 # Rules that put a job on one node if any node could ever hold it, and a larger one on idle nodes and one more.
-TOGETHER = ("consolidate", "first-fit")
+TOGETHER = ("consolidate", "first-fit", "tight")
 
 
 def names() -> tuple[str, ...]:

@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shunter.params import param
-from shunter.scheduling.queue.ordering import Ordering
-from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC
+from shunter.scheduling.queue.ordering import Preempting
 from shunter.world import F64, Job
 
 
 @dataclass(frozen=True)
-class Las(Ordering):
+class Las(Preempting):
     """Least attained GPU time first: needs no estimate, stops running jobs for those that had less."""
 
     look_again: float = param(600.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
-    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
-
-    preemptive = True
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

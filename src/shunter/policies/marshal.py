@@ -200,8 +200,8 @@ def best_place(offers: Offers, job: int) -> tuple[int, int]:
 def least_reach(world: World, queue: Queue) -> I64:
     """The reach that jobs of each class have on the cluster while it is empty."""
     nodes, gpus = world.nodes, world.gpus
-    nobody = np.zeros(gpus.shape[1], np.int64)
-    empty = Paper(nodes[w.TOTAL].copy(), nodes[w.CPU_FREE].copy(), nodes[w.MEM_FREE].copy(), nobody, nobody)
+    no_tenants = np.zeros(gpus.shape[1], np.int64)
+    empty = Paper(nodes[w.TOTAL].copy(), nodes[w.CPU_FREE].copy(), nodes[w.MEM_FREE].copy(), no_tenants, no_tenants)
     found = np.ones(len(queue.sample), np.int64)
     for cls, job in enumerate(queue.sample):
         tier, place = room_for(world, queue, empty, job, 0)

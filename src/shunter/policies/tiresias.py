@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from shunter import placers
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.estimates import bin_of
 from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, skew_of
 from shunter.scheduling.queue import queue as q
@@ -168,7 +168,7 @@ class Tiresias(Backfilled):
         if self.lease > 0:
             return super().form(view, cluster, previous)
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
         return Compiled(decide_pointer(tools), queue_for(self, view, cluster, previous, self.kinds(view)), tools)

@@ -62,7 +62,7 @@ def _each(groups: tuple[int, ...], suffix: str, doc: str) -> dict[str, str]:
 
 # "vs recent": the log of a time over that of ``recent``
 FEATURES: dict[str, str] = {  # in the order of a row
-    "recent": "what the nearest took that ended last, log s",
+    "recent": "run time of the nearest ended job, log s",
     "gpus": "GPUs that it asks for, log2",
     "share": "of each GPU, 0 to 1",
     "cpus": "CPU cores per GPU, log2",

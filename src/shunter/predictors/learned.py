@@ -95,7 +95,7 @@ def _warm(window: Trace, history: Trace, half_life: float) -> GroupHistory:
     both = f.nothing_seen(joined(history, window), window.dated, half_life)
     n, begins = len(history), int(window.submit[0]) if len(window) else w.NEVER
     past = both.replace(group_of=both.group_of[:, :n], submitted=both.submitted[:n])
-    nobody = f.EstimateTimes(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    f.walk(f.request_table(history), past, f.ended(history), begins, nobody, np.zeros((0, f.WIDTH)))
+    no_jobs = f.EstimateTimes(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    f.walk(f.request_table(history), past, f.ended(history), begins, no_jobs, np.zeros((0, f.WIDTH)))
     both.groups[:, [f.OPEN, f.OPEN_SUM]] = 0  # what still runs is not in the window, so its end will not be reported
     return both.replace(group_of=both.group_of[:, n:], submitted=both.submitted[n:])

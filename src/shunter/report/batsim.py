@@ -75,7 +75,7 @@ def jobs_csv(run: Run) -> str:
                 f"{start:.3f}",
                 f"{job['run']:.3f}",
                 f"{job['end'] - first:.3f}" if ended else "",
-                f"{job['wait']:.3f}",
+                f"{job['wait'] - job['lost']:.3f}",
                 f"{turnaround:.3f}" if ended else "",
                 f"{turnaround / max(job['run'], 0.001):.6f}" if ended else "",
                 intervals(gpus[row]),

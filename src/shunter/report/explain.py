@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
@@ -295,7 +295,12 @@ def as_dicts(run: Run, job: int) -> dict[str, Any]:
         }
         for line in timeline(run, job)
     ]
-    return {"job_id": about["job_id"], "wait_s": about["wait"], "timeline": lines}
+    return {"job_id": about["job_id"], "wait_s": queued_s(about), "timeline": lines}
+
+
+def queued_s(about: Mapping[str, Any]) -> float:
+    """Seconds that a job spent in the queue, of its row: its wait without what was lost on GPUs."""
+    return float(about["wait"] - about.get("lost", 0.0))  # older runs have no such column: their wait is that
 
 
 def headline(run: Run, job: int) -> str:
@@ -304,7 +309,7 @@ def headline(run: Run, job: int) -> str:
     spent: dict[str, int] = {}
     for piece in pieces(run, job):
         spent[piece.code] = spent.get(piece.code, 0) + piece.end - piece.begin
-    text = f"Job '{about['job_id']}' waited {duration(about['wait'])} and ran {duration(about['run'])}"
+    text = f"Job '{about['job_id']}' waited {duration(queued_s(about))} and ran {duration(about['run'])}"
     if not sum(spent.values()):
         return text + "."
     code = max(spent, key=lambda name: spent[name])

@@ -23,7 +23,7 @@ FAIR = 1 + 1e-9  # up to this, rho counts as at most 1
 def finish_time_fairness(trace: Trace, jobs: I64, gpus: int) -> F64:
     """The rho of every job, by the final job table of a run on this many GPUs; NaN for one that did not finish."""
     done, there = jobs[w.STATE] == w.DONE, jobs[w.STATE] > w.HELD
-    ended = np.isin(jobs[w.STATE], (w.DONE, w.FAILED))
+    ended = done | (jobs[w.STATE] == w.FAILED)
     rho = np.full(len(trace), np.nan)
     if not done.any():
         return rho

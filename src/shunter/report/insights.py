@@ -1,6 +1,6 @@
 """What a policy reports of a run beside its schedule: estimates, jobs that shared GPUs, and profiled jobs.
 
-``shunter.protocols`` declares the methods: ``Explains`` and ``Shares``.
+``shunter.capabilities`` declares the methods: ``Explains`` and ``Shares``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter import world as w
+from shunter.capabilities import Explains, Shares, capability_and_memory
 from shunter.model import Trace
-from shunter.protocols import Explains, Shares, capability_and_memory
 from shunter.report.prediction_error import foresight
 from shunter.world import F64, I64
 

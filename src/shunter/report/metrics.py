@@ -1,8 +1,9 @@
 """The numbers of a run, as ``summary.json`` has them: pure functions of the final job table and the event log.
 
-JCT is end - submit; wait is the time in the queue; run is the time on GPUs.  The bounded slowdown is
-max(1, (wait + run) / max(run, 10 s)).  Only finished jobs enter these three.  Means are exact: integer sums,
-divided once.  Percentiles interpolate linearly between the two nearest jobs.
+JCT is end - submit; run is the time on GPUs; wait is the time in the queue and that on GPUs which did nothing for the
+job in the end.  The bounded slowdown is max(1, (time in the queue + run) / max(run, 10 s)).  Only finished jobs enter
+these three.  Means are exact: integer sums, divided once.  Percentiles interpolate linearly between the two nearest
+jobs.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def summary(trace: Trace, jobs: I64, replay: Replay, gpus: int, communication: F
     ``communication`` is the exposed communication of each job (ms), where there is a network that costs time.
     """
     finished = np.flatnonzero(jobs[w.STATE] == w.DONE)
-    ended = np.isin(jobs[w.STATE], (w.DONE, w.FAILED))
+    ended = (jobs[w.STATE] == w.DONE) | (jobs[w.STATE] == w.FAILED)
     makespan = int(jobs[w.ENDED_AT, ended].max() - jobs[w.SUBMIT].min()) if ended.any() else 0
     busy = replay.busy_gpu_ms()
-    jct, wait = jct_ms(jobs)[finished], jobs[w.WAITED, finished]
+    jct, wait = jct_ms(jobs)[finished], wait_ms(jobs)[finished]
     bsld = bounded_slowdown(jobs)[finished]
     rho = finish_time_fairness(trace, jobs, gpus)[finished]
     recorded = trace.recorded_wait[trace.recorded_wait >= 0]
@@ -64,6 +65,18 @@ def jct_ms(jobs: I64) -> I64:
     return jct
 
 
+def lost_ms(jobs: I64) -> I64:
+    """Time on GPUs that did nothing for each job: checkpoints, restarts, work done again; on the GPUs it asked for."""
+    lost: I64 = jobs[w.LOST] * GPU // np.maximum(jobs[w.GPUS] * jobs[w.SHARE], 1)
+    return lost
+
+
+def wait_ms(jobs: I64) -> I64:
+    """How much later each job ended than if it had run at once and never been stopped."""
+    wait: I64 = jobs[w.WAITED] + lost_ms(jobs)
+    return wait
+
+
 def bounded_slowdown(jobs: I64) -> F64:
     """Bounded slowdown of each job."""
     run = jobs[w.EXECUTED]
@@ -75,12 +88,19 @@ def spread(values: I64 | F64, unit: int = 1) -> dict[str, float]:
     """Mean, percentiles and maximum in units of ``unit``; all 0 if there is nothing to look at."""
     if not len(values):
         return dict.fromkeys(("mean", *(f"p{p}" for p in _PERCENTILES), "max"), 0.0)
-    points = np.percentile(values, _PERCENTILES)
-    return {
-        "mean": _mean(values) / unit,
-        **{f"p{p}": float(point) / unit for p, point in zip(_PERCENTILES, points, strict=True)},
-        "max": float(values.max()) / unit,
-    }
+    ordered: Any = np.sort(values)
+    found = {"mean": _mean(values) / unit}
+    for percent in _PERCENTILES:
+        found[f"p{percent}"] = percentile(ordered, percent) / unit
+    return found | {"max": float(ordered[-1]) / unit}
+
+
+def percentile(ordered: I64 | F64, percent: int) -> float:
+    """Exactly what ``np.percentile`` gives for values that are in order and numbers, in a tenth of its time."""
+    place = (len(ordered) - 1) * (percent / 100)
+    below = int(place)
+    low, high, share = ordered.item(below), ordered.item(min(below + 1, len(ordered) - 1)), place - below
+    return float(low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share))
 
 
 def fairness(bsld: F64, user: I64, users: Sequence[str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,19 @@ class Replay:
     queue: I64  # (points,) jobs that wait
     busy: I64  # (points,) thousandths of GPUs
     fragmentation: F64  # (points,) share of the free GPUs that are on partly used nodes; 0 while none is free
-    last_run: NDArray[np.bool_]  # (events,) START rows of each job's last run
+    head: I64  # (jobs,) a START row of each job's last run; -1: it never ran
+    link: I64  # (events,) the next START row of that run; -1: there is none
+
+    @cached_property
+    def last_run(self) -> NDArray[np.bool_]:
+        """Which events are START rows of a job's last run; the links of all jobs are followed at once."""
+        last_run = np.zeros(len(self.link), np.bool_)
+        rows = self.head[self.head >= 0]
+        while len(rows):
+            last_run[rows] = True
+            rows = self.link[rows]
+            rows = rows[rows >= 0]
+        return last_run
 
     def busy_gpu_ms(self) -> int:
         """GPU time used in all, in thousandths of a GPU-ms."""
@@ -56,7 +69,7 @@ def replay(events: I64, node_gpus: I64, jobs: int) -> Replay:
     )
     points = _replay(course)
     kept = course.series[:, :points]
-    return Replay(kept[0], kept[1], kept[2], kept[3], course.fragmentation[:points], _last_runs(course))
+    return Replay(kept[0], kept[1], kept[2], kept[3], course.fragmentation[:points], course.head, course.link)
 
 
 class _Course(Arrays):
@@ -70,17 +83,6 @@ class _Course(Arrays):
     link: I1  # (rows,)
     nodes: I2  # (3, nodes)
     totals: I1  # (3,)
-
-
-def _last_runs(course: _Course) -> NDArray[np.bool_]:
-    """Follow the links of all jobs at once."""
-    last_run = np.zeros(len(course.link), np.bool_)
-    rows = course.head[course.head >= 0]
-    while len(rows):
-        last_run[rows] = True
-        rows = course.link[rows]
-        rows = rows[rows >= 0]
-    return last_run
 
 
 @kernel

@@ -12,10 +12,10 @@ import numpy as np
 
 from shunter import clusters, registry, simulation
 from shunter import world as w
+from shunter.capabilities import Learns, capability
 from shunter.model import Trace
 from shunter.params import declared
 from shunter.processes import Progress
-from shunter.protocols import Learns, capability
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.setup import Setup, set_up
@@ -38,7 +38,7 @@ COLUMNS = {  # of a store of outcomes, with their kinds; numbers are measures
     **dict.fromkeys(("workload", "cluster", "policy", "network"), TEXT),
     **dict.fromkeys(("repeat", "seed"), INTEGER),
     **dict.fromkeys(("restart", "begun", "seconds", "cpu_s"), NUMBER),
-    "jct": SERIES,
+    **dict.fromkeys(("jct", "start"), SERIES),
     **{f"course.{name}": SERIES for name in COURSE},
     **{f"timers.{name}": kind for name, kind in TIMERS.items()},
 }
@@ -85,6 +85,7 @@ class TrialExtras:
 
     course: Callable[[TrialCase], bool] = lambda case: False  # the course of the first run over time
     reasons: Callable[[TrialCase], bool] = lambda case: False  # why jobs waited
+    starts: Callable[[TrialCase], bool] = lambda case: False  # when each job started
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Trial:
     seed: int
     course: bool  # whether its course over time is kept
     reasons: bool  # whether the reasons for waiting are recorded
+    starts: bool = False  # whether it is kept when jobs started
 
     @property
     def place(self) -> TrialCase:
@@ -123,9 +125,10 @@ class TrialResult:
     """What came of a trial: its numbers, and every job's completion time."""
 
     numbers: dict[str, float]
-    jct: F64
+    jct: F64  # s, of the jobs that finished
     course: RunCourse | None
     digest: str
+    start: F64 | None = None  # s, of the same jobs, where it is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +209,7 @@ def run_cases(  # noqa: PLR0913, PLR0917  one argument per choice
     cases = list(dict.fromkeys(cases))
     places = {case.place: _place(workloads[case.workload], case) for case in cases}
     trials = [
-        Trial(case, r, seed, r == 0 and watch.course(case), watch.reasons(case))
+        Trial(case, r, seed, r == 0 and watch.course(case), watch.reasons(case), watch.starts(case))
         for case in cases
         for r in range(repeats)
     ]
@@ -231,7 +234,8 @@ class TrialRunner:
 
     def key(self, trial: Trial) -> str:
         """The name of a trial's content."""
-        watched = (f"{self.more.__module__}.{self.more.__qualname__}", f"{trial.course}", f"{trial.reasons}")
+        kept = (trial.course, trial.reasons, trial.starts)
+        watched = (f"{self.more.__module__}.{self.more.__qualname__}", *map(str, kept))
         return Identity(self.places[trial.place], resolved(trial.policy), found=watched).key(trial.seed, trial.repeat)
 
     def row(self, trial: Trial, key: str) -> Row:
@@ -255,6 +259,7 @@ class TrialRunner:
         numbers = {**_numbers(result), **self.more(result)}
         row: Row = {"digest": result.digest, **{MEASURED + name: value for name, value in numbers.items()}}
         row["jct"] = metrics.jct_ms(result.table)[finished] / 1000
+        row["start"] = result.table[w.STARTED, finished] / 1000 if trial.starts else None
         return row | (_course(result) if trial.course else {})
 
 
@@ -274,7 +279,8 @@ def _outcome(rows: pl.DataFrame, at: int) -> TrialResult:
         kept = None if timers["time"] is None else pl.DataFrame(timers)
         time, busy, remaining = (each.to_numpy() for each in series.values())
         course = RunCourse(time, busy, remaining, kept)
-    return TrialResult(numbers, rows["jct"][at].to_numpy(), course, rows["digest"][at])
+    start = None if rows["start"][at] is None else rows["start"][at].to_numpy()
+    return TrialResult(numbers, rows["jct"][at].to_numpy(), course, rows["digest"][at], start)
 
 
 def _place(workload: Trace | Setup, case: TrialCase) -> Setup:
@@ -297,7 +303,9 @@ def fit(setup: Setup, policies: Sequence[str]) -> None:
 def teach(workloads: Mapping[str, Setup], cases: Collection[TrialCase], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
     pairs = ((case, capability(Learns, resolved(case.policy).policy)) for case in cases)
-    wanted = {(case.workload, learner.model): case.policy for case, learner in pairs if learner and learner.model}
+    wanted = {
+        (case.workload, learner.predictor): case.policy for case, learner in pairs if learner and learner.predictor
+    }
     for (name, _), policy in wanted.items():
         learn(workloads[name], [policy])
 

@@ -61,7 +61,7 @@ def factor_cell(found: Estimate) -> Text:
 def numbers_table(
     board: Board, data: str, title: str, columns: Sequence[tuple[str, str, Callable[[float], str]]]
 ) -> list[RenderableType]:
-    """Other numbers of those schedulers that have them; nothing, where nobody does."""
+    """Other numbers of those schedulers that have them; nothing if none has."""
     shown = [s for s in board.sets[data].schedulers if any(board.has(data, s, name) for _, name, _ in columns)]
     if not shown:
         return []

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
-from shunter.compiled import compiling
+from shunter.compiled import compiling, entry
 from shunter.drive import drive
 from shunter.errors import ClusterError, InvariantError, PolicyError
 from shunter.model import (
@@ -32,7 +33,7 @@ from shunter.model import (
     Trace,
     View,
 )
-from shunter.protocols import Compilable, Compiled, Memory, Observer, Policy, Refits
+from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import loop, side_compiling, state, transitions
 from shunter.sim.log_chunk import LogChunk
@@ -60,11 +61,12 @@ WHY = {
     loop.TOO_MANY_TIMERS: f"more than {state.TIMERS} timers",
     loop.NO_SUCH_VC: "there is no such virtual cluster",
     loop.NO_SLOT: "the GPU holds as many jobs as it can (Scenario.sharing)",
+    loop.NOT_CHECKPOINTABLE: "the job is not checkpointable, so it keeps its GPUs until it ends",
 }
 STEP = 20_000  # decisions at most between two reports of progress, and chances to stop ...
 FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions before show how long they take
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
-NOBODY = np.zeros(0, np.int64)
+NO_JOBS = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
 
 
@@ -113,7 +115,7 @@ class Simulator:
         self.cluster = cluster
         self.elapsed_s = 0.0
         self._until = w.NEVER - 1
-        self._awaited = NOBODY
+        self._awaited = NO_JOBS
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[LogChunk, ...] = ()
         self._reasons_given: tuple[I64, ...] = ()
@@ -280,7 +282,7 @@ class Simulator:
         policy: Policy,
         *,
         until: int | None = None,
-        awaited: I64 = NOBODY,
+        awaited: I64 = NO_JOBS,
         memory: Memory | None = None,
         compiled: bool = True,
         observers: Sequence[Observer] = (),
@@ -315,12 +317,12 @@ class Simulator:
         with compiling():  # before the clock is started
             with side_compiling.engine():
                 form: Compiled = policy.compiled(self._view(), memory)
-            loop.run(self._state, form.decide, form.memory, form.parts, self._plan, self._until, 0, self._awaited)
+            steps = self._steps(form)
         begun, step = time.perf_counter(), FIRST_STEP
         while True:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
             limits, entered = (until, step, self._awaited), time.perf_counter()
-            status = loop.run(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
+            status = steps(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             policy.check_form(memory)
             self._look_for_stalls(step if status == loop.DECIDE else 0)
             step = next_step(step, time.perf_counter() - entered)
@@ -330,6 +332,7 @@ class Simulator:
                 paused = time.perf_counter()
                 policy.refresh(self._view(), memory)
                 form = policy.compiled(self._view(), memory)
+                steps = self._steps(form)
                 begun += time.perf_counter() - paused  # learning is not the engine's time
             elif status == loop.REFUSED:
                 raise InvariantError(f"the compiled form of {policy} made an impossible plan at {self.now} ms")
@@ -338,6 +341,11 @@ class Simulator:
                 return memory
             if progress:
                 progress(len(self.trace) - int(self._state.counts[state.UNFINISHED]))
+
+    def _steps(self, form: Compiled) -> Callable[..., int]:
+        """The loop as machine code for the form of a policy."""
+        limits = (self._until, FIRST_STEP, self._awaited)
+        return entry(loop.run, self._state, form.decide, form.memory, form.parts, self._plan, *limits)
 
     def _stuck(self, policy: Policy) -> str:
         waiting = np.flatnonzero((self.world.jobs[w.STATE] == w.PENDING) | (self.world.jobs[w.STATE] == w.HELD))

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shunter import placers
+from shunter.capabilities import Describes, capability
 from shunter.cluster import Cluster
 from shunter.errors import TraceError
 from shunter.model import GPU, Trace
-from shunter.protocols import Describes, capability
 from shunter.sim.state import codes, known_to
 from shunter.world import I64
 
@@ -24,10 +24,15 @@ def unfit(trace: Trace, cluster: Cluster, policy: Any) -> NDArray[np.bool_]:
         vc = np.where(vc == -1, -2, vc)  # in a cluster that is divided, a job must name its part
     demand = np.column_stack((gpus, vc, kind, -(-trace.cpus // gpus), -(-trace.mem_gib // gpus)))
     first, member = _classes(demand)
-    describing = capability(Describes, policy)
-    placement = describing.placement if describing else Describes.placement
+    placement = placement_of(policy)
     bad = np.array([not _fits(cluster, placement, *map(int, row)) for row in demand[first]], np.bool_)
     return bad[member]
+
+
+def placement_of(policy: Any) -> str:
+    """The placement of a policy, on which alone it depends whether a job can ever run."""
+    describing = capability(Describes, policy)
+    return describing.placement if describing else Describes.placement
 
 
 def _classes(demand: I64) -> tuple[I64, I64]:

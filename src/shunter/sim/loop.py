@@ -8,7 +8,6 @@ from shunter import world as w
 from shunter.compiled import copy_into, kernel
 from shunter.sim.events import K_FAILURE, K_FINISH, K_REPAIR, K_TIMER, KIND_SHIFT, cancel, next_time, schedule
 from shunter.sim.state import (
-    CHECKPOINT_COST,
     EXPIRED,
     FAULT_DRAINS,
     FAULT_END,
@@ -72,7 +71,8 @@ OVER, DECIDE, LOG_FULL, PAUSED, REFUSED = range(5)
     TOO_MANY_TIMERS,
     NO_SUCH_VC,
     NO_SLOT,
-) = range(20)
+    NOT_CHECKPOINTABLE,
+) = range(21)
 
 
 # ------------------------------------------------------------------------------------------- events
@@ -181,7 +181,7 @@ def state_on_paper(state: SimulationState, plan: Decision, job: int) -> int:
         return int(state.world.jobs[w.STATE, job])
     if plan.actions[last, w.KIND] == w.A_START:
         return w.RUNNING
-    stays = plan.actions[last, w.ARG] == 1 and state.truth[CHECKPOINT_COST, job] > 0
+    stays = plan.actions[last, w.ARG] == 1 and state.world.jobs[w.STOP_COST, job] > 0
     return w.STOPPING if stays else w.PENDING
 
 
@@ -278,10 +278,12 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
     if job < 0 or job >= state.world.jobs.shape[1]:
         return NO_SUCH_JOB
     standing = state_on_paper(state, plan, job)
+    if kind != w.A_START and standing != w.RUNNING:
+        return NOT_RUNNING
+    if kind != w.A_START and state.world.jobs[w.CHECKPOINTABLE, job] == 0:
+        return NOT_CHECKPOINTABLE
     if kind == w.A_PREEMPT:
-        if standing != w.RUNNING:
-            return NOT_RUNNING
-        if state.truth[CHECKPOINT_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
+        if state.world.jobs[w.STOP_COST, job] == 0 or plan.actions[index, w.ARG] == 0:
             give_back(state, paper, plan, job)
         return FINE
     if kind == w.A_START:
@@ -294,8 +296,6 @@ def check_job(state: SimulationState, paper: World, plan: Decision, index: int, 
         if len(gpu_ids) != state.world.jobs[w.GPUS, job]:
             return WRONG_COUNT
         return put(state, paper, job, gpu_ids, size >= w.SHARED)
-    if standing != w.RUNNING:
-        return NOT_RUNNING
     held = give_back(state, paper, plan, job)
     if len(gpu_ids) == 0 or (kind == w.A_MIGRATE and len(gpu_ids) != held):
         return WRONG_COUNT

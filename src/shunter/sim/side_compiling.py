@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from shunter import compiled, lowered
@@ -28,7 +29,7 @@ LAST = "loop.perform"  # what ``main`` translates last
 @contextmanager
 def engine() -> Iterator[None]:
     """Compile a policy in here; afterwards the engine is in the kernel cache too, unless the second process failed."""
-    process = _start() if _needed() else None
+    process = _helper()
     try:
         yield
     except BaseException:
@@ -38,6 +39,12 @@ def engine() -> Iterator[None]:
     finally:
         if process is not None:
             process.wait()
+
+
+@cache
+def _helper() -> subprocess.Popen[bytes] | None:
+    """The second process, for the first run in this one; None: it is not needed."""
+    return _start() if _needed() else None
 
 
 def _needed() -> bool:

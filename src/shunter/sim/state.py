@@ -18,12 +18,12 @@ UNLIMITED = 2**60
 
 # -- columns of `truth`: what no policy may see ...
 DURATION, FAILURES, FAIL_AFTER = range(3)
-# ... what stopping costs, and how often a job checkpoints by itself; BASE: work when the present attempt began; CHILD
-# and SIBLING: the jobs that wait for this one, as a linked list
-INTERVAL, CHECKPOINT_COST, BASE, CHILD, SIBLING = range(3, 8)
+# ... how often a job checkpoints by itself; BASE: work when the present attempt began; CHILD and SIBLING: the jobs that
+# wait for this one, as a linked list
+INTERVAL, BASE, CHILD, SIBLING = range(3, 7)
 # KEPT_NEXT: the user's next job that is kept back by the cap
-KEPT_NEXT = 8
-TRUTH_COLUMNS = 9
+KEPT_NEXT = 7
+TRUTH_COLUMNS = 8
 
 # -- rows of `quota`, by user: thousandths of GPUs that jobs in the queue and on GPUs ask for; the first and the last
 # job that is kept back
@@ -181,13 +181,22 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     truth = np.zeros((TRUTH_COLUMNS, n), np.int64)
     truth[DURATION], truth[FAILURES], truth[FAIL_AFTER] = trace.duration, trace.failures, trace.fail_after
     truth[INTERVAL] = trace.checkpoint
-    truth[CHECKPOINT_COST] = cluster.overheads.of(cluster.overheads.checkpoint, jobs[w.GPUS])
-    jobs[w.RESTART] = cluster.overheads.of(cluster.overheads.restart, jobs[w.GPUS])
+    _note_stop_costs(jobs, trace, cluster)
     truth[[CHILD, SIBLING, KEPT_NEXT]] = -1
     for job in np.flatnonzero(trace.after >= 0)[::-1]:
         parent = trace.after[job]
         truth[SIBLING, job], truth[CHILD, parent] = truth[CHILD, parent], job
     return jobs, truth
+
+
+def _note_stop_costs(jobs: I64, trace: Trace, cluster: Cluster) -> None:
+    """What a stop costs each job: as the trace says, else as the cluster does."""
+    saves, costs = trace.saves_on_stop > 0, cluster.overheads
+    stop = np.where(trace.stop_cost >= 0, trace.stop_cost, costs.of(costs.checkpoint, jobs[w.GPUS]))
+    jobs[w.STOP_COST] = np.where(saves, stop, 0)
+    jobs[w.STOP_LOSS] = np.where(saves, 0, trace.checkpoint)
+    jobs[w.RESTART] = np.where(trace.start_cost >= 0, trace.start_cost, costs.of(costs.restart, jobs[w.GPUS]))
+    jobs[w.CHECKPOINTABLE] = trace.may_stop
 
 
 def codes(values: I64, names: tuple[str, ...], known: tuple[str, ...]) -> I64:

@@ -13,7 +13,6 @@ from shunter.sim.speed import note_spread, speed, spread_speed
 from shunter.sim.state import (
     ADMITTED,
     BASE,
-    CHECKPOINT_COST,
     CHILD,
     DURATION,
     FAIL_AFTER,
@@ -322,7 +321,7 @@ def start(state: SimulationState, job: int, gpu_ids: I64, until: int) -> None:
     jobs[w.WAITED, job] += now - jobs[w.WAITING_SINCE, job]
     jobs[w.STATE, job] = w.RUNNING
     jobs[w.BEGUN, job] = now
-    jobs[w.UNTIL, job] = until
+    jobs[w.UNTIL, job] = until if jobs[w.CHECKPOINTABLE, job] == 1 else w.NEVER
     state.world.jobs[w.SINCE, job] = now
     take(state, job, gpu_ids)
     if jobs[w.STARTED, job] < 0:
@@ -465,12 +464,12 @@ def checkpointed(state: SimulationState, job: int, cause: int) -> None:
 
 @kernel
 def preempt(state: SimulationState, job: int, keep: bool, cause: int) -> None:
-    """A running job is stopped; with ``keep`` it is checkpointed first and holds its GPUs that long."""
-    if not keep:
+    """A running job is stopped; with ``keep`` it is checkpointed first, if it can be, and holds its GPUs that long."""
+    if not keep or state.world.jobs[w.STOP_LOSS, job] > 0:
         kill(state, job, cause)
         return
     settle(state, job)
-    world, cost = state.world, state.truth[CHECKPOINT_COST, job]
+    world, cost = state.world, state.world.jobs[w.STOP_COST, job]
     if cost == 0:
         checkpointed(state, job, cause)
         return
@@ -488,6 +487,9 @@ def preempt(state: SimulationState, job: int, keep: bool, cause: int) -> None:
 def move(state: SimulationState, job: int, gpu_ids: I64) -> None:
     """A running job goes on elsewhere, on as many GPUs or on more or fewer, after a checkpoint and a restart."""
     world = state.world
+    if world.jobs[w.STOP_LOSS, job] > 0:
+        roll_back(state, job)
+        state.truth[BASE, job] = int(world.progress[w.WORK, job])
     settle(state, job)
     account(state, job)
     refund(state, job)
@@ -495,7 +497,7 @@ def move(state: SimulationState, job: int, gpu_ids: I64) -> None:
     record(state, w.MOVE, job, world.jobs[w.WORKERS, job], len(gpu_ids))
     release(state, job)
     take(state, job, gpu_ids)
-    pay(state, job, state.truth[CHECKPOINT_COST, job] + state.world.jobs[w.RESTART, job])
+    pay(state, job, world.jobs[w.STOP_COST, job] + world.jobs[w.RESTART, job])
     retime(state, job)
     retime_beside(state, job, gpu_ids)
 

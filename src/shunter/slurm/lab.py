@@ -23,7 +23,7 @@ DATABASE_PROGRAMS = ("slurmdbd", "sacctmgr", "sacct", "mariadbd", "mariadb-insta
 PACKAGES = "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"  # of Debian and Ubuntu
 DATABASE_PACKAGES = "slurmdbd slurm-wlm-mysql-plugin mariadb-server"
 LONGEST_FOLDER = 60  # sockets lie below it, and the name of one may have 107 characters
-SAVE_S = 60  # slurmctld saves within 5 s of a change, unless it is very busy
+LIMIT_S = 120.0  # for everything that takes a moment, and much longer on a busy machine
 MARK = "SHUNTER_LAB"  # in the environment of every daemon, so that none can be left behind unseen
 TABLES = (
     "create database if not exists slurm;"
@@ -147,7 +147,7 @@ class Lab:
     def run(
         self,
         *command: str,
-        timeout: float = 10.0,
+        timeout: float = LIMIT_S,
         user: str | None = None,
         given: str = "",
         secret: Mapping[str, str] | None = None,
@@ -189,7 +189,7 @@ class Lab:
         words = self.run("scontrol", "-o", "show", "job", str(number)).split()
         return {key: value for key, _, value in (word.partition("=") for word in words)}
 
-    def wait_job(self, number: int, *states: str, timeout: float = 30.0) -> str:
+    def wait_job(self, number: int, *states: str, timeout: float = LIMIT_S) -> str:
         """Wait until a job is in one of these states."""
         state = ""
 
@@ -202,7 +202,7 @@ class Lab:
             raise SlurmError(f"job {number} must become {' or '.join(states)} in {timeout:g} s, but it is {state}")
         return state
 
-    def cancel_all(self, timeout: float = 30.0) -> None:
+    def cancel_all(self, timeout: float = LIMIT_S) -> None:
         """Cancel all jobs of all users, and wait until none is left."""
         for partition in self.partitions if self.jobs() else ():
             self.run("scancel", f"--partition={partition}", timeout=timeout)
@@ -214,7 +214,7 @@ class Lab:
         rows = [line.split() for line in self.run("sinfo", "-h", "-N", "-o", "%N %T").splitlines()]
         return {name for name, state in rows if state == "idle"} == set(self.node_names)
 
-    def wait_idle(self, timeout: float = 30.0) -> None:
+    def wait_idle(self, timeout: float = LIMIT_S) -> None:
         """Wait until all nodes are up with nothing on them."""
         if not wait(self.idle, timeout):
             found = "; ".join(dict.fromkeys(self.run("sinfo", "-h", "-N", "-o", "%N %T %E").splitlines()))
@@ -253,7 +253,7 @@ class Lab:
             except LiveError:
                 return False
 
-        if not wait(answers, 20):
+        if not wait(answers, LIMIT_S):
             raise SlurmError(f"slurmctld does not answer: {last_lines(self.folder / 'log' / 'slurmctld.log')}")
 
     def stop_controller(self, kill: bool = False) -> None:
@@ -265,8 +265,8 @@ class Lab:
         word, saved = secrets.token_hex(8), self.folder / "state" / "job_state"
         job = next(number for number in self.jobs() if not {"Comment", "ArrayJobId"} & self.job(number).keys())
         self.run("scontrol", "update", f"jobid={job}", f"comment={word}")
-        if not wait(lambda: word.encode() in saved.read_bytes(), SAVE_S):
-            raise SlurmError(f"slurmctld has saved nothing for {SAVE_S} s; see {self.folder}/log/slurmctld.log")
+        if not wait(lambda: word.encode() in saved.read_bytes(), LIMIT_S):
+            raise SlurmError(f"slurmctld has saved nothing for {LIMIT_S:g} s; see {self.folder}/log/slurmctld.log")
 
     def start_node(self, name: str) -> None:
         """Start the slurmd of a node."""
@@ -292,13 +292,13 @@ class Lab:
             self._start("mariadb-install-db", own, "--user=mysql", root, "--skip-test-db")
         self._start("setsid", "--fork", program("mariadbd") or "mariadbd", own)
         client = ("--no-defaults", f"--socket={folder / 'sock'}")
-        if not wait(lambda: self._succeeds("mariadb-admin", *client, "ping"), 30):
+        if not wait(lambda: self._succeeds("mariadb-admin", *client, "ping"), LIMIT_S):
             raise SlurmError(f"MariaDB does not answer: {last_lines(folder / 'log')}")
         self.run("mariadb", *client, "-e", TABLES)
 
     def _start_accounting(self) -> None:
         self._start("slurmdbd")  # its file lies beside the one that SLURM_CONF names
-        if not wait(lambda: self._succeeds("sacctmgr", "-n", "show", "cluster"), 30):
+        if not wait(lambda: self._succeeds("sacctmgr", "-n", "show", "cluster"), LIMIT_S):
             raise SlurmError(f"slurmdbd does not answer: {last_lines(self.folder / 'log' / 'slurmdbd.log')}")
         self._succeeds("sacctmgr", "-i", "-Q", "add", "cluster", "lab")  # fails where it is known from before
         for account, users in self.accounts.items():

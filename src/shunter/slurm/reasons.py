@@ -33,7 +33,7 @@ MEANINGS = {
     "JobHeldUser": Meaning(H, "its user holds it", "scontrol release ID"),
     "JobHeldAdmin": Meaning(H, "an administrator holds it", f"{ADMIN} to release it"),
     "JobHoldMaxRequeue": Meaning(
-        H, "it was put back into the queue too often", "scontrol release ID, once it is mended"
+        H, "it was put back into the queue too often", "scontrol release ID, once the cause is fixed"
     ),
     "JobArrayTaskLimit": Meaning(
         L,

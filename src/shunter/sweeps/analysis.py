@@ -213,9 +213,28 @@ def _rows(policies: Sequence[str], values: F64, measure: str) -> list[Ranked]:
 
 def _log(values: F64, measure: str) -> F64:
     """Logarithms; times below a second count as a second, so that no wait at all is no infinite gain."""
-    least = 1.0 if measure.endswith("_s") or "_s." in measure else 1e-6
-    logs: F64 = np.log(np.maximum(values, least))
+    logs: F64 = np.log(np.maximum(values, _least(measure)))
     return logs
+
+
+def _least(measure: str) -> float:
+    """What smaller values count as in a geometric mean."""
+    return 1.0 if measure.endswith("_s") or "_s." in measure else 1e-6
+
+
+def over_places(runs: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pl.DataFrame:
+    """Measures by some columns: the mean of the runs at each place, and over several places the geometric mean."""
+    import polars as pl
+
+    cells = runs.group_by([*dict.fromkeys((*PLACE, *by))], maintain_order=True).agg(pl.col(measures).mean())
+    several = pl.len() > 1
+    means = [
+        pl.when(several).then(pl.col(name).clip(_least(name)).log().mean().exp()).otherwise(pl.col(name).first())
+        for name in measures
+    ]
+    return cells.group_by(by, maintain_order=True).agg(
+        mean.alias(name) for name, mean in zip(measures, means, strict=True)
+    )
 
 
 def sign_flip(differences: F64) -> float:
@@ -257,13 +276,13 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def pareto(frame: pl.DataFrame, measures: Sequence[str]) -> pl.DataFrame:
-    """The mean of measures per policy over the runs that all policies share, and whether no other is better in all."""
+    """Measures per policy over the runs that all policies share, and whether no other is better in all."""
     import polars as pl
 
     runs = frame.filter(pl.col("error").is_null())
     count = runs["policy"].n_unique()
     shared = runs.filter(pl.col("policy").n_unique().over([*PLACE, "seed"]) == count)
-    means = shared.group_by("policy", maintain_order=True).agg(pl.col(name).mean() for name in measures)
+    means = over_places(shared, ["policy"], measures)
     points = np.column_stack([_signed(means[name].to_numpy().astype(np.float64), name) for name in measures])
     return means.with_columns(front=pl.Series(unbeaten(points), dtype=pl.Boolean))
 

@@ -174,15 +174,24 @@ class _Dask:
 
         self._client, self._killed = client, KilledWorker
         self._executor = client.get_executor(pure=False)
+        self._packed = pickle.dumps(runner)
+        self._runner = self._shipped()
+        self.workers, self._counted, self._had_workers = 1, 0.0, time.monotonic()
+
+    def _shipped(self) -> Any:
+        """The runner on the cluster.
+
+        It is the result of a task, and not scattered data: a worker fetches it once from another one, and if all that
+        have it die, the scheduler makes it again.
+        """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
-            # The result of a task, and not scattered data: a worker fetches it once from another one, and if all that
-            # have it die, the scheduler makes it again.
-            self._runner = client.submit(_unpacked, pickle.dumps(runner), pure=False)
-        self.workers, self._counted, self._had_workers = 1, 0.0, time.monotonic()
+            return self._client.submit(_unpacked, self._packed, pure=False)
 
     def submit(self, batch: Batch) -> Future[list[Row]]:
         try:
+            if self._runner.status == "error":  # its worker died while it was made, and Dask does not try that again
+                self._runner = self._shipped()
             return _translated(self._executor.submit(_on_dask, self._runner, batch), self._killed, _meaning)
         except (OSError, RuntimeError):
             raise _scheduler_gone() from None

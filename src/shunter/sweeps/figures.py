@@ -48,8 +48,8 @@ def of_sweep(runs: pl.DataFrame, measure: str = DEFAULT) -> list[PaperFigure]:
 
 
 def _plain(text: str) -> str:
-    """A part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", text)[:80]
+    """A part of a file's name: only what LaTeX and shells take as it is."""
+    return re.sub(r"[^A-Za-z0-9-]+", "_", text)[:80].strip("_")
 
 
 def _ranking(ranking: Ranking) -> PaperFigure:

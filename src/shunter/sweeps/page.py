@@ -1,4 +1,4 @@
-"""The page of a sweep: who is best, how sure that is, and where it is otherwise.  It has means, never single runs."""
+"""The page of a sweep: which policy is best, how sure that is, and where another is.  It has means, no single runs."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _number(value: float | None) -> float:
 
 
 def _best_by_load(series: dict[str, list[float]], loads: Sequence[float], measure: str) -> str:
-    """Who is best at the lowest and at the highest load."""
+    """Which policy is best at the lowest and at the highest load."""
     names, every = list(series), np.array(list(series.values()), np.float64)
     signed = np.where(np.isnan(every), np.inf, -every if measure in LARGER_IS_BETTER else every)
     first, last = names[int(signed[:, 0].argmin())], names[int(signed[:, -1].argmin())]
@@ -255,7 +255,8 @@ def _heat(found: HeatMap, measure: str) -> str:
     ]
     i, j = np.argwhere(every == best)[0]
     finding = (
-        f"{name_of(measure)}, mean over all places, seeds and other parameters; the stronger the colour, the larger."
+        f"{name_of(measure)}: mean over seeds and other parameters, geometric mean over places; the stronger the"
+        " colour, the larger."
         f" Best: {found.y} {found.rows[i]} and {found.x} {found.columns[j]}."
     )
     finding = finding[0].upper() + finding[1:]
@@ -307,7 +308,7 @@ def _places(runs: pl.DataFrame, measure: str) -> list[str]:
     headings = ["place", "best policy", name_of(measure), "next best", "next against best", "95 % interval"]
     left = [note(f"The first {MOST_ROWS} of {found.height:,} places.")] if found.height > MOST_ROWS else []
     about = "Intervals are over seeds, of one place alone, and not corrected for many comparisons."
-    return [table("Who is best where", headings, rows, words=(1, 3)), note(about), *left]
+    return [table("The best policy at each place", headings, rows, words=(1, 3)), note(about), *left]
 
 
 def _failures(failed: pl.DataFrame) -> list[Section]:

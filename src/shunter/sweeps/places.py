@@ -15,15 +15,17 @@ from typing import Any
 from shunter import experiment
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL
-from shunter.errors import InputError
+from shunter.errors import InputError, RunError
 from shunter.experiment import ClusterSource, TraceSource
 from shunter.model import Trace
 from shunter.run_folder import versions
-from shunter.setup import Setup, check, data_of, read_trace, set_up
-from shunter.simulation import NamedPolicy, resolve
+from shunter.safe_files import most_loaded
+from shunter.setup import Setup, check, data_of, jobs_of, read_trace, set_up
+from shunter.simulation import Draw, NamedPolicy, resolve
 from shunter.sweeps.plan import Choices, Jobs, Place, RunSpec, SweepPlan
 
 MOST_FILES = 10_000  # of a package that are looked at
+JOB_BYTES = 250  # of a job in memory, with its name
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +67,24 @@ def _made_up(trace: str) -> bool:
 def ground_of(plan: SweepPlan, seed: int = 0, given: Mapping[str, Trace] | None = None) -> Ground:
     """Read the traces of a plan; ``given`` are traces that were made in memory, by their names."""
     sources = dict.fromkeys(source_of(place.jobs) for place in plan.places)
-    known = given or {}
-    traces = {
-        each: known[each[0]] if each[0] in known else read_trace(each[0], each[1] or None, each[2]) for each in sources
-    }
+    _check_jobs(sum(jobs_of(trace) for trace, *_ in sources if _made_up(trace)))
+    known, traces, jobs = given or {}, {}, 0
+    for each in sources:
+        traces[each] = known[each[0]] if each[0] in known else read_trace(each[0], each[1] or None, each[2])
+        jobs += len(traces[each])
+        _check_jobs(jobs)
     must_fit = tuple(plan.policies) if plan.choices.drop_unfit else ()
     return Ground(traces, plan.choices, must_fit, code_version(), seed)
+
+
+def _check_jobs(jobs: int) -> None:
+    """Refuse traces that together are too large for this machine: a synthetic one before it is made."""
+    most = most_loaded() // JOB_BYTES
+    if jobs > most:
+        raise RunError(
+            f"the traces of the sweep have {jobs:,} jobs or more together, and this machine has memory for {most:,};"
+            " split the sweep by traces: several can share a folder"
+        )
 
 
 def code_version() -> str:
@@ -88,17 +102,29 @@ class Places:
         self.ground = ground
         self._setups: dict[Place, Setup] = {}
         self._policies: dict[tuple[Place, str], NamedPolicy] = {}
+        self._identities: dict[tuple[Place, str], Identity] = {}
         self._resolved: dict[str, NamedPolicy] = {}
+        self._drawn: tuple[Place, Draw] | None = None
 
     def setup(self, place: Place) -> Setup:
         """The setup of a place."""
         if place not in self._setups:
             while len(self._setups) >= self.KEPT:
-                old = next(iter(self._setups))
-                del self._setups[old]
-                self._policies = {key: each for key, each in self._policies.items() if key[0] != old}
+                self._forget(next(iter(self._setups)))
             self._setups[place] = self.ground.setup(place)
         return self._setups[place]
+
+    def _forget(self, old: Place) -> None:
+        del self._setups[old]
+        self._policies = {key: each for key, each in self._policies.items() if key[0] != old}
+        self._identities = {key: each for key, each in self._identities.items() if key[0] != old}
+
+    def draw(self, place: Place, seed: int) -> Draw:
+        """The jobs of a place with a seed; the last ones are kept, for the policies that follow."""
+        if self._drawn is None or (self._drawn[0], self._drawn[1].repeat) != (place, seed):
+            self._drawn = None  # before the next ones are there, which may be large
+            self._drawn = (place, Draw(self.setup(place), self.ground.seed, seed))
+        return self._drawn[1]
 
     def policy(self, place: Place, text: str) -> NamedPolicy:
         """A policy, with what it learned from the jobs before the window."""
@@ -106,23 +132,28 @@ class Places:
 
         key = (place, text)
         if key not in self._policies:
-            if text not in self._resolved:
-                self._resolved[text] = resolve(text)
-            chosen = self._resolved[text]
+            chosen = self._policy(text)
             self._policies[key] = chosen.with_past(learned_before(chosen.policy, self.setup(place)))
         return self._policies[key]
 
     def input(self, place: Place) -> str:
-        """A hash of the trace and the machines, so that files that changed under one name are told apart."""
+        """A hash of the trace and the machines, so that a changed file of the same name counts as another."""
         setup = self.setup(place)
         content = f"{setup.trace_source.digest}\0{setup.cluster_source.definition}"
         return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
     def identity(self, place: Place, text: str) -> Identity:
         """What the runs of a policy at a place are known by."""
+        key = (place, text)
+        if key not in self._identities:
+            setup, policy = self.setup(place), self._policy(text)  # may forget another place
+            self._identities[key] = Identity(setup, policy, self.ground.must_fit, self.ground.choices.measures)
+        return self._identities[key]
+
+    def _policy(self, text: str) -> NamedPolicy:
         if text not in self._resolved:
             self._resolved[text] = resolve(text)
-        return Identity(self.setup(place), self._resolved[text], self.ground.must_fit, self.ground.choices.measures)
+        return self._resolved[text]
 
 
 @dataclass(frozen=True, eq=False)

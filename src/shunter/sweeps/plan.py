@@ -70,7 +70,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """The runs of a sweep, those of one place and policy together."""
+    """The runs of a sweep, those of one place and seed together: they have the same jobs."""
 
     name: str
     runs: tuple[RunSpec, ...]
@@ -131,8 +131,8 @@ def _product(axes: Axes) -> Iterator[RunSpec]:
     policies = [text for form in axes.policies for text in variants(form)]
     for where in itertools.product(*places):
         place = Place(*where)
-        for policy in policies:
-            for seed in _seeds(axes):
+        for seed in _seeds(axes):
+            for policy in policies:
                 yield RunSpec(place, policy, seed)
 
 

@@ -60,12 +60,8 @@ def keys_of(
 ) -> list[str]:
     """The key of every run, in the order of the plan."""
     places, found = Places(ground), []
-    identity, kind = None, None
     for number, run in enumerate(plan.runs):
-        if kind != (run.place, run.policy):
-            kind, identity = (run.place, run.policy), places.identity(run.place, run.policy)
-        assert identity is not None
-        found.append(identity.key(ground.seed, run.seed))
+        found.append(places.identity(run.place, run.policy).key(ground.seed, run.seed))
         on_key(number + 1, len(plan.runs))
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 from shunter.clusters.stop_costs import USUAL
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.report.terminal.tables import duration, number, share
-from shunter.sweeps.analysis import LARGER_IS_BETTER, PLACE, Ranking, pareto, settings_of
+from shunter.sweeps.analysis import LARGER_IS_BETTER, PLACE, Ranking, over_places, pareto, settings_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,7 +137,7 @@ def _ratio(values: Any, best: Any) -> dict[str, float | None]:
 
 
 def front(frame: pl.DataFrame, measures: tuple[str, str]) -> pl.DataFrame:
-    """The means of two measures per policy, and whether it is on the front; nothing where a measure is missing."""
+    """Two measures per policy, as the ranking counts them, and whether it is on the front; nothing where one lacks."""
     import polars as pl
 
     known = frame.filter(pl.col("error").is_null(), *(pl.col(name).is_finite() for name in measures))
@@ -152,7 +152,7 @@ def front(frame: pl.DataFrame, measures: tuple[str, str]) -> pl.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """The mean of a measure by two parameters of a policy, or by one and the load."""
+    """A measure by two parameters of a policy, or by one and the load: means, over places geometric ones."""
 
     policy: str
     x: str
@@ -198,11 +198,9 @@ def _few(own: pl.DataFrame, name: str) -> bool:
 
 
 def _effect(own: pl.DataFrame, name: str, measure: str) -> float:
-    """How much the mean changes with a parameter."""
-    import polars as pl
-
+    """How much the measure changes with a parameter."""
     _, texts = _binned(own[name])
-    means = own.select(texts, measure).group_by(name).agg(pl.col(measure).mean())[measure].to_numpy()
+    means = over_places(own.with_columns(texts), [name], [measure])[measure].to_numpy()
     return float(means.max() - means.min())
 
 
@@ -228,11 +226,9 @@ def _texts(name: str, values: Sequence[str]) -> pl.Series:
 
 
 def _heat_map(own: pl.DataFrame, policy: str, pair: tuple[str, str], measure: str) -> HeatMap:
-    import polars as pl
-
     sides = {name: _binned(own[name]) for name in pair}
     x, y = sorted(pair, key=lambda name: -len(sides[name][0]))
-    means = own.select(sides[x][1], sides[y][1], measure).group_by(x, y).agg(pl.col(measure).mean())
+    means = over_places(own.with_columns(sides[x][1], sides[y][1]), [x, y], [measure])
     at = {(column, row): value for column, row, value in means.select(x, y, measure).iter_rows()}
     columns, rows = sides[x][0], sides[y][0]
     values = [[at.get((column, row)) for column in columns] for row in rows]

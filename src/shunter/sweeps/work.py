@@ -19,7 +19,7 @@ from shunter import registry
 from shunter.compiled import cache_folder
 from shunter.errors import InputError, RunError
 from shunter.params import declared, named
-from shunter.simulation import Result, run
+from shunter.simulation import Result, run_draw
 from shunter.sweeps.places import Ground, Places, code_version, command_of
 from shunter.sweeps.plan import RunSpec
 
@@ -133,7 +133,7 @@ class SweepRunner:
         places = _places_of(self.ground)
         settings = {"settings": _settings(spec.policy)}
         policy = places.policy(spec.place, spec.policy)
-        result = run(places.setup(spec.place), policy, self.ground.seed, spec.seed)
+        result = run_draw(places.draw(spec.place, spec.seed), policy)
         settings |= {
             "input": places.input(spec.place),
             "varies": JOBS if places.setup(spec.place).redraws else ARRIVALS,
@@ -166,7 +166,7 @@ def about(spec: RunSpec, key: str, ground: Ground) -> Row:
 
 def numbers(result: Result) -> dict[str, float | None]:
     """The numbers of a run, by the names of columns."""
-    summary = dict(result.summary)
+    summary = dict(result.core_summary)
     summary["by_size"] = {size: group for size, group in summary["by_size"].items() if group["jobs"]}
     return {name: _at(summary, name) for name in METRICS}
 

@@ -130,7 +130,25 @@ def _declarations() -> Case:
     return Case("wrong declarations", _trace("wrong declarations", [1, 2, 4, 6], **more), _cluster(NodeGroup(3, 4)))
 
 
+def _keepers() -> Case:
+    """Some jobs can't be stopped, some have costs of their own, and some lose what they did since a checkpoint."""
+    draw = rng(0, "keepers")
+    more = {
+        "checkpointable": draw.random(JOBS) < 0.6,
+        "stop_cost": draw.integers(-1, 3, JOBS) * SECOND,
+        "start_cost": draw.integers(-1, 3, JOBS) * SECOND,
+        "saves_on_stop": draw.random(JOBS) < 0.7,
+        "checkpoint": draw.integers(0, 3, JOBS) * 4 * SECOND,
+    }
+    more |= {name: np.maximum(more[name], -1) for name in ("stop_cost", "start_cost")}
+    costs = Overheads(restart=((8, 1.0),))
+    return Case("keepers", _trace("keepers", [1, 2, 4, 6], **more), _cluster(NodeGroup(3, 4), overheads=costs))
+
+
 CASES = tuple(
     make()
-    for make in (_plain, _uneven, _vcs, _types, _shares, _cpus, _after, _failures, _faults, _costs, _declarations)
+    for make in (
+        *(_plain, _uneven, _vcs, _types, _shares, _cpus),
+        *(_after, _failures, _faults, _costs, _declarations, _keepers),
+    )
 )

@@ -24,10 +24,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Compilable
 from shunter.drive import drive
 from shunter.errors import InputError, PolicyError
 from shunter.model import GPU, Plan, Preempt, Refusal, Start, Timer, View
-from shunter.protocols import Backend, Compilable, Policy
+from shunter.protocols import Backend, Policy
 from shunter.registry import policy as policy_named
 from shunter.scheduling.queue.keys import check_key
 from shunter.scheduling.queue.policy import Queued
@@ -145,8 +146,8 @@ class PolicyConformance:
 
     def test_nothing_to_do(self, subject: Policy) -> None:
         """A trace without jobs is over at once."""
-        nobody = dataclasses.replace(BUSY, trace=BUSY.trace.select(np.zeros(len(BUSY.trace), np.bool_)))
-        assert len(self._ran(subject, nobody).events) == 0
+        no_jobs = dataclasses.replace(BUSY, trace=BUSY.trace.select(np.zeros(len(BUSY.trace), np.bool_)))
+        assert len(self._ran(subject, no_jobs).events) == 0
 
 
 def _middle(events: I64) -> int:

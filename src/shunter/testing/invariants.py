@@ -66,8 +66,9 @@ class _Replay:
         self.demand = [int(gpus) if gpus < 1000 else 1000 * whole[job] for job, gpus in enumerate(trace.gpus)]
         self.cpu = [math.ceil(int(cpu) / gpus) for cpu, gpus in zip(trace.cpus, whole, strict=True)]
         self.mem = [math.ceil(int(mem) / gpus) for mem, gpus in zip(trace.mem_gib, whole, strict=True)]
-        self.restart = [int(cost) for cost in cluster.overheads.of(cluster.overheads.restart, np.array(whole))]
-        self.checkpoint = [int(cost) for cost in cluster.overheads.of(cluster.overheads.checkpoint, np.array(whole))]
+        costs, sizes = cluster.overheads, np.array(whole)
+        self.restart = _own_or(trace.start_cost, costs.of(costs.restart, sizes))
+        self.checkpoint = _own_or(trace.stop_cost, costs.of(costs.checkpoint, sizes))
         self.now = -(2**62)
         self.moving = -1  # the job whose START rows are being read
         self.wanted = 0  # thousandths that it still has to be given
@@ -213,9 +214,11 @@ class _Replay:
         self.settle(job)
         me = self.jobs[job]
         _must(me.state in ("running", "stopping"), f"preempted while {me.state}")
+        if cause != w.BY_FAILURE:
+            self.must_be_stoppable(job)
         if me.state == "stopping" and cause != w.BY_FAILURE:
             _must(self.now == me.stopped_at + self.checkpoint[job], "its checkpoint took too long or too short")
-        if lost:
+        if lost or (cause != w.BY_FAILURE and not self.trace.saves_on_stop[job]):
             lacking = me.work - (self.kept(job) if self.tenants == 1 else me.saved)  # a sharing job did less
             fits = abs(lacking - lost) < 1 + SLACK if self.tenants == 1 else lost < lacking + 1 + SLACK
             _must(fits, f"lost {lost} ms, not what its checkpoints lack")
@@ -225,10 +228,17 @@ class _Replay:
         me.saved = me.work
         self.leave(job, "waiting")
 
+    def must_be_stoppable(self, job: int) -> None:
+        """Only a job that is checkpointable, and saves its work when or before it is stopped, may be stopped."""
+        trace = self.trace
+        saves = trace.saves_on_stop[job] or trace.checkpoint[job]
+        _must(bool(trace.checkpointable[job] and saves), "was stopped or moved although it is not checkpointable")
+
     def stop(self, job: int) -> None:
         """A job is being checkpointed: it holds its GPUs and does nothing."""
         self.settle(job)
         _must(self.jobs[job].state == "running", f"stopped while {self.jobs[job].state}")
+        self.must_be_stoppable(job)
         self.jobs[job].state, self.jobs[job].stopped_at = "stopping", self.now
 
     def move(self, job: int, before: int, after: int) -> None:
@@ -237,9 +247,13 @@ class _Replay:
         me = self.jobs[job]
         _must(me.state == "running", f"moved while {me.state}")
         _must(sum(me.places.values()) == 1000 * before or self.demand[job] < 1000, f"had not {before} GPUs")
+        self.must_be_stoppable(job)
+        saves = bool(self.trace.saves_on_stop[job])
+        me.work = me.work if saves else self.kept(job)
+        me.base = me.base if saves else me.work
         me.saved = me.work
         self.leave(job, "running")
-        me.since = self.now + self.checkpoint[job] + self.restart[job]
+        me.since = self.now + self.checkpoint[job] * saves + self.restart[job]
         self.moving, self.wanted = job, min(self.demand[job], 1000) * after
 
     # -- nodes
@@ -284,6 +298,11 @@ def _must_be_complete(replay: _Replay, rows: Sequence[Sequence[int]], over: bool
             f"{len(unfinished)} jobs never ended, the first is {replay.jobs[unfinished[0]].state}\n"
             + _story(rows, replay.trace, unfinished[0])
         )
+
+
+def _own_or(own: I64, usual: I64) -> list[int]:
+    """The costs that jobs have themselves (>= 0), else the usual ones, in ms."""
+    return [int(cost) if cost >= 0 else int(other) for cost, other in zip(own, usual, strict=True)]
 
 
 class _BrokenError(Exception):

@@ -45,6 +45,7 @@ from shunter.testing.offers import (
     hold,
     in_order,
     key,
+    lease_end,
     opening,
     tiers_of,
     without,
@@ -198,7 +199,8 @@ def make_all_offers(state: ReferenceLeases) -> bool:
 
 def make_offers(state: ReferenceLeases) -> bool:
     """Offer what is free up to the first job that takes it; whether there was one."""
-    moving = [index for index, stay in state.running.items() if stay.begun < state.now] if may_move(state) else []
+    stays = [index for index, stay in state.running.items() if stay.begun < state.now] if may_move(state) else []
+    moving = [index for index in stays if state.jobs[index].checkpointable]
     head, uses = None, uses_of(state)
     for index in in_order(state, [*state.since, *moving]):
         if index in state.running:
@@ -223,9 +225,8 @@ def start(state: ReferenceLeases, index: int, tier: int, places: Places) -> None
     if tier < state.layout.tiers - 1 and wait >= state.rules.unit:
         state.waits.setdefault((tier, state.jobs[index].gpus), []).append((state.now, wait))
     hold(state.nodes, index, places)
-    lease_end = state.now + state.rules.lease if state.rules.lease else math.inf
     speed = state.jobs[index].speeds[min(tier_of(state.layout, places), 2)]
-    state.running[index] = Stay(state.now, state.now, lease_end, places, speed)
+    state.running[index] = Stay(state.now, state.now, lease_end(state, index), places, speed)
     if state.started[index] < 0:
         state.started[index] = state.now
 
@@ -254,7 +255,8 @@ def move(state: ReferenceLeases, index: int) -> bool:
 def preempt_for(state: ReferenceLeases, index: int) -> bool:
     """Start a job in the place of running jobs that come after it, if that is possible; whether it was."""
     nodes = state.nodes
-    lesser = [other for other in in_order(state, state.running) if key(state, other) > key(state, index)]
+    stoppable = [other for other in state.running if state.jobs[other].checkpointable]
+    lesser = [other for other in in_order(state, stoppable) if key(state, other) > key(state, index)]
     off: list[int] = []
     while accepted(state, nodes, index) is None:
         if not lesser:

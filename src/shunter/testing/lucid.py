@@ -26,7 +26,7 @@ from shunter.world import F64
 
 LAST_HOUR = 6  # bins
 NEW, TO_PROFILE, PROFILING, QUEUED, RUNS, OVER = range(6)  # stages of a job
-NOBODY = -1
+NO_JOB = -1
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Step:
         memory.begun = True
         learns = "duration" not in policy.needs and policy.estimate != "none"
         if learns:
-            memory.lessons = memory.lessons or lessons_for(policy.model, requests_of(view), None)
+            memory.lessons = memory.lessons or lessons_for(policy.predictor, requests_of(view), None)
             memory.learned = memory.lessons.prepared()
             if policy.estimate != "limit":
                 memory.due = memory.lessons.next_look(self.now, policy.refit)
@@ -206,8 +206,8 @@ class Step:
         memory = self.memory
         memory.being_profiled = [other for other in memory.being_profiled if other != job]
         memory.alone = [other for other in memory.alone if other != job]
-        other = memory.partner.pop(job, NOBODY)
-        if memory.partner.pop(other, NOBODY) != NOBODY and self.view.jobs.state[other] == w.RUNNING:
+        other = memory.partner.pop(job, NO_JOB)
+        if memory.partner.pop(other, NO_JOB) != NO_JOB and self.view.jobs.state[other] == w.RUNNING:
             self.lives_alone(other)
         memory.dirty.add(int(self.view.jobs.vc[job]))
         if any(self.view.nodes.vc[node] == w.OPEN and node not in memory.home for node in self.all_nodes):
@@ -470,8 +470,13 @@ class Step:
     # -- the profiler
 
     def profiles(self, job: int) -> bool:
-        """Whether a job is to be profiled at all: whole GPUs, not too many, and the profiler's nodes can hold it."""
+        """Whether a job is to be profiled at all: whole GPUs, not too many, and the profiler's nodes can hold it.
+
+        A job that can't be stopped is not: it would have to leave the profiler.
+        """
         jobs = self.view.jobs
+        if not jobs.checkpointable[job]:
+            return False
         if jobs.gpus[job] > self.policy.profile_gpus or jobs.share[job] < 1000:
             return False
         return bool(self.places(job, self.memory.nodes, self.view.nodes.total.tolist()))

@@ -31,6 +31,7 @@ class LeaseJob:
     takes: Takes = "all"  # which tiers: all that could hold it, the lowest of them, the last, or machine and last
     spread: Spread | None = None  # where it differs from the rules'
     estimate: int = 0  # of its work; 0: there is none
+    checkpointable: bool = True  # it may be stopped and moved; else it keeps its GPUs until it ends
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,12 @@ def in_order(state: ReferenceLeases, some: Iterable[int]) -> list[int]:
     idle_since = state.since if state.rules.longest_idle_first else {}
     default = state.now if state.rules.longest_idle_first else 0
     return sorted(some, key=lambda index: (key(state, index), idle_since.get(index, default), index))
+
+
+def lease_end(state: ReferenceLeases, index: int) -> float:
+    """When a lease that a job gets now ends."""
+    leased = state.rules.lease and state.jobs[index].checkpointable
+    return state.now + state.rules.lease if leased else math.inf
 
 
 def hold(nodes: list[list[int]], index: int, places: Places) -> None:

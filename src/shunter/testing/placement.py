@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 Places: TypeAlias = tuple[tuple[int, int], ...]  # (node, GPUs there), by node
-Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count"]
+Placement: TypeAlias = Literal["consolidate", "first-fit", "spread", "count", "tight"]
 
 
 def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Placement) -> Places | None:
@@ -25,7 +25,8 @@ def place(need: int, free: Sequence[int], pool: Mapping[int, int], placement: Pl
         if placement == "first-fit":
             where = whole_nodes_and_remainder(need, free, idle, nodes)
         else:  # an idle node's size is what it has free
-            where = whole_nodes_and_remainder(need, free, most_free_first(idle, free), most_free_first(nodes, free))
+            rest = least_free_first(nodes, free) if placement == "tight" else most_free_first(nodes, free)
+            where = whole_nodes_and_remainder(need, free, most_free_first(idle, free), rest)
     return None if where is None else tuple(sorted(where))
 
 

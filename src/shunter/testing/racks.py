@@ -38,6 +38,7 @@ def trace_of(jobs: Sequence[LeaseJob], models: Models) -> Trace:
         duration=[job.work for job in jobs],
         gpus=[job.gpus * GPU for job in jobs],
         limit=[job.estimate for job in jobs],
+        checkpointable=[job.checkpointable for job in jobs],
         model=[speeds.index(job.speeds) for job in jobs],
         models=tuple(models),
     )

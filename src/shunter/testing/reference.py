@@ -15,6 +15,10 @@ Where a rule leaves room, this is what holds here:
   bound is over, given how long it has run.
 - Conservative plans an upset pool again once per instant, before anything starts; a job of duration 0, which ends
   within the instant, upsets it again.
+- EASY with preemption: the head is the first job that does not fit even in the place of others.  Jobs behind it take no
+  other's place.
+- A job that is not ``checkpointable``, or was stopped ``max_stops`` times, keeps its GPUs until it ends.  With a
+  ``hysteresis`` only jobs whose key is more than so many times that of the waiting one are stopped for it.
 - A job stopped at the very instant at which it was started has not run: no run is recorded.
 """
 
@@ -46,6 +50,7 @@ class RefJob:
     pool: int = 0
     after: int = -1  # the job that must have ended before this one may enter the queue
     limit: int = 0  # of the run time; 0: none
+    checkpointable: bool = True  # it may be stopped for another
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class _State:
     free: list[int]  # GPUs free now, per node
     executed: list[int]  # ticks of work done in finished runs, per job
     runs: list[list[RefRun]]  # finished runs, per job
+    hysteresis: float = 1.0
+    max_stops: int = 0  # 0: any number
     share: float = 0.0  # of the jobs that should end within their bounds; 0: bounds are estimates
     candidates: Candidates = "queue"
     past: list[tuple[int, float]] = field(default_factory=list)  # estimate and run time of those that have ended
@@ -92,6 +99,7 @@ class _State:
     begun: dict[int, int] = field(default_factory=dict)  # running job -> begin of its present run
     held: dict[int, Places] = field(default_factory=dict)  # running job -> where it runs
     ended: set[int] = field(default_factory=set)
+    stops: dict[int, int] = field(default_factory=dict)  # job -> how often it was stopped
     expected: dict[int, int] = field(default_factory=dict)  # conservative: running job -> its end, as last planned with
     reserved: dict[int, tuple[int, Places]] = field(default_factory=dict)  # conservative: waiting job -> (start, where)
     off_plan: set[int] = field(default_factory=set)  # conservative: pools in which something went other than expected
@@ -108,14 +116,16 @@ def simulate(  # noqa: PLR0913  one argument per rule
     preemptive: bool = False,
     bound: float = 0.0,
     candidates: Candidates = "queue",
+    hysteresis: float = 1.0,
+    max_stops: int = 0,
 ) -> list[list[RefRun]]:
     """Return every job's runs: one, or several if it was preempted.  ``blocking`` matters only without backfilling."""
     _check(jobs, nodes, placement, backfill, preemptive)
     nothing = ([n.gpus for n in nodes], [0] * len(jobs), [list[RefRun]() for _ in jobs])
-    state = _State(jobs, nodes, key, placement, *nothing, bound, candidates)
+    state = _State(jobs, nodes, key, placement, *nothing, hysteresis, max_stops, bound, candidates)
     rules: dict[Backfill, Callable[[_State], bool]] = {
         "none": partial(decide_in_order, blocking=blocking, preemptive=preemptive),
-        "easy": decide_easy,
+        "easy": partial(decide_easy, preemptive=preemptive),
         "conservative": decide_conservative,
     }
     while len(state.ended) < len(jobs):
@@ -157,8 +167,8 @@ def place_of(job: RefJob, free: Sequence[int], nodes: Sequence[RefNode], placeme
 def _check(
     jobs: Sequence[RefJob], nodes: Sequence[RefNode], placement: Placement, backfill: Backfill, preemptive: bool
 ) -> None:
-    if preemptive and backfill != "none":
-        raise PolicyError(f"preemptive goes only with backfill='none', got '{backfill}'")
+    if preemptive and backfill == "conservative":
+        raise PolicyError("preemptive goes only with backfill='none' or 'easy', got 'conservative'")
     if any(later.submit < job.submit for job, later in pairwise(jobs)):
         raise TraceError("jobs must be sorted by submit")
     for index, job in enumerate(jobs):
@@ -222,6 +232,7 @@ def stop(state: _State, index: int) -> None:
     """Preempt a running job: it keeps its work and waits again."""
     _leave(state, index)
     state.waiting.append(index)
+    state.stops[index] = state.stops.get(index, 0) + 1
     if state.runs[index][-1].start == state.now:
         state.runs[index].pop()  # it has not run
 
@@ -284,10 +295,17 @@ def decide_in_order(state: _State, blocking: Blocking, preemptive: bool) -> bool
     return changed
 
 
+def gives_way(state: _State, running: int, index: int) -> bool:
+    """Whether a running job may be stopped for a waiting one."""
+    key, often = rank(state, index)[0], state.stops.get(running, 0)
+    stoppable = state.jobs[running].checkpointable and (state.max_stops == 0 or often < state.max_stops)
+    return stoppable and rank(state, running)[0] > max(key, state.hysteresis * key)
+
+
 def preempt_for(state: _State, index: int) -> bool:
     """Start a job in the place of running jobs that come after it, if that is possible; whether it was."""
     free = list(state.free)
-    lesser = [i for i in in_order(state, state.begun) if rank(state, i)[0] > rank(state, index)[0]]
+    lesser = [i for i in in_order(state, state.begun) if gives_way(state, i, index)]
     off: list[int] = []
     for victim in reversed(of_pool(state, lesser, state.jobs[index].pool)):
         if place_now(state, index, free) is None:
@@ -319,15 +337,17 @@ def bound_of(state: _State, index: int, work: int) -> float:
 
 def expected_end(state: _State, index: int) -> int:
     """When a running job is expected to end now."""
-    return state.begun[index] + math.ceil(bound_of(state, index, state.now - state.begun[index]))
+    before = state.executed[index]
+    bound = bound_of(state, index, before + state.now - state.begun[index])
+    return max(state.begun[index] + math.ceil(bound - before), state.now + 1)
 
 
-def decide_easy(state: _State) -> bool:
+def decide_easy(state: _State, preemptive: bool) -> bool:
     """EASY: start one job, of any pool; everything is recomputed after each."""
-    return any(easy_in_pool(state, pool) for pool in sorted({node.pool for node in state.nodes}))
+    return any(easy_in_pool(state, pool, preemptive) for pool in sorted({node.pool for node in state.nodes}))
 
 
-def easy_in_pool(state: _State, pool: int) -> bool:
+def easy_in_pool(state: _State, pool: int, preemptive: bool) -> bool:
     """Start the head, or else the first candidate behind it that doesn't delay it; whether there was one."""
     queue = in_order(state, of_pool(state, state.waiting, pool))
     if not queue:
@@ -337,6 +357,8 @@ def easy_in_pool(state: _State, pool: int) -> bool:
     if where is not None:
         start(state, head, where)
         return True
+    if preemptive and preempt_for(state, head):
+        return True
     shadow, free_then = shadow_of(state, head)
     if state.candidates == "shortest":
         behind = sorted(behind, key=lambda index: (state.jobs[index].estimate, index))
@@ -344,7 +366,8 @@ def easy_in_pool(state: _State, pool: int) -> bool:
         where = place_now(state, index, state.free)
         if where is None:
             continue
-        ends_before = state.now + int(bound_of(state, index, 0)) <= shadow
+        done = state.executed[index]
+        ends_before = state.now + max(int(bound_of(state, index, done)) - done, 1) <= shadow
         if ends_before or place_now(state, head, taken(free_then, where)) is not None:
             start(state, index, where)
             return True

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from shunter.errors import InvariantError
 from shunter.testing import bounds
-from shunter.testing.offers import ReferenceLeases, has_room, hold, key
+from shunter.testing.offers import ReferenceLeases, has_room, hold, key, lease_end
 from shunter.testing.placement import Places
 from shunter.testing.tiers import FREE
 
@@ -34,7 +34,7 @@ def use_of(state: ReferenceLeases, index: int) -> tuple[int, float]:
     """When a waiting job should end that begins now, and when its lease does."""
     whole = int(bounds.bound(0, [], state.jobs[index].estimate, 0, state.done[index]))
     left = max(math.ceil(whole - state.done[index]), 1)
-    return state.now + left, state.now + state.rules.lease if state.rules.lease else math.inf
+    return state.now + left, lease_end(state, index)
 
 
 def uses_of(state: ReferenceLeases, without: Collection[int] = ()) -> Uses:

@@ -57,6 +57,8 @@ TIMED = (
     "deadline",
     "fail_after",
     "checkpoint",
+    "stop_cost",
+    "start_cost",
     "declared",
 )
 ORDERS = ("dmy", "mdy")  # how dates like 01/02/2026 are meant

@@ -19,6 +19,7 @@ WORDS = (  # 1h30m, 2 hours 5 min, and ISO 8601's P1DT2H
     r"(?i)^P?(?:(\d{1,6}(?:\.\d+)?) ?d(?:ays?)?)?[ ,T]*(?:(\d{1,6}(?:\.\d+)?) ?h(?:(?:ou)?rs?)?)?[ ,]*"
     r"(?:(\d{1,6}(?:\.\d+)?) ?m(?:in(?:ute)?s?)?)?[ ,]*(?:(\d{1,9}(?:\.\d+)?) ?s(?:ec(?:ond)?s?)?)?$"
 )
+SWITCHES = {"true": "1", "yes": "1", "false": "0", "no": "0"}
 TWO_PARTS = r"^\d+:\d\d(\.\d+)?$"
 
 
@@ -40,6 +41,12 @@ def numbers(texts: pl.Series, separator: str = ",") -> tuple[pl.Series, str]:
     remark = "a comma in a number groups thousands" if groups else "a comma in a number begins the decimals"
     read = plain.zip_with(fits, pl.repeat(None, len(texts), dtype=pl.String, eager=True)).cast(pl.Float64, strict=False)
     return found.fill_null(read), remark if fits.any() else ""
+
+
+def switches(texts: pl.Series) -> pl.Series:
+    """Words for yes and no as 1 and 0; any other text as it is."""
+    words = texts.str.to_lowercase().replace(SWITCHES)
+    return texts.zip_with(~words.is_in(["0", "1"]).fill_null(False), words)
 
 
 def spans(texts: pl.Series) -> F64:

@@ -44,6 +44,7 @@ _SINGULAR = {
 }
 NO_NUMBER = "write a number"
 NO_SPAN = "write seconds, or HH:MM:SS (two parts may be hours and minutes, or minutes and seconds)"
+SWITCHED = ("checkpointable", "saves_on_stop")  # columns of yes and no
 LONGEST_MEDIAN_S = 1e7  # 116 days: if half of the jobs run longer, the unit is wrong
 
 
@@ -113,6 +114,7 @@ class Table:
         field's ``unit`` into the column's.
         """
         texts = self.text(field, none)
+        texts = number_texts.switches(texts) if column in SWITCHED else texts
         return self._checked(field, texts, self.numbers(texts) * factor, column, factor, unit)
 
     def span(self, field: str, column: str, factor: float = 0.0, none: Sequence[str] = NONE) -> F64:

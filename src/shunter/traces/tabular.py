@@ -13,7 +13,7 @@ from shunter.model import Trace
 from shunter.traces import column_names
 from shunter.traces.checks import REQUIRED
 from shunter.traces.column_names import OPTION, Choice
-from shunter.traces.table import NONE, Table
+from shunter.traces.table import NONE, SWITCHED, Table
 from shunter.world import F64
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class _Foreign:
     def optional(self, name: str) -> F64 | None:
         """A column that a trace need not have; None where one that the user didn't name holds something else."""
         choice = self.only(name)
-        if not (self.strict or choice.given) and not self.table.any_number(
+        if not (self.strict or choice.given or name in SWITCHED) and not self.table.any_number(
             choice.field, spans=name in column_names.TIMED
         ):
             self.ignored.append(choice.field)

@@ -38,7 +38,7 @@ class TimedRunner(SweepRunner):
     def found(self, result: Result) -> Row:
         """What is kept of a result."""
         done = result.table[w.STATE] == w.DONE
-        times = {"jct_ms": metrics.jct_ms(result.table), "wait_ms": result.table[w.WAITED]}
+        times = {"jct_ms": metrics.jct_ms(result.table), "wait_ms": metrics.wait_ms(result.table)}
         return {**super().found(result), **{name: np.where(done, each, UNFINISHED) for name, each in times.items()}}
 
 

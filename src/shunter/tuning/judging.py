@@ -11,20 +11,52 @@ import numpy as np
 from shunter.report.bootstrap import Draws, Estimate
 from shunter.report.intervals import bounds, unsure
 from shunter.tuning.evaluating import Evaluated
+from shunter.world import F64
 
 LABELS = {"jct": "mean JCT", "wait": "mean wait", "tail": "P99 of the wait"}
 
 
-def change(own: Evaluated, given: Evaluated, objective: str, draws: Draws) -> Estimate:
-    """By which part an objective is above (below: negative) that of the policy as given, with its interval."""
+@dataclass(frozen=True, eq=False)
+class Change:
+    """By which part an objective is above (below: negative) that of the policy as given."""
+
+    value: float  # NaN: the policy as given has none of it
+    drawn: F64  # the same over all jobs, and after it in every draw of them
+    parts: int  # of which jobs are drawn
+
+    @property
+    def estimate(self) -> Estimate:
+        """With its interval."""
+        return _estimate(self.drawn, self.value, self.parts)
+
+
+def change(own: Evaluated, given: Evaluated, objective: str, draws: Draws) -> Change:
+    """The change of an objective, with its draws."""
     before = given.value(objective)
     if before <= 0:
-        return Estimate(math.nan, math.nan, math.nan)
-    value = own.value(objective) / before - 1
+        return Change(math.nan, np.full(len(draws.weights), math.nan), draws.parts)
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = own.drawn(objective, draws) / given.drawn(objective, draws) - 1
-    between = bounds(drawn, value, draws.parts) or {"low": math.nan, "high": math.nan}
-    return Estimate(value, between["low"], between["high"])
+    return Change(own.value(objective) / before - 1, drawn, draws.parts)
+
+
+def surviving(seen: Change, unseen: Change) -> Estimate:
+    """The part of a gain that is there on other jobs, too, with both gains uncertain.
+
+    The jobs are not the same, so what is drawn of them is independent: every draw of one goes with every draw of the
+    other.  A draw without a gain on the jobs that the search saw has no such part; there are hardly any where that
+    gain is shown.
+    """
+    if not seen.value < 0:
+        return Estimate(math.nan, math.nan, math.nan)
+    value, before = unseen.value / seen.value, seen.drawn[1:]
+    quotients = np.divide.outer(unseen.drawn[1:], before[before < 0]).ravel()
+    return _estimate(np.concatenate([[value], quotients]), value, min(seen.parts, unseen.parts))
+
+
+def _estimate(drawn: F64, value: float, parts: int) -> Estimate:
+    between = None if math.isnan(value) else bounds(drawn, value, parts)
+    return Estimate(value, math.nan, math.nan) if between is None else Estimate(value, between["low"], between["high"])
 
 
 def tied(own: Evaluated, best: Evaluated, objective: str, draws: Draws) -> bool:
@@ -40,20 +72,24 @@ class Judgement:
     policy: str  # the best by this objective on the jobs that the search saw
     chosen: bool  # it is not the policy as given
     seen: Estimate  # the change on the jobs that the search saw
-    unseen: Estimate | None  # that on others; None: it was not judged
+    unseen: Estimate | None = None  # that on others; None: it was not judged
+    part: Estimate | None = None  # of the gain that is there on the others, too
     where: str = "later jobs"  # what the others are
 
     @property
-    def survives(self) -> float | None:
-        """The part of the gain that is there on the others, too; None: there is no gain, or none is shown there."""
-        if self.unseen is None or not self.seen.value < 0 or not self.shown:
-            return None
-        return max(self.unseen.value / self.seen.value, 0.0)
+    def survives(self) -> Estimate | None:
+        """The part of the gain that is there on the others, too; None: either change is not shown."""
+        return self.part if self.shown and self.gain_shown else None
 
     @property
     def shown(self) -> bool:
         """Whether the interval on the others leaves out that there is no difference."""
-        return self.unseen is not None and (self.unseen.low > 0 or self.unseen.high < 0)
+        return self.unseen is not None and _leaves_out_0(self.unseen)
+
+    @property
+    def gain_shown(self) -> bool:
+        """The same on the jobs that the search saw."""
+        return _leaves_out_0(self.seen)
 
     @property
     def words(self) -> str:
@@ -61,15 +97,11 @@ class Judgement:
         label = LABELS[self.objective]
         if not self.chosen:
             return f"By {label}, nothing that was tried did better than the policy as given."
-        head = f"{self.policy}: on the jobs it was chosen on: {_percent(self.seen.value)} {label}"
+        head = f"{self.policy}: on the jobs it was chosen on: {_percent(self.seen.value)} {label}{_interval(self.seen)}"
         if self.unseen is None:
             return head + "."
-        interval = (
-            ""
-            if math.isnan(self.unseen.low)
-            else f" (95 %: {_percent(self.unseen.low)} to {_percent(self.unseen.high)})"
-        )
-        return f"{head}; on {self.where} that it did not see: {_percent(self.unseen.value)}{interval}: {self._fate}."
+        there = f"on {self.where} that it did not see: {_percent(self.unseen.value)}{_interval(self.unseen)}"
+        return f"{head}; {there}: {self._fate}."
 
     @property
     def _fate(self) -> str:
@@ -80,10 +112,11 @@ class Judgement:
             return "no difference is shown there, so none of the gain is shown to survive"
         if self.unseen.value > 0:
             return "nothing of the gain survives; it is worse there, so keep the policy as given"
-        least, most = self.unseen.high / self.seen.value, self.unseen.low / self.seen.value
-        if least >= 1:
+        if self.survives is None:
+            return "it is better there, but the gain before is not clear, so no part of it can be said to survive"
+        if self.survives.low >= 1:
             return "all of the gain survives"
-        between = [f"{100 * part:.0f}" for part in (least, most)]
+        between = [f"{100 * part:.0f}" for part in self.survives[1:]]
         return f"{' to '.join(dict.fromkeys(between))} % of the gain survives"
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,17 +124,25 @@ class Judgement:
         return {
             "objective": self.objective,
             "policy": self.policy,
-            "seen": _record(self.seen),
-            "unseen": None if self.unseen is None else _record(self.unseen),
-            "survives": self.survives,
+            "seen": _record("change", self.seen),
+            "unseen": None if self.unseen is None else _record("change", self.unseen),
+            "survives": None if self.survives is None else _record("part", self.survives),
             "shown": self.shown,
             "words": self.words,
         }
 
 
-def _record(found: Estimate) -> dict[str, float | None]:
-    named = {"change": found.value, "low": found.low, "high": found.high}
-    return {name: None if math.isnan(value) else value for name, value in named.items()}
+def _leaves_out_0(found: Estimate) -> bool:
+    return found.low > 0 or found.high < 0
+
+
+def _record(name: str, found: Estimate) -> dict[str, float | None]:
+    named = {name: found.value, "low": found.low, "high": found.high}
+    return {key: None if math.isnan(value) else value for key, value in named.items()}
+
+
+def _interval(found: Estimate) -> str:
+    return "" if math.isnan(found.low) else f" (95 %: {_percent(found.low)} to {_percent(found.high)})"
 
 
 def _percent(part: float) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from shunter import registry
+from shunter.capabilities import Describes
 from shunter.errors import PolicyError, did_you_mean
 from shunter.params import build, declared, named
-from shunter.protocols import Describes
 from shunter.variants import texts_of
 
 Grid: TypeAlias = Mapping[str, Sequence[str]]  # of a parameter, the values to be tried

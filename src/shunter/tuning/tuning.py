@@ -16,7 +16,6 @@ from shunter.clusters.stop_costs import USUAL
 from shunter.errors import RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
-from shunter.report.bootstrap import Estimate
 from shunter.seeding import check_seed
 from shunter.setup import SYNTHETIC, ClusterLike, TraceLike, read_trace, window_of
 from shunter.simulation import resolve
@@ -27,7 +26,7 @@ from shunter.sweeps.places import Ground, code_version, source_of
 from shunter.sweeps.plan import Choices, Jobs, Place
 from shunter.traces.slicing import moment
 from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, JobSample
-from shunter.tuning.judging import Judgement, change, tied
+from shunter.tuning.judging import Change, Judgement, change, surviving, tied
 from shunter.tuning.search import Grid, grid_of, search
 
 NONE = "none"  # instead of a time: nothing is kept for judging
@@ -326,13 +325,16 @@ def _verdict(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated], obje
     """What becomes of the gain in an objective."""
     best = _best(tried, objective).policy
 
-    def on(sample: JobSample) -> Estimate:
+    def on(sample: JobSample) -> Change:
         own, given = runs.evaluate(sample, [best, task.policy])
         return change(own, given, objective, runs.draws(sample, task.policy))
 
-    sample = task.unseen(runs.repeats)
-    where = DRAWN if task.later is None else LATER
-    return Judgement(objective, best, best != task.policy, on(task.seen), None if sample is None else on(sample), where)
+    seen, sample = on(task.seen), task.unseen(runs.repeats)
+    if sample is None:
+        return Judgement(objective, best, best != task.policy, seen.estimate)
+    unseen, where = on(sample), DRAWN if task.later is None else LATER
+    part = surviving(seen, unseen)
+    return Judgement(objective, best, best != task.policy, seen.estimate, unseen.estimate, part, where)
 
 
 def _nested(numbers: Mapping[str, float]) -> dict[str, dict[str, float]]:

@@ -112,7 +112,7 @@ def test_the_first_screen_has_the_verdict_three_tiles_and_the_spread(visit, comp
     assert lowest["y"] + lowest["height"] < 1000
     assert "earlier" not in opened.locator(".verdict").text_content()
     order = opened.evaluate("[...document.querySelectorAll('main caption')].map((one) => one.textContent)")
-    assert order[0].startswith("Who wins and who loses: ")
+    assert order[0].startswith("Which jobs win and which lose: ")
     names = opened.locator("figure[data-title='Mean against tail'] svg text").all_text_contents()
     assert {"fifo", "las"} <= set(names)
     assert opened.locator("th abbr[title]").count() > 5
@@ -398,6 +398,7 @@ def test_a_page_printed_as_soon_as_it_is_loaded_is_whole(visit, compared):
 def test_the_timeline_is_drawn_before_the_page_is_loaded(browser, compared, tmp_path):
     (tmp_path / "page.html").write_text(compared, encoding="utf-8")
     opened = browser.new_page()
+    opened.set_default_timeout(180_000)
     opened.add_init_script(
         "addEventListener('load', () => { window.early = document.querySelector('canvas').dataset.ready; })"
     )

@@ -169,7 +169,7 @@ def test_bins_know_the_highest_value_in_them():
 # ------------------------------------------------------------------------------------------- the whole
 
 
-def test_a_report_of_one_run_tells_its_story(kept):
+def test_a_report_of_one_run_describes_it(kept):
     text = plain(report(kept[:1]))
     summary = kept[0].summary
     assert f"{summary['finished']} of {summary['jobs']} jobs finished" in text
@@ -221,7 +221,7 @@ def test_without_reasons_there_is_no_section_about_them(kept):
     assert "Where waiting time went" not in report([replace(run, decisions=None) for run in kept])
 
 
-def test_repeats_are_told(kept):
+def test_repeats_are_reported(kept):
     rows = [{**run.summary, "difference": None, "repeats": [run.summary] * 3} for run in kept]
     text = plain(report(kept, rows))
     assert "means of 3 repeats" in text

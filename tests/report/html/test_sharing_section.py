@@ -75,7 +75,7 @@ def test_pages_without_estimates_or_sharing_have_no_such_sections(kept):
     assert not {"Predicted and actual", "Sharing"} & set(headings(report(kept)))
 
 
-def test_the_page_tells_the_numbers_of_the_summary(packed, both):
+def test_the_page_shows_the_numbers_of_the_summary(packed, both):
     names = headings(both)
     assert names[names.index("Predicted and actual") + 1] == "Sharing"
     told, sharing = packed.summary["prediction"], packed.summary["sharing"]

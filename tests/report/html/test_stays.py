@@ -48,7 +48,7 @@ def test_what_is_not_over_lasts_to_the_last_event():
     assert found((0, w.START, 0, 0, 1000), (4, w.ARRIVE, 1, 0, 0)) == [(0, 0, 4, 1000, 0)]
 
 
-def test_outages_are_stays_of_nobody():
+def test_outages_are_stays_of_no_job():
     assert found(
         (0, w.NODE_DOWN, -1, 1, 0), (2, w.SLEEP, -1, 0, 0), (3, w.NODE_UP, -1, 1, 0), (5, w.NODE_UP, -1, 0, 0)
     ) == [(0, 2, 5, 0, -1), (1, 0, 3, 0, -1)]

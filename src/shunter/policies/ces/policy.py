@@ -11,6 +11,7 @@ import numpy as np
 
 from shunter import extras
 from shunter import world as w
+from shunter.capabilities import FollowsDemand, Wraps
 from shunter.cluster import Cluster
 from shunter.energy import control
 from shunter.energy.control import FIRST, Awake, Demand, SleepSettings
@@ -20,7 +21,7 @@ from shunter.errors import PolicyError
 from shunter.model import Action, Plan, Power, Reason, Timer, View
 from shunter.params import param
 from shunter.policies.ces.sleeping import CesMemory, beside, concerned, sleepers, usable_by, wanted
-from shunter.protocols import FollowsDemand, Memory, Policy, Wraps
+from shunter.protocols import Memory, Policy
 
 SETTLED_S = 7 * 86_400  # of an empty cluster
 

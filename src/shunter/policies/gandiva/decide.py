@@ -33,8 +33,13 @@ from shunter.world import Decision, World
 
 @kernel
 def room_to_grow(world: World, offers: Offers, job: int) -> int:
-    """How many free GPUs of its machine a job may have besides; a job on several machines does not grow."""
+    """How many free GPUs of its machine a job may have besides; a job on several machines does not grow.
+
+    Nor does one that can't be stopped.
+    """
     jobs = world.jobs
+    if jobs[w.CHECKPOINTABLE, job] == 0:
+        return 0
     more = jobs[w.GPUS, job] * moves_of(offers.own).config.growth // 1000 - jobs[w.WORKERS, job]
     if more <= 0 or jobs[w.STATE, job] != w.RUNNING or jobs[w.SHARE, job] < 1000 or partner_of(world, job) >= 0:
         return 0

@@ -108,7 +108,7 @@ def first_to_move(world: World, offers: Offers, tools: OfferTools, paper: Paper)
     waiting, untried = world.clock[w.N_PENDING] > 0, NO
     for at in range(moves.movable - 1, -1, -1):
         job = int(moves.listed[at])
-        if not runs_as_requested(world, job):
+        if not runs_as_requested(world, job) or world.jobs[w.CHECKPOINTABLE, job] == 0:
             forget(moves, at)
             continue
         if world.jobs[w.GPUS, job] == 1 and waiting:  # all that it could do is to leave its pair

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Shares
 from shunter.model import View
 from shunter.params import param
 from shunter.policies.gandiva import moves as g
 from shunter.policies.gandiva.decide import decide
 from shunter.policies.gandiva.turns import MOST_MODELS
-from shunter.protocols import Shares
 from shunter.scheduling.leasing.memory import Offers
 from shunter.scheduling.leasing.policy import Leasing, Placing
 from shunter.scheduling.queue.policy import MIN_RUN, MIN_RUN_DOC, Mask

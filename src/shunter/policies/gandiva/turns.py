@@ -30,7 +30,7 @@ from shunter.scheduling.placing import (
     share_fits,
     within_limits,
 )
-from shunter.scheduling.queue.preempting import lift, ran_enough
+from shunter.scheduling.queue.preempting import lift, ran_enough, stops_left
 from shunter.scheduling.queue.queue import Paper, Queue, insert, remove, top
 from shunter.scheduling.tiers import tier_of
 from shunter.world import Decision, World
@@ -206,7 +206,10 @@ def throughput(world: World, job: int) -> float:
 
 @kernel
 def part_bad_pairs(world: World, offers: Offers, plan: Decision) -> bool:
-    """Stop the later one of every pair that does less together than in turns, and remember their models."""
+    """Stop the later one of every pair that does less together than in turns, or the other, and remember their models.
+
+    Where neither can be stopped, they stay together.
+    """
     jobs, moves, now = world.jobs, moves_of(offers.own), world.clock[w.NOW]
     if moves.judged == now:
         return False
@@ -219,7 +222,9 @@ def part_bad_pairs(world: World, offers: Offers, plan: Decision) -> bool:
         if jobs[w.BEGUN, job] == now:
             moves.paired = True
         elif throughput(world, job) + throughput(world, other) < 1.0 - SLACK:
-            stop(world, offers, job, plan)
+            leaver = job if jobs[w.CHECKPOINTABLE, job] == 1 else other
+            if jobs[w.CHECKPOINTABLE, leaver] == 1:
+                stop(world, offers, leaver, plan)
             note_bad(world, offers, job, other)
     return bool(plan.counts[0] > 0)
 
@@ -245,7 +250,8 @@ def line_up_runners(world: World, queue: Queue) -> int:
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
         began = max(world.jobs[w.BEGUN, job], world.jobs[w.SINCE, job])
-        if world.jobs[w.STATE, job] == w.RUNNING and began < now and ran_enough(world, queue, job):
+        may_stop = world.jobs[w.STATE, job] == w.RUNNING and stops_left(world, queue, job)
+        if may_stop and began < now and ran_enough(world, queue, job):
             jobs[count] = job
             count += 1
     gap = count // 2

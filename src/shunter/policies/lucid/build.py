@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from shunter import world as w
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.model import View
 from shunter.policies.lucid import memory as s
@@ -17,7 +18,6 @@ from shunter.predictors.lessons import Lessons
 from shunter.predictors.throughput import AHEAD, ROLLED, SubmissionCounts
 from shunter.predictors.throughput import WIDTH as ROW
 from shunter.predictors.trees import no_trees
-from shunter.protocols import Compiled
 from shunter.sharing.score import Leaf, ScoreTree, Split
 from shunter.world import I64, Decision, World
 

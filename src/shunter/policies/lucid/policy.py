@@ -11,6 +11,7 @@ import numpy as np
 
 from shunter import world as w
 from shunter.arrays import type_of
+from shunter.capabilities import Compilable, Compiled, Describes, Explains, Refits, Shares
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.model import GPU, Plan, Trace, View
@@ -19,7 +20,6 @@ from shunter.policies.lucid import memory as s
 from shunter.policies.lucid.build import LucidMemory, state_of
 from shunter.policies.lucid.decide import decide
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Refits, Shares
 from shunter.scheduling.queue.policy import LEARNED, Mask, ask, decode
 from shunter.sharing.score import THRESHOLDS, shipped_tree
 from shunter.world import F64, I64, Decision, World
@@ -100,7 +100,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         return frozenset({"use", "duration"} if self.estimate == "oracle" else {"use"})
 
     @property
-    def model(self) -> str:
+    def predictor(self) -> str:
         """The model that makes its estimates, by its name in ``predictors``; without one, it forecasts submissions."""
         return LEARNED.get(self.estimate, "ebm")
 
@@ -129,7 +129,7 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
         if memory.form is None:
             learned = None
             if self.estimate in (*LEARNED, "limit"):
-                memory.lessons = memory.lessons or lessons_for(self.model, requests_of(view), None)
+                memory.lessons = memory.lessons or lessons_for(self.predictor, requests_of(view), None)
                 learned = memory.lessons.prepared()
             if self.estimate in LEARNED:
                 assert memory.lessons is not None

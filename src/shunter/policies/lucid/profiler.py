@@ -21,8 +21,13 @@ from shunter.world import Decision, World
 
 @kernel
 def profiles(world: World, state: LucidState, job: int) -> bool:
-    """Whether a job is to be profiled at all: it has whole GPUs, not too many, and the profiler's nodes can hold it."""
+    """Whether a job is to be profiled at all: it has whole GPUs, not too many, and the profiler's nodes can hold it.
+
+    A job that can't be stopped is not: it would have to leave the profiler.
+    """
     scratch = state.scratch
+    if world.jobs[w.CHECKPOINTABLE, job] == 0:
+        return False
     if world.jobs[w.GPUS, job] > state.config.profile_gpus or world.jobs[w.SHARE, job] < 1000:
         return False
     scratch.usable[:] = 0

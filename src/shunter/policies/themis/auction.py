@@ -201,9 +201,9 @@ def find_bidders(world: World, auctions: Auctions, offered: I64) -> int:
 
 @kernel
 def lease_end(world: World, auctions: Auctions, job: int) -> int:
-    """When a lease that a job gets now ends."""
+    """When a lease that a job gets now ends; one that can't be stopped keeps its GPUs."""
     lease = auctions.offers.config.lease
-    if lease == w.NEVER:
+    if lease == w.NEVER or world.jobs[w.CHECKPOINTABLE, job] == 0:
         return int(w.NEVER)
     if auctions.config.by_service:
         lease = max(round(lease / job_size(world, job)), 1)

@@ -14,6 +14,7 @@ from numba import typeof, types
 
 from shunter import placers
 from shunter.arrays import type_of
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.errors import PolicyError
@@ -22,7 +23,6 @@ from shunter.params import param
 from shunter.policies.themis import auction as a
 from shunter.policies.themis import fairness as f
 from shunter.policies.themis.winners import Search
-from shunter.protocols import Compiled
 from shunter.scheduling.leasing.policy import RENEWALS, Leasing, Placing, first_only, skew_of, tools_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.decide import parts_for
@@ -141,7 +141,7 @@ class Themis(Leasing):
         self.check_lease(view)
         queue = queue_for(self, view, cluster, previous, self.kinds(view))
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         cls = type(self)
         tools = tools_for(parts, (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks), view.reasons_wanted)

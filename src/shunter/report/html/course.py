@@ -1,4 +1,4 @@
-"""The charts of a report: how times are distributed, and how the cluster fared over time."""
+"""The charts of a report: how times are distributed, and how the cluster was used over time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _cdf(names: Sequence[str], runs: Sequence[Run], column: str, title: str) -> 
 def _rho(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> str:
     samples = {name: _finished(run)["rho"].to_numpy() for name, run in zip(names, runs, strict=True)}
     fair = {name: float(row["fairness"]["rho_at_most_1"]) for name, row in zip(names, rows, strict=True)}
-    finding = f"{span_of(fair, share)} of the jobs are complete as soon as in a fair share of the cluster, or sooner."
+    finding = f"{span_of(fair, share)} of the jobs finish no later than with a fair share of the cluster."
     return figure("Finish-time fairness (rho)", finding, cdf(samples, Axis("rho", log=True)))
 
 
@@ -166,8 +166,8 @@ def courses(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> l
         ),
         *(_timers(name, run, edges) for name, run in zip(names, runs, strict=True) if run.timers is not None),
         note(
-            "Drag over a chart to zoom all of them in, double-click for the whole time, or use the buttons. From near"
-            f" enough, a point is the mean over {duration((end - origin) / BINS)}."
+            "Drag over a chart to zoom in on all of them, double-click for the whole time, or use the buttons. At the"
+            f" highest zoom, a point is the mean over {duration((end - origin) / BINS)}."
         ),
     ]
 
@@ -183,8 +183,8 @@ def _timers(name: str, run: Run, edges: F64) -> str:
         label = f"{tier}, {counted(gpus, 'GPU')}"
         series[label] = binned(np.append(time, run.events[-1, 0] / 1000), np.append(timer, timer[-1]), edges)
         longest = max(longest, (float(timer.max()), label))
-    caption = f"{name} has its jobs wait for a better tier up to {duration(longest[0])} ({longest[1]})."
-    left = f"The {MOST_TIMERS} that changed most often, of {len(tuned)}." if len(tuned) > MOST_TIMERS else ""
+    caption = f"Under {name}, jobs wait for a better tier for up to {duration(longest[0])} ({longest[1]})."
+    left = f"The {MOST_TIMERS} timers that changed most often, of {len(tuned)}." if len(tuned) > MOST_TIMERS else ""
     middle, axis = (edges[:-1] + edges[1:]) / 2 - edges[0], Axis("timer", "duration", mean=True)
     return figure(f"Timers of {name}", caption, lines(middle, series, time_axis(edges[0]), axis, zoom=ZOOM), left)
 
@@ -240,11 +240,11 @@ def _queue(time: F64, value: F64) -> str:
 
 
 def _broken(fragmentation: Mapping[str, float]) -> str:
-    """By the measure of the summary; a free cluster that no job waits for does not count."""
+    """By the measure of the summary, which ignores times without waiting jobs."""
     between = span_of(fragmentation, share)
     return (
-        f"While jobs wait, {between} of the free GPUs are on partly used nodes, where jobs of whole nodes can't run."
-        " The chart also has the times in which no job waits."
+        f"While jobs wait, {between} of the free GPUs are on partly used nodes, where jobs that need whole nodes can't"
+        " run. The chart also includes times without waiting jobs."
     )
 
 

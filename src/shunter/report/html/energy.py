@@ -48,14 +48,14 @@ def asleep(names: Sequence[str], runs: Sequence[Run], summaries: Sequence[Row]) 
             "What sleep saves, and what it costs", ["policy", *COLUMNS], [[name, *_cells(e)] for name, _, e in slept]
         ),
         *charts,
-        note(f"A job counts as delayed if it started when a node of its own was awake again. {_assumed(POWER)}"),
+        note(f"A job counts as delayed if it started when one of its nodes was awake again. {_assumed(POWER)}"),
     ]
 
 
 def _assumed(power: PowerModel) -> str:
     return (
-        f"Assumed: awake nodes draw {power.idle_w:g} W, sleeping ones {power.sleep_w:g} W,"
-        f" every GPU in use {power.gpu_w:g} W more, and all that times {power.cooling:g} for cooling."
+        f"Assumptions: awake nodes draw {power.idle_w:g} W, sleeping nodes {power.sleep_w:g} W, every GPU in use"
+        f" {power.gpu_w:g} W more; a factor of {power.cooling:g} is for cooling."
     )
 
 

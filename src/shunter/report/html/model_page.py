@@ -1,4 +1,4 @@
-"""A fitted model as a page: what matters, the shape of every term, and one estimate taken apart."""
+"""A fitted model as a page: what matters, the shape of every term, and the factors of one estimate."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _figure(shape: Shape) -> str:
     first = shape.features[0]
     series = {name or "factor": np.exp(curve) for name, curve in shape.curves.items()}
     extremes = [float(value) for curve in series.values() for value in (curve.min(), curve.max())]
-    finding = f"Run time times {min(extremes):.2f} to {max(extremes):.2f}; where {first} is not known, "
+    finding = f"Run time times {min(extremes):.2f} to {max(extremes):.2f}; if {first} is unknown, "
     finding += f"times {np.exp(shape.missing):.2f}."
     chart = charts.lines(shape.x, series, Axis(first), Axis("factor"))
     return page.figure(shape.term, finding, chart, FEATURES.get(shape.term, ""))
@@ -56,7 +56,7 @@ def _job(why: Reasons) -> Section:
         ("estimate", duration(why.estimate_s)),
         ("P10, P50, P90", f"{low}, {middle}, {high}"),
         ("it took", duration(why.actual_s)),
-        ("begins with", f"{duration(why.recent_s)}, what the nearest took most recently"),
+        ("begins with", f"{duration(why.recent_s)}, the run time of the nearest ended job"),
     ]
     rows = [["any job", f"{np.exp(why.base):.2f}", ""]]
     for part in why.parts:

@@ -89,7 +89,7 @@ def _jobs(runs: Sequence[Run], rows: Sequence[Row], known: Sequence[Row]) -> lis
     groups += [(f"{name} GPU{'' if name == '1' else 's'}", both & (bounds == at)) for at, (name, _) in enumerate(SIZES)]
     lines = [[name, *_change(first[inside], second[inside])] for name, inside in groups if inside.any()]
     heads = ["jobs of", "jobs", f"mean JCT under {label(rows[0])}", f"under {label(best)}", "change", "sooner", "later"]
-    caption = f"Who wins and who loses: {label(best)} instead of {label(rows[0])}"
+    caption = f"Which jobs win and which lose: {label(best)} instead of {label(rows[0])}"
     of_first = " These numbers are of the first repeat." if rows[0].get("repeats") else ""
     legend = f"Sooner and later: by more than 1 % of the completion time under {label(rows[0])}.{of_first}"
     return [table(caption, heads, lines), note(legend)]

@@ -1,4 +1,4 @@
-"""A page: its title, its sections and what is in them, as one HTML file that asks for nothing from anywhere."""
+"""A page: its title, its sections and their contents, as one HTML file that loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
         f'<header class="top"><h1>{text_of(title)}</h1><p class="lead">{text_of(lead)}</p></header>\n'
         f'<nav class="bar" aria-label="Sections"><ul>{links}</ul>'
         '<button type="button" id="theme" hidden>Dark colours</button></nav>\n'
-        "<noscript><p>The charts of this page are drawn by scripts, which are switched off here.</p></noscript>\n"
+        "<noscript><p>Scripts draw the charts of this page, and scripts are switched off here.</p></noscript>\n"
     )
     body = "\n".join(_section(section) for section in sections)
     foot = '\n<p class="sr" id="announce" role="status" aria-live="polite"></p>\n'
@@ -87,7 +87,7 @@ TERMS = {  # what a reader may not know, shown when the pointer rests on it
     "Jain": "Jain's index over the users' mean slowdowns: 1 if all are equal, 1/n if one of n users has it all",
     "p99": "99 % of the jobs are at or below this",
     "fragmentation": "share of the free GPUs that are on partly used nodes while jobs wait",
-    "preemptions": "how often running jobs were stopped",
+    "preemptions": "number of times that running jobs were stopped",
 }
 
 

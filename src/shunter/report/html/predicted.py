@@ -30,7 +30,7 @@ FAR = 10  # times too long or too short
 
 
 def predicted(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) -> list[str]:
-    """Numbers and charts for the policies that went by estimates of their own; nothing if none did."""
+    """Numbers and charts for the policies that used estimates of their own; nothing if none did."""
     judged_runs = {name: judged(run) for name, run in zip(names, runs, strict=True) if "predicted" in run.jobs.columns}
     judged_runs = {name: jobs for name, jobs in judged_runs.items() if len(jobs)}
     if not judged_runs:
@@ -44,8 +44,8 @@ def predicted(names: Sequence[str], runs: Sequence[Run], rows: Sequence[Row]) ->
         _table(judging),
         grid([*drawn, _by_size(judged_runs)]),
         note(
-            "Predicted: the estimate with which a job entered the queue, whatever was learned later. Actual: what it"
-            " takes alone at full speed. Of finished jobs; under 1 s counts as 1 s."
+            "Predicted: the estimate with which a job entered the queue; later estimates don't count. Actual: the run"
+            " time alone at full speed. Finished jobs only; times under 1 s count as 1 s."
         ),
     ]
 

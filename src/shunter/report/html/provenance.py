@@ -1,4 +1,4 @@
-"""What was run: enough to run it again, and to see that it came out the same."""
+"""What was run: enough to run it again and to check that the result is the same."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def command(runs: Sequence[Run], rows: Sequence[Row], added: Sequence[str] = ())
     words += ["--load", record.load] if record.load else []
     words += ["--since", record.since] if record.since else []
     words += ["--until", record.until] if record.until else []
-    words += ["--load", record.load] if record.load else []
+    words += ["--checkpointable", record.checkpointable] if record.checkpointable else []
     words += ["--drop-unfit"] if record.drop_unfit else []
     words += ["--network", record.network] if record.network else []
     words += ["--contention"] if record.contention else []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def reasons(names: Sequence[str], runs: Sequence[Run]) -> list[str]:
-    """The charts; nothing unless every run kept why its jobs waited."""
+    """The charts; nothing unless every run recorded why its jobs waited."""
     if any(run.decisions is None for run in runs):
         return []
     found = {name: waiting(run) for name, run in zip(names, runs, strict=True)}
@@ -61,7 +61,7 @@ def _across(names: Sequence[str], total: F64, words: Sequence[str]) -> str:
         who = [name for name, own, waits in zip(names, main, total, strict=True) if own == at and waits.any()]
         if who:
             worst.append(f"{words[at]} (under {', '.join(who)})")
-    return f"What costs most: {'; '.join(worst)}."
+    return f"Main reasons: {'; '.join(worst)}."
 
 
 def _over_time(one: Waiting, styles: dict[str, int]) -> str:

@@ -55,7 +55,7 @@ def report(
     sections = [
         Section("At a glance", overview(runs, rows, about)),
         Section("Summary", [*([paragraph(missing)] if missing else []), *summary, *again]),
-        Section("Who waits", distributions(names, runs, rows)),
+        Section("Which jobs wait", distributions(names, runs, rows)),
         Section("Over time", courses(names, runs, rows)),
     ]
     slept = asleep(names, runs, rows)

@@ -82,8 +82,9 @@ def _slowdowns(packed: dict[str, Run]) -> str:
     finding = (
         f"{span_of(gently, share)} of the jobs that ever shared their GPUs took at most a tenth longer than alone."
     )
-    chart = bars([name for name, _ in SLOWDOWNS], shares, "run time over that alone", Axis("share of jobs", "share"))
-    left = "Without what was lost, and over the whole run of a job, of which it may have shared only a part."
+    x = "run time over run time alone"
+    chart = bars([name for name, _ in SLOWDOWNS], shares, x, Axis("share of jobs", "share"))
+    left = "Over the whole run of a job, which may have shared GPUs only for a part of it; lost time does not count."
     return figure("Slowdown of jobs that shared GPUs", finding, chart, left)
 
 
@@ -123,8 +124,8 @@ def _workloads(run: Run) -> str:
                 "slowdown of the first", "of the second"]  # fmt: skip
     left = f" The {MOST_PAIRS} most frequent of {len(groups)} kinds of pairs." if len(groups) > MOST_PAIRS else ""
     about = (
-        "Speed: steps per second beside the other, of those alone, as measured on a GPU. Slowdown: mean over the"
-        f" finished jobs of run time over that alone.{left}"
+        "Speed: steps per second beside the other workload, relative to those alone, as measured on a GPU. Slowdown:"
+        f" run time over run time alone, mean over the finished jobs.{left}"
     )
     return table("Workloads that shared GPUs", headings, lines) + note(about)
 
@@ -152,7 +153,7 @@ def _scored_by(run: Run, row: Row) -> ScoreTree:
 def _tree(tree: ScoreTree) -> str:
     """The sharing tree as a drawing."""
     right = (
-        "" if tree.accuracy is None else f" It is right for {share(tree.accuracy)} of workloads that it did not see."
+        "" if tree.accuracy is None else f" It is right for {share(tree.accuracy)} of workloads left out of training."
     )
     caption = f"Jobs share GPUs if their scores add up to no more than allowed. The tree: {tree.origin}.{right}"
     return (

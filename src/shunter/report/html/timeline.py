@@ -197,8 +197,8 @@ def _nodes(held: dict[str, Stays], frame: Frame) -> str:
 def _figure(data: dict[str, Any], finding: str, nodes: str) -> str:
     return (
         '<figure class="timeline"><figcaption><h3>Nodes over time</h3>'
-        f"<p>{text_of(finding)} The stronger the colour, the more of a node's GPUs are in use. Drag over a part to look"
-        " closer; from near enough, every job is a bar.</p></figcaption>"
+        f"<p>{text_of(finding)} The stronger the colour, the more of a node's GPUs are in use. Drag over a part to zoom"
+        " in; at a high zoom, every job is a bar.</p></figcaption>"
         f'<div class="stage"></div>{embed(data)}'
         f"<details><summary>Data of this chart</summary>{nodes}</details></figure>"
     )

@@ -37,7 +37,7 @@ def _overview(about: dict[str, Any]) -> Section:
     pairs = [
         ("jobs", f"{about['jobs']:,}"),
         ("GPU-hours", number(about["gpu_hours"])),
-        ("GPUs a job", f"{number(about['mean_gpus'])} in the mean"),
+        ("GPUs per job", f"{number(about['mean_gpus'])} on average"),
         ("days", number(about["span"]["days"])),
         *lines_of(about),
         ("digest", about["digest"]),
@@ -55,7 +55,7 @@ def _sizes(trace: Trace, about: dict[str, Any]) -> Section:
     }
     mix = page.figure(
         "Job sizes",
-        f"{share(most_jobs['job_share'])} of the jobs want {_gpus(most_jobs)};"
+        f"{share(most_jobs['job_share'])} of the jobs request {_gpus(most_jobs)};"
         f" jobs with {_gpus(most_work)} take {share(most_work['gpu_time_share'])} of the GPU time.",
         charts.bars(names, shares, "GPUs of a job", Axis("share", "share")),
     )
@@ -132,7 +132,8 @@ def _groups(about: dict[str, Any]) -> Iterator[Section]:
         rows = about[key]
         if not rows:
             continue
-        finding = f"Most GPU time, {share(rows[0]['gpu_time_share'])}, is of jobs with the {what} '{rows[0]['name']}'."
+        part = share(rows[0]["gpu_time_share"])
+        finding = f"Jobs with the {what} '{rows[0]['name']}' use the most GPU time, {part}."
         body = [_shares(f"{title} by share", finding, what, rows[:MOST_BARS])]
         if "load" in rows[0]:
             cells = [
@@ -155,10 +156,10 @@ def _shares(title: str, finding: str, what: str, rows: list[dict[str, Any]]) -> 
 def _load(about: dict[str, Any]) -> Section:
     load = about["load"]
     where = f"{load['cluster']} ({counted(load['gpus'], 'GPU')})"
-    chosen = " No cluster was given: this one would be the size for it." if load["suggested"] else ""
+    chosen = " No cluster was given; this size suits the trace." if load["suggested"] else ""
     body = [
         page.paragraph(
-            f"The jobs ask for {number(load['load'])} times the GPU time that {where} offers over"
+            f"The jobs request {number(load['load'])} times the GPU time that {where} offers over"
             f" {number(load['span_days'])} days.{chosen}"
         )
     ]
@@ -166,7 +167,7 @@ def _load(about: dict[str, Any]) -> Section:
         days = [row["day"] for row in load["by_day"]]
         values = [row["load"] for row in load["by_day"]]
         finding = (
-            f"{sum(value > 1 for value in values):,} of {len(values):,} days ask for more than there is;"
+            f"On {sum(value > 1 for value in values):,} of {len(values):,} days jobs request more than the cluster has;"
             f" most on {load['peak_day']['day']}: {number(load['peak_day']['load'])}."
         )
         body.append(page.figure("Load by day of submission", finding, _load_chart(days, values)))
@@ -179,8 +180,8 @@ def _load(about: dict[str, Any]) -> Section:
 def _load_chart(days: Sequence[str], values: Sequence[float]) -> charts.Chart:
     """Bars for few days, else a curve; without dates, days are counted."""
     if len(days) <= MOST_BARS:
-        return charts.bars(days, {"asked for": values}, "day of submission", Axis("load"))
-    series = {"asked for": values, "offered": [1.0] * len(values)}
+        return charts.bars(days, {"requested": values}, "day of submission", Axis("load"))
+    series = {"requested": values, "offered": [1.0] * len(values)}
     x = Axis(f"time since {days[0]}", "elapsed")
     if re.fullmatch(r"\d{4}-\d\d-\d\d", days[0]):
         x = Axis("day of submission", "elapsed", origin=datetime.fromisoformat(f"{days[0]}T00:00+00:00").timestamp())

@@ -237,7 +237,7 @@ def reasons_view(fitted: Fitted, why: Reasons) -> RenderableType:
         lines.append(f" {share(fitted.alpha)} of it is the rolling mean, {rolling}")
     if not why.parts:
         return Text("\n".join(lines))
-    lines.append(f" begins with what the nearest took most recently: {duration(why.recent_s)}")
+    lines.append(f" begins with the run time of the nearest ended job: {duration(why.recent_s)}")
     made = table("times", "factor", "its value")
     made.add_row("any job", f"{math.exp(why.base):.2f}", "")
     for part in why.parts[:MOST_TERMS]:

@@ -89,7 +89,11 @@ def plan_view(found: Mapping[str, Any]) -> RenderableType:
             f" About {duration(found['cpu_s'])} of CPU time, {duration(found['wall_s'])} on {found['workers']} workers,"
             f" and {found['disk_bytes'] / 2**20:,.1f} MiB of disk."
         )
-        lines.append(f" Estimated from {found['tried']} short runs; fitting models and compiling kernels come on top.")
+        lines.append(
+            f" Estimated from {found['tried']} short runs: {duration(found['simulating_s'])} for runs,"
+            f" {duration(found['drawing_s'])} to draw jobs, {duration(found['starting_s'])} to start workers; fitting"
+            " models and compiling kernels come on top."
+        )
     return Group(made, Text("\n".join(lines)))
 
 

@@ -31,7 +31,7 @@ SHARING: tuple[sheets.Measure, ...] = (
 )
 DEPARTURES = (
     "A job enters the main queue when its profiling has ended. The artifact lets it in at once, so that profiling"
-    " delays nobody.",
+    " delays no job.",
     "A job that shares GPUs is slowed down as measured for the two workloads, also where the artifact takes"
     " full speed for granted; when a partner ends, the other runs at full speed again.",
     "The tree computes scores from what the profiler saw. The artifact reads them off its table.",
@@ -40,8 +40,8 @@ DEPARTURES = (
     "Tiresias' jobs above 8 GPUs may take parts of nodes; all others need whole ones.",
     "Lucid's estimates are judged on the jobs that get one: as published, those that outlast the profiler; under ours"
     " also those that skip it, of which the model expects too much.",
-    "The order of Lucid and QSSF uses models fitted to the months before the window; that of SJF, and the"
-    " backfilling of EASY, by true run times.",
+    "The order of Lucid and QSSF uses models fitted to the months before the window; the order of SJF, and the"
+    " backfilling of EASY, use true run times.",
 )
 
 
@@ -94,9 +94,9 @@ def _scores() -> list[Section]:
     profiles = measured()
     rows = [[name, share(value)] for name, value in accuracies().items()]
     legend = (
-        f"Ours are of the {len(profiles)} workloads that were measured on {profiles.about['gpu']}, of which each is"
-        f" {share(1 / len(profiles))}. Right is the score that follows from a workload's mean speed beside all others;"
-        " in the authors' tables, of 66 workloads on an RTX 3090, the one that they gave it by hand."
+        f"Our numbers are over the {len(profiles)} workloads that were measured on {profiles.about['gpu']}; each is"
+        f" {share(1 / len(profiles))} of them. A score is right if it follows from a workload's mean speed beside all"
+        " others; in the authors' tables, of 66 workloads on an RTX 3090, if it is the one that they set by hand."
     )
     scores = table("How often the sharing score is right", ["", "accuracy"], rows)
     return [Section("Sharing scores", [scores, note(legend), code(shipped_tree().as_text())])]

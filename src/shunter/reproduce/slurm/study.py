@@ -153,9 +153,10 @@ def run(part: SlurmPart, progress: Progress = lambda done, total: None) -> Slurm
             level(lab)
             live[scheduler].append(play(lab, jobs, on_progress))
     handover_s = handovers[0]  # before anything else was run
+    policies = list(schedulers.values())
+    found = {SIMULATED: predicted(jobs, policies), WITH_HANDOVER: predicted(jobs, policies, handover_s)}
     simulated = {
-        scheduler: {SIMULATED: predicted(jobs, policy), WITH_HANDOVER: predicted(jobs, policy, handover_s)}
-        for scheduler, policy in schedulers.items()
+        scheduler: {where: times[policy] for where, times in found.items()} for scheduler, policy in schedulers.items()
     }
     return SlurmStudy(part, jobs, live, simulated, handover_s)
 

@@ -159,7 +159,7 @@ def gpus_for(world: World, offers: Offers, tools: Terms | OfferTools, paper: Pap
 
 @kernel
 def lease_end(world: World, offers: Offers, tools: Terms | OfferTools, job: int, tier: int) -> int:
-    """When a lease that a job gets now ends."""
-    if offers.config.lease == w.NEVER:
+    """When a lease that a job gets now ends; one that can't be stopped keeps its GPUs."""
+    if offers.config.lease == w.NEVER or world.jobs[w.CHECKPOINTABLE, job] == 0:
         return int(w.NEVER)
     return int(world.clock[w.NOW] + max(tools.lasts(world, offers, job, tier), 1))

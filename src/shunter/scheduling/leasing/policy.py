@@ -21,13 +21,13 @@ from shunter import placers
 from shunter import reasons as r
 from shunter import world as w
 from shunter.arrays import Arrays, Nothing, type_of
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.compiled import kernel, pointer
 from shunter.errors import NetworkError, PolicyError
 from shunter.model import View
 from shunter.network.models import find
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.leasing import memory as o
 from shunter.scheduling.leasing.decide import decide
 from shunter.scheduling.leasing.reserving import leaves_alone, may_stay
@@ -141,7 +141,7 @@ class Leasing(Queued):
         # leases end, no job is stopped; a job that finds no room stops no other
         queue = queue.replace(config=queue.config.replace(preemptive=False, strict=False))
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of("consolidate"), tiers=True, learned=bool(self.predictor)
         )
         cls = type(self)
         hooks = (cls.opens, cls.took, cls.lasts, cls.ended, cls.looks)

@@ -77,6 +77,18 @@ def start_next(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool
 
 
 @kernel
+def start_one(world: World, queue: Queue, tools: Tools, plan: Decision) -> bool:
+    """Start the next job that fits, or else one that backfills; false if none does."""
+    if start_next(world, queue, tools, plan):
+        return True
+    if queue.config.backfill == B_EASY:
+        for pool in range(len(queue.head)):
+            if queue.head[pool] >= 0 and tools.backfill(world, queue, tools.parts, pool, plan):
+                return True
+    return False
+
+
+@kernel
 def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     """Plan the next start, or nothing."""
     config, state, parts = queue.config, queue.state, tools.parts
@@ -84,18 +96,16 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
     if config.backfill == B_CONSERVATIVE:
         if state.keyed_at != world.clock[w.NOW]:
             rekey(world, queue, parts)
+            tools.see_pools(world, queue, parts, 0, plan)
         if not tools.backfill(world, queue, parts, 0, plan):
             tools.give_reasons(world, queue, parts, 0, plan)
         return
     if anything_to_try(world, queue):
         if state.keyed_at != world.clock[w.NOW]:
             rekey(world, queue, parts)
-        if start_next(world, queue, tools, plan):
+        tools.see_pools(world, queue, parts, 0, plan)
+        if start_one(world, queue, tools, plan):
             return
-        if config.backfill == B_EASY:
-            for pool in range(len(queue.head)):
-                if queue.head[pool] >= 0 and tools.backfill(world, queue, parts, pool, plan):
-                    return
     tools.give_reasons(world, queue, parts, 0, plan)
     if config.quantum > 0 and world.clock[w.N_PENDING] > 0:
         quantum = config.quantum
@@ -104,7 +114,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
 
 @kernel
 def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
-    """What a policy uses that doesn't preempt, doesn't backfill, or needn't say why."""
+    """What a policy uses that doesn't preempt, doesn't backfill, needn't say why, or doesn't look at pools."""
     return False
 
 
@@ -124,18 +134,19 @@ def parts_for(key: Any, place: Any, tiers: bool, learned: bool) -> Parts:
 
 
 @cache
-def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool) -> Tools:
+def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool, sees_pool: bool = False) -> Tools:
     """The pointers that a policy needs, compiled; the rest isn't."""
     from shunter.scheduling import waiting_reasons
     from shunter.scheduling.backfill import conservative, easy
-    from shunter.scheduling.queue import preempting
+    from shunter.scheduling.queue import pools, preempting
 
     arguments = [type_of(World), type_of(Queue), typeof(parts), types.int64, type_of(Decision)]
     signature = types.boolean(*arguments)
     method = {"none": never, "easy": easy.backfill, "conservative": conservative.backfill}[backfill]
     room = preempting.make_room if preemptive else never
     give = waiting_reasons.give if reasons else never
-    return Tools(parts, _pointer(room, signature), _pointer(method, signature), _pointer(give, signature))
+    see = pools.see_pools if sees_pool else never
+    return Tools(parts, *(_pointer(function, signature) for function in (room, method, give, see)))
 
 
 @cache

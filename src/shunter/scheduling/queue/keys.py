@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MADE_UP = 256  # jobs
 LATER = (1.0, 600.0, 86_400.0, 1e7)  # seconds of waiting that are added
 SLACK = 1e-9  # relative; rounding is no rise
+POOL = ("pool_nodes", "pool_gpus", "free", "largest", "partly", "waiting", "demand", "fits")  # fields of Job
 MONTH = 30 * 86_400.0
 
 
@@ -43,6 +44,7 @@ class Flags(NamedTuple):
     varying: bool
     ageing: bool
     uses_estimate: bool
+    sees_pool: bool = False
 
 
 def check_key(policy: Queued) -> None:
@@ -58,7 +60,9 @@ def check_key(policy: Queued) -> None:
         return
     key_pointer(key)  # says what can't be compiled
     if not _configures(policy):
-        _try(key, _params(policy).tobytes(), Flags(policy.varying, policy.ageing, policy.uses_estimate))
+        _try(
+            key, _params(policy).tobytes(), Flags(policy.varying, policy.ageing, policy.uses_estimate, policy.sees_pool)
+        )
 
 
 def _check_class(policy: Queued) -> None:
@@ -119,6 +123,10 @@ def _try(key: Any, params: bytes, flags: Flags) -> None:
         raise _wrong(key, "reads job.estimate or job.remaining, which are known only with uses_estimate = True; set it")
     if (keys.of(made_up(usage=1.0)) != now).any():
         raise _wrong(key, "reads job.usage, which only a policy that configures its queue counts, as multifactor does")
+    if not flags.sees_pool and any((keys.of(made_up(**{name: 1.0})) != now).any() for name in POOL):
+        raise _wrong(key, f"reads one of {', '.join(POOL)}, which are known only with sees_pool = True; set it")
+    if flags.sees_pool:
+        return  # keys are made again at every decision
     later = [keys.of(made_up(wait=seconds)) for seconds in LATER]
     if any((then != now).any() for then in later) and not flags.varying:
         remedy = "set varying = True, and ageing = True if it only falls"
@@ -168,6 +176,8 @@ def _one(rng: np.random.Generator, at: int) -> Job:
     estimate = float(10 ** rng.uniform(0, 6))
     stopped = at % 3 == 1
     executed = estimate * rng.uniform(0, 2) * stopped
+    nodes = int(rng.choice([1, 8, 128]))
+    free = float(rng.integers(8 * nodes + 1))
     return Job(
         submit=submit,
         wait=rng.uniform(0, 1e6) * (at % 4 > 0),
@@ -185,4 +195,12 @@ def _one(rng: np.random.Generator, at: int) -> Job:
         partition=float(rng.choice([0.0, 1.0])),
         qos=float(rng.choice([0.0, 0.5])),
         begun=-1.0,
+        pool_nodes=float(nodes),
+        pool_gpus=8.0 * nodes,
+        free=free,
+        largest=min(free, 8.0),
+        partly=float(rng.integers(nodes + 1)),
+        waiting=float(rng.integers(1, 1000)),
+        demand=gpus + float(rng.integers(10_000)),
+        fits=float(free >= gpus),
     )

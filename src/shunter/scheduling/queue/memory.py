@@ -7,12 +7,12 @@ import numpy as np
 from shunter import placers
 from shunter import world as w
 from shunter.arrays import Arrays
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import View
 from shunter.predictors.learned import unlearned
 from shunter.predictors.noise import noisy
-from shunter.protocols import Compiled
 from shunter.scheduling.backfill.bounds import bounds_for
 from shunter.scheduling.queue import queue as q
 from shunter.scheduling.queue.policy import BACKFILLS, LEARNED, Queued, queue_of
@@ -37,7 +37,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
     elif not policy.estimates:
         estimate[:] = 1
     return q.Queue(
-        config=config_of(policy, world, cluster),
+        config=config_of(policy, world),
         state=q.State(usage_at=int(world.clock[w.NOW]), reach=FIRST_REACH * policy.ageing),
         params=policy.key_params(),
         factors=np.array([cluster.vc_priority.get(vc, 1.0) for vc in cluster.vcs] + [1.0]),
@@ -73,8 +73,26 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         forgiven=forgiven_for(0),
         learned=unlearned(),
         stoppable=stoppable_for(m, g),
-        min_run=min_runs(policy, world, cluster),
+        min_run=min_runs(policy, world),
+        pools=pools_seen(world, first_member) if policy.sees_pool else no_pools(classes),
     )
+
+
+def pools_seen(world: World, sample: I64) -> q.Pools:
+    """Room for what keys may know of pools; ``sample``: a job of each class."""
+    alike = world.jobs[w.VC, sample] * (world.jobs[w.TYPE].max(initial=0) + 2) + world.jobs[w.TYPE, sample]
+    _, first, of_class = np.unique(alike, return_index=True, return_inverse=True)
+    return _pools(of_class, sample[first], len(first))
+
+
+def no_pools(classes: int) -> q.Pools:
+    """What keys see that don't look at pools."""
+    return _pools(np.zeros(classes, np.int64), np.zeros(0, np.int64), 1)
+
+
+def _pools(of_class: I64, sample: I64, rows: int) -> q.Pools:
+    counts = {name: np.zeros(rows) for name in q.Pools.fields}
+    return q.Pools(**counts | {"of_class": of_class, "sample": sample, "fits": np.zeros(len(of_class))})
 
 
 def forgiven_for(jobs: int) -> q.Forgiven:
@@ -88,9 +106,9 @@ def stoppable_for(nodes: int, gpus: int) -> q.Stoppable:
     return q.Stoppable(*unseen, latest=np.zeros(gpus, np.int64), spared=np.full(nodes, q.NO_KEY))
 
 
-def min_runs(policy: Queued, world: World, cluster: Cluster) -> I64:
+def min_runs(policy: Queued, world: World) -> I64:
     """How long each job works at least before it is stopped for another (ms); nothing where stops are free."""
-    cost = world.jobs[w.RESTART] + cluster.overheads.of(cluster.overheads.checkpoint, world.jobs[w.GPUS])
+    cost = world.jobs[w.RESTART] + world.jobs[w.STOP_COST] + world.jobs[w.STOP_LOSS] // 2
     if policy.min_run == 0 or not cost.any():
         return np.zeros(0, np.int64)
     return np.asarray(np.ceil(cost * policy.min_run), np.int64)
@@ -109,7 +127,7 @@ def queue_for(
     return queue
 
 
-def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
+def config_of(policy: Queued, world: World) -> q.Config:
     """How the queue of a policy works."""
     shares = bool((world.jobs[w.SHARE] < 1000).any())
     if shares and policy.backfill == "conservative":
@@ -120,21 +138,25 @@ def config_of(policy: Queued, world: World, cluster: Cluster) -> q.Config:
         shortest=policy.candidates == "shortest",
         depth=policy.depth,
         preemptive=policy.preemptive,
-        slow_stops=any(seconds > 0 for _, seconds in cluster.overheads.checkpoint),
-        quantum=quantum_of(policy, world, cluster),
+        slow_stops=bool(world.jobs[w.STOP_COST].any()),
+        hysteresis=policy.hysteresis,
+        max_stops=policy.max_stops,
+        quantum=quantum_of(policy, world),
         varying=policy.varying,
         ageing=policy.ageing,
+        sees_pool=policy.sees_pool,
         source=source_of(policy),
         shares=shares,
         together=policy.placement in placers.TOGETHER,
     )
 
 
-def quantum_of(policy: Queued, world: World, cluster: Cluster) -> int:
+def quantum_of(policy: Queued, world: World) -> int:
     """How often running jobs are looked at: as the policy says, or when a job that was spared may be stopped (ms)."""
-    runs = min_runs(policy, world, cluster)
+    runs = min_runs(policy, world)
+    runs = runs[(runs > 0) & (world.jobs[w.CHECKPOINTABLE] == 1)] if len(runs) else runs
     if policy.preemptive and not policy.quantum() and len(runs):
-        return max(int(runs[runs > 0].min()), 1000)
+        return max(int(runs.min()), 1000)
     return round(policy.quantum() * 1000)
 
 

@@ -20,15 +20,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shunter import placers
+from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
 from shunter.params import param
-from shunter.protocols import Compiled
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
-from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS, CANDIDATES, CANDIDATES_DOC, Estimating
+from shunter.scheduling.queue.policy import (
+    BACKFILL_DOC,
+    BACKFILLS,
+    CANDIDATES,
+    CANDIDATES_DOC,
+    HYSTERESIS_DOC,
+    MAX_STOPS_DOC,
+    MIN_RUN,
+    MIN_RUN_DOC,
+    Estimating,
+)
+
+PLACEMENT_DOC = "which nodes a job gets"
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,7 @@ class Ordering(Estimating):
     blocking: str = param(
         "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
     )
-    placement: str = param("consolidate", "which nodes a job gets", choices=placers.names(), by_path=True)
+    placement: str = param("consolidate", PLACEMENT_DOC, choices=placers.names(), by_path=True)
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
 
     def __post_init__(self) -> None:
@@ -75,6 +87,8 @@ class Ordering(Estimating):
             raise PolicyError(
                 "backfill=conservative promises start times that a preemptive policy breaks; use easy or none"
             )
+        if self.sees_pool and self.preemptive:
+            raise PolicyError("sees_pool is for waiting jobs; a preemptive order would stop jobs for what stops free")
 
     def remarks(self, trace: Trace) -> list[str]:
         """Settings that do nothing for this trace, in words."""
@@ -88,7 +102,18 @@ class Ordering(Estimating):
         """The compiled queue, which serves every order."""
         queue = queue_for(self, view, cluster, previous)
         parts = parts_for(
-            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.model)
+            key_pointer(type(self).key), placers.kernel_of(self.placement), tiers=False, learned=bool(self.predictor)
         )
-        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted)
+        tools = tools_for(parts, self.preemptive, self.backfill, view.reasons_wanted, queue.config.sees_pool)
         return Compiled(decide_pointer(tools), queue, tools)
+
+
+@dataclass(frozen=True)
+class Preempting(Ordering):
+    """An order that stops running jobs for earlier ones; only those that are ``checkpointable``."""
+
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
+    hysteresis: float = param(1.0, HYSTERESIS_DOC, low=1, high=1000, scale="log")
+    max_stops: int = param(0, MAX_STOPS_DOC, low=0, high=1_000_000)
+
+    preemptive = True

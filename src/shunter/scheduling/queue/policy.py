@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shunter import reasons
 from shunter import world as w
+from shunter.capabilities import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
@@ -20,8 +21,8 @@ from shunter.params import param
 from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
-from shunter.protocols import Compilable, Compiled, Describes, Explains, Ranks, Refits
 from shunter.scheduling.queue.keys import check_key, no_number
+from shunter.scheduling.queue.pools import see_pools
 from shunter.scheduling.queue.queue import Queue, key_at
 from shunter.world import F64, I64, Decision, Job, World
 
@@ -39,6 +40,10 @@ MIN_RUN = 10.0  # at most a tenth of the GPU time goes into stops then
 MIN_RUN_DOC = (
     "a job is stopped only after it has worked this many times as long as its checkpoint and its restart take; nothing "
     "changes where stopping is free; 0: at once"
+)
+HYSTERESIS_DOC = "a waiting job stops a running one only if that one's key is more than this many times its own"
+MAX_STOPS_DOC = (
+    "how often a job may be stopped, by failed nodes included, until it is left alone; 0: any number of times"
 )
 BACKFILLS = ("none", "easy", "conservative")
 BACKFILL_DOC = "whether later jobs may start before an earlier one that doesn't fit"
@@ -84,10 +89,13 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     depth: int = 0
     refit: float = 7.0
     min_run: float = MIN_RUN  # see MIN_RUN_DOC
+    hysteresis: float = 1.0  # see HYSTERESIS_DOC
+    max_stops: int = 0  # see MAX_STOPS_DOC
 
     uses_estimate: ClassVar[bool] = False  # the key reads job.estimate
     varying: ClassVar[bool] = False  # the key of a waiting job changes with time ...
     ageing: ClassVar[bool] = False  # ... falls, or stays, while job.usage does
+    sees_pool: ClassVar[bool] = False  # the key reads job.free and its neighbours; it is made again at every decision
     preemptive: ClassVar[bool] = False  # running jobs are stopped for earlier ones
     declared_first: ClassVar[bool] = False  # estimate=auto begins with declared iterations
 
@@ -126,7 +134,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         return frozenset({"duration"}) if self.estimates and self.estimate in ("oracle", "noisy") else frozenset()
 
     @property
-    def model(self) -> str:
+    def predictor(self) -> str:
         """The model that makes its estimates, by its name in ``predictors``; "": none does."""
         own = self.estimate if "." in self.estimate else ""  # of a third party, by its dotted path
         return LEARNED.get(self.estimate, own) if self.estimates else ""
@@ -135,8 +143,8 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """Where estimates really come from, for this trace: none, oracle, or some of declared, limit and history."""
         if not self.estimates:
             return "none"
-        if self.model or self.estimate in ("oracle", "noisy", "history", "last-two"):
-            return f"{self.estimate} {self.quantile}" if self.model and self.quantile != "none" else self.estimate
+        if self.predictor or self.estimate in ("oracle", "noisy", "history", "last-two"):
+            return f"{self.estimate} {self.quantile}" if self.predictor and self.quantile != "none" else self.estimate
         first = self.estimate == "declared" or (self.estimate == "auto" and self.declared_first)
         declared = (trace.declarations > 0) & first
         limited = (trace.limit > 0) & ~declared
@@ -177,7 +185,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)
             memory.previous, memory.generation = None, view.generation
-            if self.model:
+            if self.predictor:
                 self._begin_learning(view, memory)
         return memory.form
 
@@ -191,6 +199,9 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """The waiting jobs in their order at this instant, once a decision was made."""
         form, pending = self.compiled(view, memory), view.pending
         queue, keys = queue_of(form), np.zeros(len(pending))
+        if queue.config.sees_pool:
+            assert memory.plan is not None
+            see_pools(view.world, queue, form.parts.parts, 0, memory.plan)
         keys_of(view.world, queue, form.parts.parts, pending, keys)
         ties = queue.tie[pending] if len(queue.tie) else pending
         ranking: I64 = pending[np.lexsort((pending, ties, keys))]
@@ -201,7 +212,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     def _begin_learning(self, view: View, memory: QueueMemory) -> None:
         """Give the queue its model; without lessons it begins with rolling means."""
         requests = requests_of(view)
-        memory.lessons = memory.lessons or lessons_for(self.model, requests, view.past, at=view.now)
+        memory.lessons = memory.lessons or lessons_for(self.predictor, requests, view.past, at=view.now)
         if view.past is not None:
             memory.lessons = memory.lessons.about(requests, view.past)
         self._use(memory, memory.lessons.prepared())
@@ -244,7 +255,7 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
     def decide(self, view: View, memory: QueueMemory) -> Plan:
         """The same decision as the compiled loop takes, as a plan."""
         form = self.compiled(view, memory)
-        while view.now >= memory.due:
+        while view.now >= self.due(memory):
             self.refresh(view, memory)
             form = self.compiled(view, memory)
         assert memory.plan is not None
@@ -268,9 +279,9 @@ class Estimating(Queued):
         """Settings that do nothing for this trace, in words."""
         unused = {
             "estimate does nothing without backfill": self.estimate != type(self).estimate and not self.estimates,
-            "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.model,
+            "refit does nothing without a learned estimate": self.refit != type(self).refit and not self.predictor,
             "bound does nothing without backfill": self.bound != type(self).bound and self.backfill == "none",
-            "quantile does nothing without a learned estimate": self.quantile != "none" and not self.model,
+            "quantile does nothing without a learned estimate": self.quantile != "none" and not self.predictor,
         }
         return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
 

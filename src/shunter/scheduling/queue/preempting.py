@@ -43,12 +43,27 @@ def ran_enough(world: World, queue: Queue, job: int) -> bool:
 
 
 @kernel
+def stops_left(world: World, queue: Queue, job: int) -> bool:
+    """Whether a running job may be stopped at all, and was not stopped too often already."""
+    most = queue.config.max_stops
+    return bool(world.jobs[w.CHECKPOINTABLE, job] == 1 and (most == 0 or world.jobs[w.PREEMPTIONS, job] < most))
+
+
+@kernel
+def bar_of(queue: Queue, job: int) -> float:
+    """The key that a running job must exceed to be stopped for ``job``."""
+    return float(max(queue.exact[job], queue.exact[job] * queue.config.hysteresis))
+
+
+@kernel
 def may_be_stopped(world: World, queue: Queue, job: int, other: int) -> bool:
     """Whether a running job is one to stop for ``job``: it comes later in the order, and has worked for long enough.
 
     A job that has just come back is spared: if jobs were stopped before they get anything done, none would ever end.
     """
-    if world.jobs[w.STATE, other] != w.RUNNING or queue.exact[other] <= queue.exact[job]:
+    if world.jobs[w.STATE, other] != w.RUNNING or not stops_left(world, queue, other):
+        return False
+    if queue.exact[other] <= bar_of(queue, job):
         return False
     if not ran_enough(world, queue, other):
         queue.state.spared = True
@@ -167,6 +182,8 @@ def note_stoppable(world: World, queue: Queue, node: int) -> None:
             break
         if other < 0 or world.jobs[w.STATE, other] == w.STOPPING:
             at_once += 1
+        elif not stops_left(world, queue, other):
+            continue
         elif not ran_enough(world, queue, other):
             spared = max(spared, queue.exact[other])
         else:
@@ -185,7 +202,7 @@ def look_at(world: World, queue: Queue, job: int, node: int) -> None:
     """Find the jobs that may be stopped on a node, unless nothing changed there since the last time."""
     if queue.stoppable.as_of[node] != world.nodes[w.CHANGES, node] or queue.config.slow_stops:
         note_stoppable(world, queue, node)
-    if queue.stoppable.spared[node] > queue.exact[job]:
+    if queue.stoppable.spared[node] > bar_of(queue, job):
         queue.state.spared = True
 
 
@@ -195,7 +212,8 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
-    best, last, enough, tied, everywhere = NOWHERE, -1, False, False, open_to(world, job)
+    best, last, enough, tied = NOWHERE, -1, False, False
+    bar, everywhere = bar_of(queue, job), open_to(world, job)
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
             continue
@@ -206,7 +224,7 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
         if more > queue.stoppable.by_stops[node]:
             continue
         needed = queue.stoppable.latest[first + more - 1]
-        if queue.exact[needed] <= queue.exact[job]:
+        if queue.exact[needed] <= bar:
             continue
         alone = queue.stoppable.latest[first] == needed  # that job is enough there, whatever the other nodes need
         if needed == last:
@@ -307,9 +325,9 @@ def block_larger(world: World, queue: Queue, job: int) -> None:
     They would have to fit on one machine too, or the job wants a single GPU.
     """
     gpus, takes, config = world.jobs[w.GPUS, job], queue.tiers.takes, queue.config
-    if config.strict or config.slow_stops or config.varying or len(takes) == 0 or not anywhere(world, job):
+    if config.strict or config.slow_stops or config.varying or config.sees_pool or not anywhere(world, job):
         return
-    if world.jobs[w.SHARE, job] < 1000 or takes[0, queue.class_of[job]] == 0:
+    if len(takes) == 0 or takes[0, queue.class_of[job]] == 0 or world.jobs[w.SHARE, job] < 1000:
         return
     for cls in range(len(queue.size)):
         other = queue.sample[cls]

@@ -157,6 +157,21 @@ class Stoppable(Arrays):
     spared: F1  # (nodes,) the greatest key of a job that has run too briefly to be stopped; NO_KEY: there is none
 
 
+class Pools(Arrays):
+    """What keys may know of the nodes that jobs may use; of one row of zeros where they don't ask."""
+
+    of_class: I1  # (classes,) the row below: classes that may use the same nodes share one
+    sample: I1  # (rows,) a job of each
+    nodes: F1  # (rows,) that are up ...
+    gpus: F1  # (rows,) ... and their GPUs
+    free: F1  # (rows,) of these
+    largest: F1  # (rows,) the most that are free on one node
+    partly: F1  # (rows,) nodes that have some of their GPUs free, but not all
+    waiting: F1  # (rows,) jobs ...
+    demand: F1  # (rows,) ... and the GPUs that they ask for
+    fits: F1  # (classes,) 1: there is room for one more
+
+
 class Config(Arrays):
     """How a queue works; times in ms."""
 
@@ -166,9 +181,12 @@ class Config(Arrays):
     depth: int = 0  # jobs that hold a reservation under conservative backfilling
     preemptive: bool = False  # running jobs are stopped for earlier ones
     slow_stops: bool = False  # stopping takes time
+    hysteresis: float = 1.0  # a job is stopped for one whose key is this many times smaller
+    max_stops: int = 0  # how often a job is stopped at most, 0: any number of times
     quantum: int = 0  # how often running jobs are looked at although nothing happened, 0: never
     varying: bool = False  # the key of a waiting job changes with time ...
     ageing: bool = False  # ... falls, or stays, while its user's usage does
+    sees_pool: bool = False  # keys depend on what is free and who waits, and are made again at every decision
     source: int = S_NONE  # of estimates
     shares: bool = False  # some jobs want a share of a GPU
     together: bool = False  # a job that fits on one node is never put on several, and a larger one on idle nodes
@@ -244,6 +262,7 @@ class Queue(Arrays):
     learned: Learned  # the model behind learned estimates; or nothing
     stoppable: Stoppable
     min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
+    pools: Pools
 
 
 class Parts(NamedTuple):
@@ -263,6 +282,7 @@ class Tools(NamedTuple):
     make_room: Any  # preempting
     backfill: Any
     give_reasons: Any  # saying why jobs wait
+    see_pools: Any  # for keys that depend on the nodes that a job may use
 
 
 # ------------------------------------------------------------------------------------------- heaps
@@ -476,6 +496,8 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         usage = queue.users.counted[user]
     elif user >= 0 and total > 0:
         usage = queue.users.usage[user] / total * queue.state.users_seen
+    cls, pools = queue.class_of[job], queue.pools
+    pool = pools.of_class[cls]
     return Job(
         (jobs[w.SUBMIT, job] - jobs[w.SUBMIT, 0]) / 1000.0,
         waited / 1000.0,
@@ -488,11 +510,19 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         work / 1000.0,
         (jobs[w.STARTED, job] - jobs[w.SUBMIT, 0]) / 1000.0 if jobs[w.STARTED, job] >= 0 else -1.0,
         (queued - jobs[w.SUBMIT, 0]) / 1000.0,
-        queue.part[queue.class_of[job]],
+        queue.part[cls],
         usage,
         queue.factors[jobs[w.VC, job]],
         jobs[w.QOS, job] / 1000.0,
         -1.0 if jobs[w.STATE, job] == w.PENDING else (jobs[w.BEGUN, job] - jobs[w.SUBMIT, 0]) / 1000.0,
+        pools.nodes[pool],
+        pools.gpus[pool],
+        pools.free[pool],
+        pools.largest[pool],
+        pools.partly[pool],
+        pools.waiting[pool],
+        pools.demand[pool],
+        pools.fits[cls],
     )
 
 
@@ -587,6 +617,8 @@ def rank_running(world: World, queue: Queue, parts: Parts) -> bool:
     changed = False
     for at in range(world.clock[w.N_RUNNING]):
         job = world.lists[w.L_RUNNING, at]
+        if world.jobs[w.CHECKPOINTABLE, job] == 0:
+            continue
         key = key_at(world, queue, parts, job, world.clock[w.NOW])
         changed = changed or queue.exact[job] != key
         queue.exact[job] = key  # `queue.key` may still order the heap that it left
@@ -780,7 +812,7 @@ def free_gpus(world: World) -> int:
 
 @kernel
 def anything_to_try(world: World, queue: Queue) -> bool:
-    """Whether any waiting class may fit: there is room, or somebody could make room.
+    """Whether any waiting class may fit: there is room, or a running job could make room.
 
     Classes that want more GPUs than are free are blocked without a try, where each would be tried.
     """

@@ -1,5 +1,5 @@
 "use strict";
-// What people work the page with: zoom that charts share, selections, lists to choose from, light and dark, print.
+// The controls of a page: zoom that charts share, selections, lists to choose from, light and dark, print.
 
 const Controls = (() => {
   // ------------------------------------------------------------------------------------------- small DOM help
@@ -76,7 +76,7 @@ const Controls = (() => {
     button("Whole time", "Show the whole time", () => reset(group)),
   ];
 
-  // Dragging with a mouse or pen selects a part; `area` gives the box in which that can be done.
+  // Dragging with a mouse or pen selects a part; `area` returns the box in which that works.
   const selectable = (element, area, chosen) => {
     const box = make("div", { class: "selection", hidden: "" });
     element.append(box);
@@ -130,7 +130,7 @@ const Controls = (() => {
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")) === "dark";
-  const themed = []; // what draws in resolved colours, and must do so again
+  const themed = []; // what is drawn in resolved colours and must be drawn again with another theme
   const printed = []; // called with true before the page is printed, with false afterwards
   const setTheme = (theme) => {
     theme ? (document.documentElement.dataset.theme = theme) : delete document.documentElement.dataset.theme;

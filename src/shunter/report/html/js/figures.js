@@ -182,7 +182,7 @@
       this.inner.querySelector("svg").setAttribute("viewBox", view); // so that print can scale it
     }
 
-    // What the values stand for, which depends on how near one looks.
+    // What the values stand for, which depends on the zoom.
     meaning() {
       const thin = this.spec.series.some((one) => one.peaks) ? "; thin lines: the most at once" : "";
       return `${this.spec.y.label}, means over ${formats.duration(this.points.span)}${thin}`;
@@ -330,7 +330,7 @@
       ];
     }
 
-    // How far the points of a scatter reach.
+    // The range of the points of a scatter.
     ends() {
       const shown = this.shown();
       return [extent(shown.map((one) => one.x))[1], extent(shown.map((one) => [...one.values, ...one.high]))[1]];

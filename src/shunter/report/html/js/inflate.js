@@ -1,5 +1,5 @@
 "use strict";
-// Unpacks what zlib packed (RFC 1951), at once: what the browser has for it answers later, and a page that is printed as
+// Unpacks zlib data (RFC 1951) synchronously: the browser's own function returns later, and a page that is printed as
 // soon as it is loaded would have gaps.
 
 const inflate = (() => {

@@ -1,5 +1,5 @@
 "use strict";
-// The node timeline on a canvas: from far a map of how busy nodes are, from near every stay of a job as a bar.
+// The node timeline on a canvas: zoomed out a map of how busy nodes are, zoomed in every stay of a job as a bar.
 
 (() => {
   const { formats, date, scale } = Numbers;
@@ -25,7 +25,7 @@
       this.nodes = this.gpus.length;
       this.rows = [0, this.nodes]; // the nodes in view
       this.zoom = zoomGroup(this.data.zoom, 0, this.data.span);
-      this.found = null; // the job that was looked for
+      this.found = null; // the job that was searched for
       this.stage = figure.querySelector(".stage");
       this.canvas = make("canvas", { tabindex: "0", role: "img", "aria-label": LABEL });
       this.tip = make("div", { class: "tip", hidden: "" });
@@ -125,7 +125,7 @@
       return { ...Stays.columns(columns), users, ids: ids && Stays.ids(ids) };
     }
 
-    // What a job is called: by its id, or, where the page has no ids, unmistakably by its row.
+    // The name of a job: its id or, if the page has no ids, its row, marked as such.
     name(row) {
       return this.jobs.ids ? this.jobs.ids[row] : `row ${row + 1}`;
     }
@@ -214,7 +214,7 @@
       return found;
     }
 
-    // The stays to draw one by one, a list per node, or null where a map says more.
+    // The stays to draw one by one, a list per node, or null where a map shows more.
     near() {
       const [top, bottom] = this.rows;
       const [, high] = this.size();
@@ -305,7 +305,7 @@
       }
     }
 
-    // Frames around the stays of the job that was looked for.
+    // Frames around the stays of the job that was searched for.
     mark(paint) {
       const boxes = this.run.held.of(this.found, ...this.rows).flatMap(([node, i]) => this.boxes(node, i));
       const frame = (colour, width) => {
@@ -346,7 +346,7 @@
 
     // ----------------------------------------------------------------------------------------- texts
 
-    // Dates where the trace has them; a moment has seconds if it is known so well.
+    // Dates where the trace has them; a moment has seconds if it is known to the second.
     when(seconds, digits = 16) {
       return this.data.origin === null ? formats.elapsed(seconds) : date(this.data.origin + seconds, digits);
     }
@@ -363,17 +363,17 @@
 
     what() {
       const { name, grid, bins, rows } = this.run;
-      const bars = "Every bar is a job; each colour is a user, and where in a node a bar lies has no meaning.";
+      const bars = "Every bar is a job; each colour is a user. The position of a bar within its node has no meaning.";
       if (this.close) return bars + this.missing();
       if (!grid) return "Zoom in on nodes and time to see single jobs.";
       const [time, nodes] = [formats.duration(this.data.span / bins), Math.ceil(this.nodes / rows)];
-      const why = `Single jobs are not in this page for ${name}: there are too many.`;
+      const why = `Single jobs are not in this page for ${name}, because there are too many.`;
       return `${why} It has means over ${time} and ${counted(nodes, "node")}.`;
     }
 
     missing() {
       const rows = "a job is named by its row in jobs.parquet, counted from 1, in order of submission";
-      return this.jobs.ids ? "" : ` Job ids are not in this page, there are too many: ${rows}.`;
+      return this.jobs.ids ? "" : ` Job ids are not in this page, because there are too many: ${rows}.`;
     }
 
     point(event) {

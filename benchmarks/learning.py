@@ -1,0 +1,180 @@
+"""What learning costs: ``python -m benchmarks.learning``.
+
+Decisions per second of CPU in compiled episodes and through the environment for Python, what beginning an episode
+costs, an epoch of PPO, a neutral learned order against ``saf``, and a decision with a long queue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import workload
+from shunter import registry
+from shunter import world as w
+from shunter.cluster import Cluster, NodeGroup
+from shunter.learning import episodes as e
+from shunter.learning.agents import agent_for
+from shunter.learning.engine import Candidate, Engine, Ground, ground_for, new_record
+from shunter.learning.environment import SchedulingEnv
+from shunter.learning.training import Task, Trainer, parts_of, spaced
+from shunter.model import GPU, Trace
+from shunter.policies.scored.models import Network, ScoreModel
+from shunter.seeding import rng
+from shunter.setup import set_up
+from shunter.sim.engine import Simulator
+
+JOBS, LENGTH, WINDOWS = 20_000, 256, 40
+LONG_QUEUE = 10_000
+
+Row = tuple[str, float, str]  # what, how much, unit
+
+
+def cpu_seconds(work: Callable[[], Any], times: int = 3) -> float:
+    """The least CPU time of a few runs."""
+    found = []
+    for _ in range(times):
+        begun = time.process_time()
+        work()
+        found.append(time.process_time() - begun)
+    return min(found)
+
+
+def ground_of(jobs: int) -> Ground:
+    """The first jobs of the Philly file, or made-up ones, on as many nodes as keep them waiting."""
+    trace, _ = workload.jobs(jobs)
+    return ground_for(set_up(trace, workload.cluster(20), ["saf"]), "oracle", LENGTH)
+
+
+def in_python(env: SchedulingEnv, model: ScoreModel, first: int) -> int:
+    """An episode through the environment, with the network in NumPy; how many decisions it had."""
+    assert isinstance(model.model, Network)
+    layers = [(np.array(layer.weights, np.float32), np.array(layer.bias, np.float32)) for layer in model.model.layers]
+    seen, info = env.reset(options={"first": first})
+    steps, over = 0, False
+    while not over:
+        rows = seen
+        for at, (weights, bias) in enumerate(layers):
+            rows = rows @ weights + bias
+            rows = np.maximum(rows, 0) if at < len(layers) - 1 else rows
+        keys = np.where(info["action_mask"], rows[:, 0], np.inf)
+        seen, _, over, _, info = env.step(int(keys.argmin()))
+        steps += 1
+    return steps
+
+
+def episodes(ground: Ground) -> Iterator[Row]:
+    """Decisions per second, compiled and step by step."""
+    model = agent_for("rltune", ground).untrained(rng(0, "benchmark"))
+    firsts = spaced(parts_of(ground)[0], WINDOWS)
+    engine, record = Engine(ground, Candidate(given=model)), new_record(400_000, 40_000, len(model.inputs), 0.1)
+    seeds = np.arange(len(firsts))
+    _, decisions = engine.play(firsts, seeds, record)
+
+    def play() -> None:
+        record.rows = record.decisions = 0
+        engine.play(firsts, seeds, record)
+
+    whole = cpu_seconds(play)
+    yield "decisions/s in compiled episodes, one thread", decisions.sum() / whole, "/s"
+    yield "jobs in view per decision", record.rows / max(record.decisions, 1), ""
+    beginning = cpu_seconds(lambda: [e.begin(engine.episode, int(first)) for first in firsts])
+    yield "beginning an episode, of an episode", 100 * beginning / whole, "%"
+    env, steps = SchedulingEnv(ground), 0
+    in_python(env, model, int(firsts[0]))
+    begun = time.process_time()
+    for first in firsts[:4]:
+        steps += in_python(env, model, int(first))
+    stepped = steps / (time.process_time() - begun)
+    yield "decisions/s through the environment, network in NumPy", stepped, "/s"
+    yield "compiled over the environment", decisions.sum() / whole / stepped, "x"
+
+
+def training(ground: Ground, epochs: int) -> Iterator[Row]:
+    """An epoch of PPO as the papers set it."""
+    trainer = Trainer(Task(ground, "rltune", rounds=epochs + 1, patience=epochs + 1))
+    trainer.round()
+    begun = time.process_time()
+    for _ in range(epochs):
+        trainer.round()
+    each = (time.process_time() - begun) / epochs
+    yield "CPU seconds of an epoch of PPO, 100 windows of 256 jobs", each, "s"
+    yield "CPU minutes of 100 epochs", each * 100 / 60, "min"
+
+
+def neutral(jobs: int) -> Iterator[Row]:
+    """The neutral learned order against the order that it equals."""
+    trace, _ = workload.jobs(jobs)
+
+    def run(text: str) -> tuple[float, str]:
+        simulator, policy = Simulator(trace, workload.cluster()), registry.policy(text)
+        memory = simulator.run(policy, until=int(trace.submit[0]))
+        begun = time.process_time()
+        simulator.run(policy, memory=memory)
+        return time.process_time() - begun, simulator.digest
+
+    known, learned = ([run(text) for _ in range(3)] for text in ("saf:backfill=easy", "scored:model=saf"))
+    yield "time of scored:model=saf over saf:backfill=easy", min(learned)[0] / min(known)[0], "x"
+    yield "same digest", float(learned[0][1] == known[0][1]), ""
+
+
+def long_queue() -> Iterator[Row]:
+    """One decision of a network with many jobs waiting."""
+    draws = rng(0, "long queue")
+    gpus = draws.choice([1, 2, 4, 8], LONG_QUEUE + 1) * GPU
+    gpus[0] = 8 * GPU
+    duration = draws.integers(60, 86_400, LONG_QUEUE + 1) * 1000
+    submit = np.zeros(LONG_QUEUE + 1, np.int64)
+    trace = Trace.of("long", [str(i) for i in range(LONG_QUEUE + 1)], submit=submit, duration=duration, gpus=gpus)
+    cluster = Cluster("nodes", (NodeGroup(16, 8),))
+    small = ground_for(set_up(trace.select(np.arange(100)), cluster), "oracle", 10)
+    model = agent_for("rltune", small).untrained(rng(0, "benchmark"))
+    policy = Candidate(given=model, estimate="oracle")
+    simulator = Simulator(trace, cluster)
+    simulator.prepare(policy.needs)
+    view, memory = simulator.present(), policy.start(cluster)
+    policy.decide(view, memory)
+    assert view.world.clock[w.N_PENDING] > LONG_QUEUE
+    yield (
+        f"a decision of a network with {LONG_QUEUE:,} jobs waiting",
+        1000 * cpu_seconds(lambda: policy.decide(view, memory), 9),
+        "ms",
+    )
+
+
+def measured(jobs: int, epochs: int) -> Iterator[Row]:
+    """All rows."""
+    ground = ground_of(jobs)
+    yield from episodes(ground)
+    yield from training(ground, epochs)
+    yield from neutral(jobs)
+    yield from long_queue()
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="jobs of the trace")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs of PPO")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = list(measured(arguments.jobs, arguments.epochs))
+    console = Console(highlight=False)
+    if arguments.json:
+        console.print_json(json.dumps([{"what": what, "value": value, "unit": unit} for what, value, unit in rows]))
+        return
+    table = Table("what", "reached", "unit")
+    for what, value, unit in rows:
+        table.add_row(what, f"{value:,.1f}" if value < 1000 else f"{value:,.0f}", unit)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""``shunter learn``: an order learned from a trace, and judged on windows that it has not seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from shunter.cli.console import (
+    ClusterOption,
+    ColumnsOption,
+    DropOption,
+    ForceOption,
+    FormatOption,
+    JsonOption,
+    OnBadRowOption,
+    SeedOption,
+    SinceOption,
+    TraceArgument,
+    UntilOption,
+    answer,
+    check_free,
+    note,
+    progress,
+    with_columns,
+)
+from shunter.errors import RunError
+
+if TYPE_CHECKING:
+    from shunter.learning.engine import Ground
+
+EXAMPLES = """Examples:
+
+shunter learn jobs.csv -c 16x8 --agent search --out order.json   # needs no torch
+
+shunter learn jobs.csv -c 16x8 --agent rltune --objective bsld --estimate history --out order.json
+
+shunter learn eval order.json jobs.csv -c 16x8   # on windows that it has not seen
+
+shunter compare jobs.csv -c 16x8 -p saf:backfill=easy -p scored:model=order.json
+"""
+
+
+class DefaultTrain(TyperGroup):
+    """The commands of learning; a trace in place of a command trains on it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments; ``learn TRACE`` is ``learn train TRACE``."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            args = ["train", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=DefaultTrain, no_args_is_help=True, epilog=EXAMPLES, help="Learn an order from a trace.")
+
+JobsOption: TypeAlias = Annotated[int, typer.Option("--jobs", min=8, metavar="N", help="Jobs of a window.")]
+EstimateOption: TypeAlias = Annotated[
+    str, typer.Option("--estimate", metavar="E", help="Where run-time estimates come from; the same for all policies.")
+]
+ThreadsOption: TypeAlias = Annotated[
+    int, typer.Option("--threads", min=1, max=64, metavar="N", help="Threads; the result does not depend on it.")
+]
+
+
+@app.command("train", epilog=EXAMPLES)
+def train(  # noqa: PLR0913, PLR0917  one argument per option
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="A", help="rltune, rlscheduler, inspector or search.")
+    ] = "search",
+    objective: Annotated[str, typer.Option("--objective", metavar="O", help="wait, bsld, jct or p99.")] = "wait",
+    base: Annotated[
+        str, typer.Option("--base", metavar="P", help="The policy to improve on, or to inspect.")
+    ] = "saf:backfill=easy",
+    estimate: EstimateOption = "auto",
+    rounds: Annotated[int, typer.Option("--rounds", min=1, metavar="N", help="Epochs or generations at most.")] = 100,
+    episodes: Annotated[int, typer.Option("--episodes", min=4, metavar="N", help="Windows per epoch.")] = 100,
+    jobs: JobsOption = 256,
+    patience: Annotated[
+        int, typer.Option("--patience", min=1, metavar="N", help="Stop after so many rounds without a better model.")
+    ] = 25,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the model goes.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from FILE.checkpoint.")] = False,
+    threads: ThreadsOption = 1,
+    seed: SeedOption = 0,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Learn an order for a queue from windows of a trace, and write it as a model for the policy 'scored'.
+
+    The first 70 % of the jobs are learned from, the next 10 % decide which model is kept, and the last 20 % are left
+    for 'shunter learn eval'. A training that was stopped goes on with --resume.
+    """
+    if out is None:
+        raise RunError("there is no place for the model; give one, such as --out order.json")
+    check_free(out, force or resume)
+    checkpoint = out.with_name(f"{out.name}.checkpoint")
+
+    from shunter.learning.training import REFERENCE, Task, Trainer
+    from shunter.policies.scored.models import save
+    from shunter.report.terminal.learning import learning_view
+
+    ground = _ground(
+        trace, cluster, estimate, jobs, (since, until), drop_unfit, with_columns(format, columns), on_bad_row
+    )
+    task = Task(ground, agent, objective, base, seed, rounds, episodes, patience=patience, threads=threads)
+    trainer = Trainer(task)
+    if resume:
+        trainer.restore(checkpoint)
+        note(f"going on after round {len(trainer.curve)}")
+    with progress(f"learning ({agent})", "rounds") as on_progress:
+        while not trainer.over:
+            on_progress(len(trainer.curve), rounds)
+            trainer.round()
+            trainer.save(checkpoint)
+    save(trainer.model(), out)
+    checkpoint.unlink(missing_ok=True)
+    note(f"model: {out}")
+    found = {
+        "agent": agent,
+        "objective": objective,
+        "out": str(out),
+        "reference": REFERENCE,
+        "stopped_early": len(trainer.curve) < rounds,
+        "curve": trainer.curve,
+        "model": trainer.model().model_dump(mode="json", include={"name", "training", "scores", "asks"}),
+    }
+    answer(found, learning_view, json)
+
+
+@app.command("eval", epilog=EXAMPLES)
+def evaluate(  # noqa: PLR0913, PLR0917  one argument per option
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that 'shunter learn' wrote.")],
+    trace: TraceArgument,
+    cluster: ClusterOption = None,
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", "-p", metavar="P", help="Another policy to compare; repeatable.")
+    ] = None,
+    estimate: Annotated[
+        str, typer.Option("--estimate", metavar="E", help="Where estimates come from; default: as in training.")
+    ] = "",
+    windows: Annotated[int, typer.Option("--windows", metavar="N", help="Windows to judge on.")] = 24,
+    jobs: Annotated[int, typer.Option("--jobs", min=0, metavar="N", help="Jobs of a window; 0: as in training.")] = 0,
+    threads: ThreadsOption = 1,
+    seed: SeedOption = 0,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    drop_unfit: DropOption = False,
+    format: FormatOption = None,  # noqa: A002
+    columns: ColumnsOption = None,
+    on_bad_row: OnBadRowOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Judge a model on the last 20 % of a trace, beside policies with the same estimates and the same jobs in view."""
+    from shunter.learning.judging import judged
+    from shunter.policies.scored.models import load
+    from shunter.report.terminal.learning import judging_view
+
+    made = load(model)
+    length, source = jobs or made.training.window or 256, estimate or made.training.estimate or "auto"
+    form = with_columns(format, columns)
+    ground = _ground(trace, cluster, source, length, (since, until), drop_unfit, form, on_bad_row)
+    answer(judged(made, ground, windows, policy or (), seed, threads), judging_view, json)
+
+
+def _ground(
+    trace: str,
+    cluster: str | None,
+    estimate: str,
+    jobs: int,
+    between: tuple[str | None, str | None],
+    drop_unfit: bool,
+    format: str | None,  # noqa: A002
+    on_bad_row: str | None,
+) -> Ground:
+    """The jobs with their estimates, and the cluster."""
+    if cluster is None:
+        raise RunError("there is no cluster; give one, such as --cluster 64x8, or --cluster auto")
+
+    from shunter.learning.engine import ground_for
+    from shunter.learning.training import REFERENCE
+    from shunter.setup import check, set_up
+    from shunter.simulation import resolve
+
+    fits = [REFERENCE] if drop_unfit else ()
+    setup = set_up(trace, cluster, fits, format, on_bad_row or "fail", since=between[0] or "", until=between[1] or "")
+    check(setup, resolve(REFERENCE).policy)
+    return ground_for(setup, estimate, jobs)

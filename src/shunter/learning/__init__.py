@@ -1,0 +1,1 @@
+"""Learning to schedule: episodes on windows of a trace, an environment, training, and judging on windows not seen."""

@@ -1,0 +1,136 @@
+"""The agents that can be trained: what each sees, what it is asked, and how it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shunter.errors import ModelError, did_you_mean
+from shunter.learning.engine import Ground
+from shunter.learning.episodes import INSPECT, PICK
+from shunter.policies.scored.models import Input, Layer, Linear, Network, ScoreModel
+from shunter.world import F64
+
+HALF_DAY = 43_200.0  # s: a longer wait counts as this, as in RLScheduler and RLTune
+BELOW_1 = 1 - 1e-5
+KERNEL = (32, 16, 8, 1)  # outputs of the layers, as in all three papers
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent before it has learned anything."""
+
+    name: str
+    doc: str
+    inputs: tuple[Input, ...]
+    widths: tuple[int, ...] = KERNEL  # none: a linear model
+    mode: int = PICK
+    relative: bool = True  # its reward is the gain on the base policy; else the score itself
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers it learns."""
+        return len(flat(self.untrained(np.random.default_rng(0))))
+
+    def untrained(self, rng: np.random.Generator) -> ScoreModel:
+        """A network with random weights, as torch begins; or the linear model that gives the order of ``saf``."""
+        if not self.widths:
+            neutral = [1.0 if given.feature == "area" else 0.0 for given in self.inputs]
+            return ScoreModel(name=self.name, inputs=list(self.inputs), model=Linear(weights=neutral))
+        layers, width = [], len(self.inputs)
+        for outputs in self.widths:
+            bound = width**-0.5
+            weights, bias = rng.uniform(-bound, bound, (width, outputs)), rng.uniform(-bound, bound, outputs)
+            layers.append(Layer(weights=weights.tolist(), bias=bias.tolist()))
+            width = outputs
+        return ScoreModel(name=self.name, inputs=list(self.inputs), model=Network(layers=layers))
+
+
+def flat(model: ScoreModel) -> F64:
+    """The numbers that are learned, one after another."""
+    if isinstance(model.model, Linear):
+        return np.array(model.model.weights)
+    assert isinstance(model.model, Network)
+    return np.concatenate([np.append(np.ravel(layer.weights), layer.bias) for layer in model.model.layers])
+
+
+def with_numbers(model: ScoreModel, numbers: F64) -> ScoreModel:
+    """The model with other numbers."""
+    if isinstance(model.model, Linear):
+        return model.model_copy(update={"model": Linear(weights=numbers.tolist())})
+    assert isinstance(model.model, Network)
+    layers, begin = [], 0
+    for layer in model.model.layers:
+        shape = (len(layer.weights), len(layer.bias))
+        middle, end = begin + shape[0] * shape[1], begin + shape[0] * shape[1] + shape[1]
+        weights, bias = numbers[begin:middle].reshape(shape), numbers[middle:end]
+        layers.append(Layer(weights=weights.tolist(), bias=bias.tolist()))
+        begin = end
+    return model.model_copy(update={"model": Network(layers=layers)})
+
+
+def agent_for(name: str, ground: Ground) -> Agent:
+    """An agent by its name, with its inputs scaled to a cluster and its jobs."""
+    agents = {made.name: made for made in _agents(ground)}
+    if name not in agents:
+        raise ModelError(f"there is no agent '{name}'; {did_you_mean(name, agents)}")
+    return agents[name]
+
+
+AGENTS = ("rltune", "rlscheduler", "inspector", "search")
+
+
+def _agents(ground: Ground) -> tuple[Agent, ...]:
+    longest, gpus = max(float(ground.estimates.max()) / 1000.0, 1.0), float(ground.cluster.gpus)
+    wait = Input(feature="wait", scale=1 / HALF_DAY, high=BELOW_1)
+    run = Input(feature="estimate", scale=1 / longest, high=1.0)
+    fits, size = Input(feature="fits"), Input(feature="size", high=1.0)
+    area = Input(feature="area", log=True, scale=1 / np.log1p(longest * gpus), high=1.0)
+    return (
+        Agent(
+            "rltune",
+            "RLTune: eight features of a job and its pool, reward relative to the base policy",
+            (
+                wait,
+                Input(feature="gpus", scale=1 / 8, high=BELOW_1),
+                Input(feature="estimate", log=True, scale=1 / np.log1p(longest), high=1.0),
+                area,
+                Input(feature="pressure", high=BELOW_1),
+                Input(feature="availability", low=0.0, high=BELOW_1),
+                Input(feature="fragmentation", high=1.0),
+                fits,
+            ),
+        ),
+        Agent("rlscheduler", "RLScheduler: what a job asks for and whether it fits", (wait, run, size, fits),
+              relative=False),
+        Agent(
+            "inspector",
+            "SchedInspector: takes the first job of a base policy, or lets it wait",
+            (
+                wait,
+                run,
+                size,
+                Input(feature="free", scale=1 / gpus, high=1.0),
+                fits,
+                Input(feature="waiting", scale=1 / 128, high=1.0),
+                Input(feature="demand", scale=1 / gpus / 8, high=1.0),
+            ),
+            mode=INSPECT,
+        ),
+        Agent(
+            "search",
+            "weights of a linear order over logarithms and pool features, found by CMA-ES from the order of saf",
+            (
+                area,
+                Input(feature="gpus", log=True),
+                Input(feature="estimate", log=True, scale=0.1),
+                Input(feature="wait", log=True, scale=0.1),
+                Input(feature="urgency", high=10.0, scale=0.1),
+                fits,
+                Input(feature="pressure", high=1.0),
+                Input(feature="fragmentation"),
+            ),
+            widths=(),
+        ),
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""A queue in the order of a learned model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from shunter.cluster import Cluster
+from shunter.errors import PolicyError
+from shunter.model import View
+from shunter.params import param
+from shunter.policies.scored.evaluating import score
+from shunter.policies.scored.models import BUILT_IN, ScoreModel, built_in, load
+from shunter.scheduling.queue.memory import pools_seen
+from shunter.scheduling.queue.ordering import Ordering
+from shunter.scheduling.queue.policy import BACKFILL_DOC, BACKFILLS
+from shunter.scheduling.queue.queue import Queue
+from shunter.world import F64, Job
+
+
+@dataclass(frozen=True)
+class Scored(Ordering):
+    """Serves the job with the least value of a learned model, which may know the job and the nodes open to it."""
+
+    backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
+    model: str = param(
+        "saf", "the model: a file that 'shunter learn' wrote; saf: GPUs times estimate", choices=BUILT_IN, file=True
+    )
+
+    uses_estimate = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.score_model.asks != "order":
+            raise PolicyError(
+                f"{self.model}: says whether the first job is to wait, so it gives no order; judge it with"
+                " 'shunter learn eval'"
+            )
+
+    @cached_property
+    def score_model(self) -> ScoreModel:
+        """The model itself."""
+        return built_in(self.model) or load(Path(self.model))
+
+    @staticmethod
+    def key(job: Job, p: F64) -> float:
+        """The model's value."""
+        return score(job, p)
+
+    def key_params(self) -> F64:
+        """The numbers of the model."""
+        return self.score_model.arrays()
+
+    def configured(self, queue: Queue, view: View, cluster: Cluster) -> Queue:
+        """Keys are made again only as often as the features of the model change."""
+        queue = super().configured(queue, view, cluster)
+        model = self.score_model
+        config = queue.config.replace(varying=model.ages and not model.sees_pool, sees_pool=model.sees_pool)
+        pools = pools_seen(view.world, queue.sample) if model.sees_pool else queue.pools
+        return queue.replace(config=config, pools=pools)

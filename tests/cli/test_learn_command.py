@@ -1,0 +1,53 @@
+"""``shunter learn``: a model is trained, judged and used, and mistakes are said in a line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from shunter.cli.main import app
+
+JOBS = ("synthetic:jobs=400,gpus=16,load=1.5", "-c", "2x8")
+
+
+def shunter(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_model_is_trained_judged_and_used(tmp_path):
+    out = tmp_path / "order.json"
+    made = shunter("learn", *JOBS, "--agent", "search", "--rounds", 2, "--jobs", 32, "--out", out, "--json")
+    assert made.exit_code == 0, made.output
+    assert len(json.loads(made.stdout)["curve"]) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["order.json"]
+    found = json.loads(shunter("learn", "eval", out, *JOBS, "--windows", 6, "--json").stdout)
+    assert (found["windows"], found["window"]) == (6, 32)
+    assert [row["policy"] for row in found["rows"]] == ["model", "saf:backfill=easy"]
+    shown = shunter("learn", "eval", out, *JOBS, "--windows", 6).stdout
+    assert "6 windows of 32 jobs that the model has not seen" in shown
+    run = shunter("simulate", *JOBS, "--policy", f"scored:model={out}", "--json")
+    assert run.exit_code == 0, run.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("learn", *JOBS), "there is no place for the model"),
+        (("learn", JOBS[0], "--out", "o.json"), "there is no cluster"),
+        (("learn", *JOBS, "--jobs", 32, "--agent", "sarch", "--out", "o.json"), "did you mean 'search'"),
+        (("learn", *JOBS, "--jobs", 32, "--objective", "weight", "--out", "o.json"), "did you mean 'wait'"),
+        (("learn", *JOBS, "--jobs", 300, "--out", "o.json"), "400 jobs are too few for windows of 300"),
+        (("learn", *JOBS, "--jobs", 32, "--base", "tiresias", "--out", "o.json"), "does not order a queue"),
+        (("learn", *JOBS, "--jobs", 32, "--resume", "--out", "o.json"), "there is no such checkpoint"),
+        (("learn", *JOBS, "--jobs", 32, "--estimate", "limit", "--out", "o.json"), "estimate=limit needs a 'limit'"),
+        (("learn", "eval", "nothing.json", *JOBS), "nothing.json: there is no such file"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = shunter(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
