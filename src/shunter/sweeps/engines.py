@@ -20,6 +20,7 @@ from shunter.sweeps.places import code_version
 from shunter.sweeps.work import Batch, Row, Runner, work
 
 PATIENCE_S = 10  # how long a scheduler may take to answer, and a cluster to have its first worker
+CLOSING_S = 30  # how long workers may take to end
 WITHOUT_WORKERS_S = 60  # how long a cluster may have no workers before a sweep gives up
 COUNT_S = 1  # between two looks at how many workers there are
 LOCAL = "local:"
@@ -264,7 +265,7 @@ def _cluster_at(address: str) -> Iterator[Any]:
     try:
         yield client
     finally:
-        client.close(timeout=PATIENCE_S)
+        _close(client)
 
 
 def _is_tls(address: str) -> bool:
@@ -303,11 +304,18 @@ def _local_cluster(workers: int) -> Iterator[Any]:
     with dask.config.set(settings):
         ports = dict.fromkeys(("dashboard_address", "worker_dashboard_address"), "127.0.0.1:0")
         cluster = LocalCluster(**ports, **choices)
+    client = Client(cluster)
     try:
-        with Client(cluster) as client:
-            yield client
+        yield client
     finally:
-        cluster.close(timeout=PATIENCE_S)
+        _close(client)
+        _close(cluster)
+
+
+def _close(what: Any) -> None:
+    """Close a client or a cluster. One that takes too long ends with this process: all that it ran is stored."""
+    with suppress(TimeoutError):
+        what.close(timeout=CLOSING_S)
 
 
 def _check_workers(client: Any) -> None:
