@@ -212,8 +212,8 @@ def first_with_room(world: World, queue: Queue, job: int) -> int:
 
     SEVERAL: one has room already, GPUs are shared, or some have room at once, since a job is on all, and need more.
     """
-    best, last, enough, tied, bar = NOWHERE, -1, False, False, bar_of(queue, job)
-    everywhere = open_to(world, job)
+    best, last, enough, tied = NOWHERE, -1, False, False
+    bar, everywhere = bar_of(queue, job), open_to(world, job)
     for node in range(world.nodes.shape[1]):
         if world.nodes[w.NODE_STATE, node] != w.UP or not (everywhere or may_use(world, job, node)):
             continue
@@ -325,9 +325,9 @@ def block_larger(world: World, queue: Queue, job: int) -> None:
     They would have to fit on one machine too, or the job wants a single GPU.
     """
     gpus, takes, config = world.jobs[w.GPUS, job], queue.tiers.takes, queue.config
-    if config.strict or config.slow_stops or config.varying or len(takes) == 0 or not anywhere(world, job):
+    if config.strict or config.slow_stops or config.varying or config.sees_pool or not anywhere(world, job):
         return
-    if world.jobs[w.SHARE, job] < 1000 or takes[0, queue.class_of[job]] == 0:
+    if len(takes) == 0 or takes[0, queue.class_of[job]] == 0 or world.jobs[w.SHARE, job] < 1000:
         return
     for cls in range(len(queue.size)):
         other = queue.sample[cls]
