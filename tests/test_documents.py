@@ -206,7 +206,7 @@ def test_every_file_of_a_run_is_described(tmp_path):
 
 LISTED_BY_KIND = {  # folders whose modules the page describes together: one per policy, format, command ...
     "cli", "measuring", "html", "placers", "policies", "quality", "readers", "terminal", "testing", "themis", "lucid",
-    "ces", "gandiva", "twins", "dally", "qssf",
+    "ces", "gandiva", "scored", "twins", "dally", "qssf",
 }  # fmt: skip
 
 

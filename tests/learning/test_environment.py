@@ -9,6 +9,7 @@ pytest.importorskip("gymnasium")
 
 from gymnasium.utils.env_checker import check_env
 
+import shunter
 from shunter.errors import ModelError
 from shunter.learning.agents import agent_for
 from shunter.learning.engine import EpisodeEngine, LearnedOrder, ground_for, new_record
@@ -36,25 +37,41 @@ def key_of(rows, model):
     return rows[:, 0]
 
 
-@pytest.mark.parametrize("asked", ["pick", "score"])
+def played(env, first, choose):
+    """Step by step through a window: what was said at the end, the reward, and how many steps it took."""
+    seen, info = env.reset(options={"first": first})
+    steps, over, reward = 0, False, 0.0
+    while not over:
+        seen, reward, over, _, info = env.step(choose(seen, int(info["action_mask"].sum())))
+        steps += 1
+    return info, reward, steps
+
+
 @pytest.mark.parametrize("first", [0, 25])
-def test_an_episode_step_by_step_is_the_compiled_one(asked, first, ground):
-    """A network in Python, asked for a job or for all keys, gives the schedule of the kernel."""
+def test_keys_from_python_give_the_compiled_episode(first, ground):
+    """A network in NumPy, asked for the keys of all jobs, gives the schedule of the same network in the kernel."""
     model = agent_for("rltune", ground).untrained(rng(1, "m"))
     engine = EpisodeEngine(ground, LearnedOrder(given=model))
     expected, decisions = engine.play(np.array([first]), np.array([0]), new_record(1, 1, 8, 0.0), greedy=True)
-    env = SchedulingEnv(ground, asked, visible=40)
-    seen, info = env.reset(options={"first": first})
-    steps, over = 0, False
-    while not over:
-        count = int(info["action_mask"].sum())
-        keys = np.append(key_of(seen[:count].astype(np.float64), model), np.zeros(40 - count))
-        action = keys if asked == "score" else int(keys[:count].argmin())
-        seen, reward, over, _, info = env.step(action)
-        steps += 1
+
+    def choose(seen, count):
+        return np.append(key_of(seen[:count].astype(np.float64), model), np.zeros(40 - count))
+
+    info, reward, steps = played(SchedulingEnv(ground, "score", visible=40), first, choose)
     np.testing.assert_array_equal(info["waits"], expected[0])
     assert steps == decisions[0]
     assert -1 <= reward <= 1
+
+
+@pytest.mark.parametrize("first", [0, 25])
+def test_picks_from_python_give_the_schedule_of_the_order_that_they_follow(first, ground):
+    area = [given.feature for given in agent_for("rltune", ground).inputs].index("area")
+    info, reward, _ = played(
+        SchedulingEnv(ground, visible=40), first, lambda seen, count: int(seen[:count, area].argmin())
+    )
+    expected = EpisodeEngine(ground, shunter.policy("saf:backfill=easy")).waits(np.array([first]))
+    np.testing.assert_array_equal(info["waits"], expected[0])
+    assert reward == 0
 
 
 def test_an_inspector_that_never_lets_wait_gets_nothing(ground):

@@ -23,6 +23,7 @@ from shunter.world import F64
 gymnasium: Any = extras.load("gymnasium", "the environment")
 
 VISIBLE = 128  # jobs in view, as in RLScheduler
+DRAWS = 100  # of windows, until one has a decision
 MOST = 1e6  # of an observation or a key, either side of 0
 Asked = Literal["pick", "score", "inspect"]
 
@@ -64,7 +65,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
         self._engine = EpisodeEngine(ground, own, watched=watched, visible=visible, mode=mode)
         self._base = EpisodeEngine(ground, inner)
         self._windows = np.arange(ground.windows) if windows is None else np.asarray(windows)
-        self._rows, self._first = np.zeros((visible, len(inputs))), 0
+        self._rows, self._first, self._goes_on = np.zeros((visible, len(inputs))), 0, False
         shape = (len(inputs),) if inspects else (visible, len(inputs))
         self.observation_space = gymnasium.spaces.Box(-MOST, MOST, shape, np.float32)
         if asked == "score":
@@ -75,28 +76,45 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin with a window, drawn or named by ``options={"first": N}``, its first job."""
         super().reset(seed=seed)
-        self._first = int((options or {}).get("first", self.np_random.choice(self._windows)))
-        if not 0 <= self._first < self._ground.windows:
-            raise ModelError(f"a window may begin with job 0 to {self._ground.windows - 1}, got {self._first}")
-        e.begin(self._engine.episode, self._first)
-        e.to_decision(self._engine.episode, self._engine.tools, self._engine.plan)
+        named = (options or {}).get("first")
+        for _ in range(DRAWS):
+            self._begin(int(self.np_random.choice(self._windows) if named is None else named))
+            if self._goes_on or named is not None:
+                break
         return self._observed(), self._info()
+
+    def _begin(self, first: int) -> None:
+        """Begin with a window, up to its first decision, if it has any."""
+        if not 0 <= first < self._ground.windows:
+            raise ModelError(f"a window may begin with job 0 to {self._ground.windows - 1}, got {first}")
+        self._first = first
+        e.begin(self._engine.episode, first)
+        self._pass_time()
+
+    def _pass_time(self) -> None:
+        """Go on to the next decision, if there is one."""
+        self._goes_on = bool(e.to_decision(self._engine.episode, self._engine.tools, self._engine.plan))
+        if not self._goes_on:
+            self._engine.episode.course.visible = 0
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Do what the agent chose, up to its next decision; a job that is not there counts as the first."""
+        if self._goes_on:
+            self._act(action)
+            self._pass_time()
+        if self._goes_on:
+            return self._observed(), 0.0, False, False, self._info()
+        return self._observed(), self._reward(), True, False, {**self._info(), "waits": self.waits()}
+
+    def _act(self, action: Any) -> None:
         engine = self._engine
         if self._asked == "score":
             keys = np.clip(np.nan_to_num(np.asarray(action, np.float64)), -MOST, MOST)
             e.act_by_keys(engine.episode, engine.tools, engine.plan, keys)
-        else:
-            choice = int(action)
-            known = choice if self._asked == "inspect" or choice < engine.episode.course.visible else 0
-            e.act(engine.episode, engine.tools, engine.plan, known)
-        goes_on = e.to_decision(engine.episode, engine.tools, engine.plan)
-        if goes_on:
-            return self._observed(), 0.0, False, False, self._info()
-        engine.episode.course.visible = 0
-        return self._observed(), self._reward(), True, False, {**self._info(), "waits": self.waits()}
+            return
+        choice = int(action)
+        known = choice if self._asked == "inspect" or choice < engine.episode.course.visible else 0
+        e.act(engine.episode, engine.tools, engine.plan, known)
 
     def waits(self) -> F64:
         """How long each job of the window has waited, once the episode is over (s)."""
