@@ -209,7 +209,7 @@ def test_a_run_that_fails_ends_the_search_with_its_error(monkeypatch):
         raise ValueError("it never works")
 
     with monkeypatch.context() as patch:
-        patch.setattr(work, "run", failing)
+        patch.setattr(work, "run_draw", failing)
         with pytest.raises(RunError, match="policy fifo: ValueError: it never works"):
             tune(jobs_of(*[SHORT_ONES_BEHIND] * 30))
     assert tune(jobs_of(*[SHORT_ONES_BEHIND] * 30)).ran == 4  # what failed is tried again
