@@ -235,7 +235,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(f"error: {problem}") from None
     for error in sorted(set(made.failed["error"].to_list())):
         sys.stderr.write(f"failed: {error}\n")
-    lines = list(tables(scores(made.runs), sorted(set(made.runs["trace"].to_list()), key=_place_of)))
+    windows = made.runs.select("trace", "window").n_unique()
+    head = f"{windows} windows, {asked.draws} {'run' if asked.draws == 1 else 'runs'} of each, {shunter.__version__}."
+    sites = sorted(set(made.runs["trace"].to_list()), key=_place_of)
+    lines = [head, "", *tables(scores(made.runs), sites)]
     sys.stdout.write("\n".join(lines) + "\n")
     if asked.write:
         PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
