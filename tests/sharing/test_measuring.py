@@ -291,7 +291,8 @@ def test_it_runs_as_a_folder_alone(tmp_path):
     assert [line.split()[0] for line in printed.splitlines()] == [each.name for each in CONFIGURATIONS]
 
 
-SMALL = [each.name for each in CONFIGURATIONS if each.name.split("-")[0] not in ("bert", "gpt")]
+# without mixed precision, for which torch uses instructions that some virtual machines announce and don't have
+SMALL = [each.name for each in CONFIGURATIONS if each.name.split("-")[0] not in ("bert", "gpt") and not each.amp]
 
 
 @pytest.mark.parametrize("name", SMALL)
