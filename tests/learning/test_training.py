@@ -102,7 +102,8 @@ def test_ppo_learns_to_pick_the_shorter_job():
     """A network with random weights gets close to the order by area within a few epochs."""
     pytest.importorskip("torch")
     ground = ground_for(set_up("synthetic:jobs=700,gpus=8,load=1.6", "1x8"), "oracle", 64)
-    task = Task(ground, "rlscheduler", rounds=12, episodes=40, rows=20_000, seed=3)  # it sees run times; rltune does not
+    # this agent sees run times, as rltune does not
+    task = Task(ground, "rlscheduler", rounds=12, episodes=40, rows=20_000, seed=3)
     trainer = Trainer(task)
     before = trainer.change(trainer.best)
     while not trainer.over:
