@@ -33,7 +33,7 @@ FORMULAS = {
     "f3": lambda w, r, n, s: r * n + 6_860_000 * math.log10(max(s, 0.1)),
     "f4": lambda w, r, n, s: r * math.sqrt(n) + 530_000 * math.log10(max(s, 0.1)),
 }
-ELSEWHERE = {"multifactor", "gittins", "srtf", "las"}  # in files of their own; two that look at running jobs, below
+ELSEWHERE = {"multifactor", "gittins", "srsf", "srtf", "las"}  # in files of their own, or below
 
 
 def job(**known):
@@ -61,6 +61,8 @@ def test_key_is_the_formula(name, w, r, n, s):
 def test_key_of_the_orders_that_look_at_running_jobs():
     left = {"remaining": 60.0} if "remaining" in Job._fields else {}
     assert key("srtf", estimate=100.0, executed=40.0, **left) == 60.0
+    assert key("srsf", gpus=8.0, remaining=60.0, work=40.0) == 480.0
+    assert key("srsf", gpus=8.0, remaining=30.0, work=70.0) == 560.0
     assert key("las", attained=320.0, executed=40.0, gpus=8.0) == 320.0
 
 

@@ -430,7 +430,7 @@ def test_a_job_stopped_at_the_instant_it_started_has_not_run():
         ([job(0, 1, 5)], {}, TraceError, "job 0 needs 5 GPUs in pool 0"),
         ([job(1, 1, 1), job(0, 1, 1)], {}, TraceError, "sorted by submit"),
         ([job(0, 1, 1, after=1), job(0, 1, 1, after=0)], {}, TraceError, "wait for each other"),
-        ([job(0, 1, 1)], {"preemptive": True, "backfill": "easy"}, PolicyError, "preemptive"),
+        ([job(0, 1, 1)], {"preemptive": True, "backfill": "conservative"}, PolicyError, "preemptive"),
     ],
 )
 def test_bad_input(jobs, rules, error, message):
