@@ -120,7 +120,7 @@ ONCE = {
     ),
     "tune": (["-p", "sjf", "--try", "blocking=strict/skip", SMALL, "-c", "2x8"], {"sjf:blocking=skip"}),
     "sweep": (["sweep.toml", "--out", "runs"], {"fifo", "sjf", "ces:policy=sjf", "saf:blocking=skip"}),
-    "reproduce": (["qssf", "--data", "venus", "--repeat", "1", "--json"], {"fifo", "sjf:estimate=oracle"}),
+    "reproduce": (["qssf", "--data", "venus", "--repeat", "1", "--json"], {"sjf:estimate=oracle"}),
 }
 
 

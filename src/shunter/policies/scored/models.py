@@ -124,7 +124,8 @@ class ScoreModel(Form):
     def arrays(self) -> F64:
         """The numbers as a compiled key reads them."""
         inputs, numbers = self._inputs(), self._numbers()
-        room = len(self.inputs) + sum(len(layer.bias) for layer in getattr(self.model, "layers", ()))
+        layers = self.model.layers if isinstance(self.model, Network) else ()
+        room = len(self.inputs) + sum(len(layer.bias) for layer in layers)
         kind = {"linear": e.LINEAR, "network": e.NETWORK, "trees": e.TREES}[self.model.kind]
         model_at = e.HEADER + len(inputs)
         header = [kind, len(self.inputs), e.HEADER, model_at, model_at + len(numbers)]
