@@ -124,7 +124,7 @@ class ScoreModel(Form):
     def arrays(self) -> F64:
         """The numbers as a compiled key reads them."""
         inputs, numbers = self._inputs(), self._numbers()
-        layers = self.model.layers if isinstance(self.model, Network) else ()
+        layers = self.model.layers if isinstance(self.model, NetworkForm) else ()
         room = len(self.inputs) + sum(len(layer.bias) for layer in layers)
         kind = {"linear": e.LINEAR, "network": e.NETWORK, "trees": e.TREES}[self.model.kind]
         model_at = e.HEADER + len(inputs)
