@@ -114,7 +114,12 @@ def test_dally_with_backfilling(
     data: st.DataObject, timers: Timers, how: str, rules: dict[str, Any], compiled: bool
 ) -> None:
     """With timers no job may be overdue: what is decided then hangs on when one looks, and a timer is a look more."""
-    hold_dally_to_it(data.draw(estimated(how)), timers, rules, compiled, easy=True)
+    hold_dally_to_it(stoppable(data.draw(estimated(how))), timers, rules, compiled, easy=True)
+
+
+def stoppable(world: World) -> World:
+    """The same with jobs that may be stopped: reservations beside leases without an end are not in the reference."""
+    return [replace(job, checkpointable=True) for job in world[0]], world[1]
 
 
 def hold_dally_to_it(
@@ -200,7 +205,7 @@ def test_tiresias(world: World, lease: int, rules: dict[str, Any], ties: str, co
 def test_tiresias_with_backfilling(
     data: st.DataObject, lease: int, how: str, rules: dict[str, Any], compiled: bool
 ) -> None:
-    hold_tiresias_to_it(data.draw(estimated(how)), lease, rules, compiled, easy=True)
+    hold_tiresias_to_it(stoppable(data.draw(estimated(how))), lease, rules, compiled, easy=True)
 
 
 def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compiled: bool, *, easy: bool = False) -> None:
