@@ -28,7 +28,7 @@ OPTIONS = {
     "simulate": "--policy las --overhead 30,60",
 }
 COMMON = """--cluster machines.toml --columns submit=came,duration=ran --on-bad-row skip --since +1 --until +3 --seed 7
-    --load 0.8 --drop-unfit --network profiled --contention --sharing time-slice"""
+    --load 0.8 --checkpointable 50% --drop-unfit --network profiled --contention --sharing time-slice"""
 ELSEWHERE = {  # what changes no number, or is written in another way
     *("--out", "--report", "--figures", "--force", "--decisions", "--json", "--workers", "--swf", "--batsim-csv"),
     *("--format", "--models", "--set", "--grid"),
