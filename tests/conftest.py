@@ -18,7 +18,6 @@ LABS = {"lab", "lab_with_database", "lab_folder"}  # fixtures that are Slurm clu
 BY_NAME = [
     ("shunter.sweeps.work", "_settings"),
     ("shunter.sweeps.work", "_kernels_of"),
-    ("shunter.reproduce.trials", "resolved"),
 ]
 
 # processes that tests start may have caches of their own, but need not compile again

@@ -4,6 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+# For sixteen times the input, where linear work takes 16 times as long (caches and other processes make it up to 40)
+# and quadratic work 256 times.
+FAR_BELOW_QUADRATIC = 100
+
 
 def growth(work: Callable[[Any], object], small: Any, large: Any, times: int = 3) -> float:
     """How many times as long the large input takes as the small one; the quickest of several goes each."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growth import growth
+from growth import FAR_BELOW_QUADRATIC, growth
 from shunter.cluster import SHARING
 from shunter.model import Trace
 from shunter.sharing.profiles import measured
@@ -78,7 +78,7 @@ def test_each_is_drawn_as_often_and_many_jobs_take_no_longer_each():
         return Trace.of("made", [f"j{i}" for i in range(n)], **times)
 
     n = 100_000
-    assert growth(lambda jobs: workloads(jobs, NAMES, 1), many(n // 4), many(n)) < 10  # quadratic would be 16
+    assert growth(lambda jobs: workloads(jobs, NAMES, 1), many(n // 16), many(n)) < FAR_BELOW_QUADRATIC
     found = workloads(many(n), NAMES, 1)
     assert found.dtype == np.int64
     assert np.bincount(found) == pytest.approx(n / len(NAMES), rel=0.05)

@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shunter import simulation
 from shunter.errors import RunError, did_you_mean
 from shunter.report.bootstrap import Estimate
 from shunter.report.metrics import spread
 from shunter.reproduce.claims import Claim, ClaimResult
-from shunter.reproduce.trials import Scheduler, TrialCase, Trials, resolved
+from shunter.reproduce.trials import Scheduler, TrialCase, Trials
 from shunter.reproduce.writing import record
 from shunter.setup import Setup
 
@@ -45,7 +46,7 @@ def check_data(names: Sequence[str], known: Collection[str], what: str = "data s
 
 def is_oracle(policy: str) -> bool:
     """Whether a policy knows true run times."""
-    return "duration" in resolved(policy).policy.needs
+    return "duration" in simulation.resolve(policy).policy.needs
 
 
 def marked(scheduler: Scheduler) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from shunter.processes import Progress
 from shunter.report import metrics
 from shunter.report.bootstrap import Estimate, estimate, means_of_repeats
 from shunter.setup import Setup, set_up
-from shunter.simulation import NamedPolicy, Result
+from shunter.simulation import Result
 from shunter.sweeps.cached_runs import cached_store, counted, rows_of
 from shunter.sweeps.engines import opener
 from shunter.sweeps.places import Identity, code_version
@@ -44,12 +44,6 @@ COLUMNS = {  # of a store of outcomes, with their kinds; numbers are measures
 }
 More: TypeAlias = Callable[[Result], dict[str, float]]
 Learn: TypeAlias = Callable[[Setup, Sequence[str]], object]  # fits what policies learn from the past of a setup
-
-
-@cache
-def resolved(policy: str) -> NamedPolicy:
-    """The policy that a text names; an experiment runs few policies, many times each."""
-    return simulation.resolve(policy)
 
 
 @dataclass(frozen=True)
@@ -236,7 +230,9 @@ class TrialRunner:
         """The name of a trial's content."""
         kept = (trial.course, trial.reasons, trial.starts)
         watched = (f"{self.more.__module__}.{self.more.__qualname__}", *map(str, kept))
-        return Identity(self.places[trial.place], resolved(trial.policy), found=watched).key(trial.seed, trial.repeat)
+        return Identity(self.places[trial.place], simulation.resolve(trial.policy), found=watched).key(
+            trial.seed, trial.repeat
+        )
 
     def row(self, trial: Trial, key: str) -> Row:
         """Run it."""
@@ -253,7 +249,7 @@ class TrialRunner:
         return {"key": key, "version": self.version, "policy": case.policy, **where, **chance}
 
     def _done(self, trial: Trial) -> Row:
-        where, policy = self.places[trial.place], resolved(trial.policy)
+        where, policy = self.places[trial.place], simulation.resolve(trial.policy)
         result = simulation.run(where, policy, trial.seed, trial.repeat, decisions=trial.reasons)
         finished = result.table[w.STATE] == w.DONE
         numbers = {**_numbers(result), **self.more(result)}
@@ -297,12 +293,12 @@ def _place(workload: Trace | Setup, case: TrialCase) -> Setup:
 def fit(setup: Setup, policies: Sequence[str]) -> None:
     """Fit the models of policies that learn from the past; every run then finds them in the cache."""
     for text in policies:
-        simulation.lessons_before(resolved(text).policy, setup, setup.trace)
+        simulation.lessons_before(simulation.resolve(text).policy, setup, setup.trace)
 
 
 def teach(workloads: Mapping[str, Setup], cases: Collection[TrialCase], learn: Learn = fit) -> None:
     """Fit all models that policies take from the past, one after the other, each once."""
-    pairs = ((case, capability(Learns, resolved(case.policy).policy)) for case in cases)
+    pairs = ((case, capability(Learns, simulation.resolve(case.policy).policy)) for case in cases)
     wanted = {
         (case.workload, learner.predictor): case.policy for case, learner in pairs if learner and learner.predictor
     }
@@ -342,13 +338,8 @@ def _course(result: Result) -> Row:
 
 def with_settings(policy: str, settings: Mapping[str, Any]) -> str:
     """The text of a policy with these settings; those that it does not have are left aside."""
-    return _with_settings(policy, tuple(settings.items()))
-
-
-@cache
-def _with_settings(policy: str, settings: tuple[tuple[str, Any], ...]) -> str:
     name, _, given = policy.partition(":")
     known = declared(registry.policy_class(name))
     asked = dict(part.split("=", 1) for part in given.split(",") if part)
-    asked |= {key: str(value) for key, value in settings if key in known}
+    asked |= {key: str(value) for key, value in settings.items() if key in known}
     return registry.text(registry.policy(f"{name}:{','.join(f'{key}={value}' for key, value in asked.items())}"))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shunter import traces
+from shunter import simulation, traces
 from shunter.errors import RunError
 from shunter.model import Trace
 from shunter.reproduce.dally.standin import standin
-from shunter.reproduce.trials import Scheduler, TrialCase, TrialExtras, resolved, with_settings
+from shunter.reproduce.trials import Scheduler, TrialCase, TrialExtras, with_settings
 from shunter.safe_files import data_folder
 
 FILES = {
@@ -229,7 +229,7 @@ def chosen(policies: Sequence[str]) -> tuple[Scheduler, ...]:
 
 
 def _known(text: str) -> str:
-    resolved(text)  # a mistake in it is reported at once
+    simulation.resolve(text)  # a mistake in it is reported at once
     return text
 
 
