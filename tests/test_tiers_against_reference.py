@@ -114,12 +114,7 @@ def test_dally_with_backfilling(
     data: st.DataObject, timers: Timers, how: str, rules: dict[str, Any], compiled: bool
 ) -> None:
     """With timers no job may be overdue: what is decided then hangs on when one looks, and a timer is a look more."""
-    hold_dally_to_it(stoppable(data.draw(estimated(how))), timers, rules, compiled, easy=True)
-
-
-def stoppable(world: World) -> World:
-    """The same with jobs that may be stopped: reservations beside leases without an end are not in the reference."""
-    return [replace(job, checkpointable=True) for job in world[0]], world[1]
+    hold_dally_to_it(data.draw(estimated(how)), timers, rules, compiled, easy=True)
 
 
 def hold_dally_to_it(
@@ -155,6 +150,17 @@ def test_dally_makes_offers_when_a_wait_is_too_old_to_count() -> None:
     both(jobs, layout, "dally:lease=120,history=0.1", rules)
     simulator, _ = play(jobs, layout, MODELS, "dally:lease=120,history=0.1")
     assert 680_001 in [run.start for run in runs_of(simulator.events, len(jobs))[5]]
+
+
+def test_a_job_whose_lease_ends_in_time_fills_a_gap_that_one_without_a_lease_must_leave() -> None:
+    """The fourth job can't be stopped and would delay the third; the lease of the fifth is over when it begins."""
+    kinds = [(120_000, 1, False), (0, 1, False), (0, 2, False), (160_000, 1, False), (160_000, 1, True)]
+    jobs = [
+        LeaseJob(0, work, gpus, MODELS["resnet50"], estimate=max(work, 1), checkpointable=stoppable)
+        for work, gpus, stoppable in kinds
+    ]
+    simulator, _ = play(jobs, Layout((1, 1), ((0, 0),)), MODELS, "dally:lease=120,timers=none,backfill=easy,bound=0")
+    assert [runs[0].start for runs in runs_of(simulator.events, 5)] == [0, 0, 120_000, 120_000, 0]
 
 
 def test_of_machines_that_are_as_full_the_first_are_taken() -> None:
@@ -205,7 +211,7 @@ def test_tiresias(world: World, lease: int, rules: dict[str, Any], ties: str, co
 def test_tiresias_with_backfilling(
     data: st.DataObject, lease: int, how: str, rules: dict[str, Any], compiled: bool
 ) -> None:
-    hold_tiresias_to_it(stoppable(data.draw(estimated(how))), lease, rules, compiled, easy=True)
+    hold_tiresias_to_it(data.draw(estimated(how)), lease, rules, compiled, easy=True)
 
 
 def hold_tiresias_to_it(world: World, lease: int, rules: dict[str, Any], compiled: bool, *, easy: bool = False) -> None:

@@ -105,15 +105,17 @@ class OfferTools(NamedTuple):
 def first_open(
     world: World, offers: Offers, tools: Terms | OfferTools, cls: int, tier: int, longest: int, speed: float
 ) -> int:
-    """The first job of a class that accepts a tier and should end within ``longest`` ms at this speed, -1 if none does.
+    """The first job of a class that accepts a tier and gives its GPUs back within ``longest`` ms, -1 if none does.
 
-    Notes when the next one will.
+    It does so at its end, at this speed, or with its lease.  Notes when the next one will accept the tier.
     """
     queue, now = offers.queue, world.clock[w.NOW]
-    best = -1
+    best, end = -1, now + longest
     for at in range(queue.first[cls], queue.first[cls] + queue.size[cls]):
         job = queue.members[at]
-        if world.jobs[w.STATE, job] != w.PENDING or not ends_within(world, queue, job, longest, speed):
+        if world.jobs[w.STATE, job] != w.PENDING:
+            continue
+        if not ends_within(world, queue, job, longest, speed) and lease_end(world, offers, tools, job, tier) > end:
             continue
         opening = tools.opens(world, offers, job, tier)
         if opening > now:
