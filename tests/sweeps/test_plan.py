@@ -23,17 +23,19 @@ def test_the_product_of_all_axes():
         loads=[0.5, 1.0, 1.5],
         networks=["", "profiled"],
         overheads=["0", "60,120"],
+        checkpointable=["none", "25%"],
         policies=["fifo", "las"],
         seeds=4,
     )
-    assert len(found.runs) == 2 * 2 * 3 * 2 * 2 * 2 * 4 == len(set(found.runs))
+    assert len(found.runs) == 2 * 2 * 3 * 2 * 2 * 2 * 2 * 4 == len(set(found.runs))
     assert {run.seed for run in found.runs} == {0, 1, 2, 3}
     assert {place.jobs.name for place in found.places} == {"synthetic:jobs=50", "sixty"}
 
 
 def test_an_axis_that_is_not_named_is_that_of_a_single_run():
     (run,) = planned().runs
-    assert (run.place.load, run.place.network, run.place.overhead, run.seed) == ("", "", "usual", 0)
+    place = run.place
+    assert (place.load, place.network, place.overhead, place.checkpointable, run.seed) == ("", "", "usual", "", 0)
 
 
 @pytest.mark.parametrize(

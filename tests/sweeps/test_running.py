@@ -91,7 +91,7 @@ def test_jobs_are_checked_once_for_each_placement(monkeypatch):
 
 
 def test_the_command_of_a_row_repeats_it(tmp_path):
-    made, ground = planned(loads=[1.2], policies=["las"], overheads=["10,20"], seeds=[2])
+    made, ground = planned(loads=[1.2], policies=["las"], overheads=["10,20"], checkpointable=["50%"], seeds=[2])
     (row,) = work.work(work.SweepRunner(ground), work.Batch(1, made.runs, ("k",)))
     command = command_of(made.runs[0], made.choices, 0).split()
     done = subprocess.run([sys.executable, "-m", *command, "--json"], capture_output=True, text=True, check=True)
@@ -105,6 +105,16 @@ def test_what_was_done_is_not_done_again(tmp_path):
     more = shunter.sweep(**{**AXES, "seeds": 4}, out=tmp_path / "runs", workers=1)
     assert (more.progress.done, more.runs.height) == (6, 24)
     assert first.runs["digest"].sort().equals(again.runs["digest"].sort())
+
+
+def test_a_store_from_before_jobs_could_be_kept_from_stops_is_read(tmp_path):
+    done = shunter.sweep(**AXES, out=tmp_path / "runs", workers=1).runs
+    for path in (tmp_path / "runs" / store.RUNS).iterdir():
+        pl.read_parquet(path).drop("checkpointable").write_parquet(path)
+    again = shunter.sweep(**AXES, out=tmp_path / "runs", workers=1)
+    assert (again.progress.done, again.progress.found) == (0, 18)
+    assert again.runs.equals(done)
+    assert Store.existing(tmp_path / "runs").read(["checkpointable"])["checkpointable"].unique().to_list() == [""]
 
 
 def test_processes_give_the_same_rows_as_one(tmp_path):
@@ -130,7 +140,7 @@ def test_a_key_depends_on_content_and_on_nothing_else(tmp_path):
     "change",
     [
         {"clusters": ["2x8"]}, {"loads": [0.9]}, {"overheads": ["1,2"]}, {"policies": ["sjf"]}, {"seeds": [7]},
-        {"networks": ["profiled"]}, {"traces": ["synthetic:jobs=61,gpus=8"]},
+        {"networks": ["profiled"]}, {"checkpointable": ["none"]}, {"traces": ["synthetic:jobs=61,gpus=8"]},
         {"traces": [{"trace": "synthetic:jobs=60,gpus=8", "windows": [{"since": "+0.01"}]}]},
     ],
     ids=lambda change: next(iter(change)),

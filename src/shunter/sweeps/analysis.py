@@ -28,7 +28,7 @@ from shunter.world import F64
 if TYPE_CHECKING:
     import polars as pl
 
-PLACE = ("trace", "window", "cluster", "load", "network", "overhead", "input")
+PLACE = ("trace", "window", "cluster", "load", "network", "overhead", "checkpointable", "input")
 DEFAULT = "jct_s.mean"
 LARGER_IS_BETTER = ("utilization", "fairness.jain", "fairness.rho_at_most_1", "finished")
 LEVEL = 0.05  # how often any two equal policies of a ranking may be called different

@@ -90,6 +90,7 @@ class Axes(Form):
     loads: list[Annotated[float, Field(ge=1e-4, le=1e4)]] = Field(default_factory=list)
     networks: list[Literal["", "profiled", "paper", "dally", "dally-even"]] = Field(default_factory=list)
     overheads: list[str] = Field(default_factory=list)
+    checkpointable: list[str] = Field(default_factory=list)
     policies: list[Annotated[PolicyForm, _named_by("policy")]] = Field(default_factory=list)
     seeds: Seeds = Field(default_factory=list)
 
@@ -103,6 +104,7 @@ class ExcludeForm(Form):
     load: float | list[float] = Field(default_factory=list)
     network: str | list[str] = Field(default_factory=list)
     overhead: str | list[str] = Field(default_factory=list)
+    checkpointable: str | list[str] = Field(default_factory=list)
     policy: str | list[str] = Field(default_factory=list)
     seed: int | list[int] = Field(default_factory=list)
 

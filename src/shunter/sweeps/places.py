@@ -48,7 +48,7 @@ class Ground:
         policies = [resolve(text).policy for text in self.must_fit]
         found = set_up(
             self.traces[source_of(jobs)], machines, policies, None, "fail", *choices, models, "",
-            place.overhead, place.load,
+            place.overhead, place.load, place.checkpointable,
         )  # fmt: skip
         path = jobs.trace if _made_up(jobs.trace) else str(Path(jobs.trace).resolve())
         source = TraceSource(path, found.trace_source.digest, jobs.format, jobs.on_bad_row)
@@ -231,6 +231,7 @@ def described(place: Place) -> str:
         f"trace {place.jobs.name}", place.jobs.window and f"window {place.jobs.window}", f"cluster {place.cluster}",
         place.load and f"load {place.load}", place.network and f"network {place.network}",
         place.overhead != USUAL and f"overhead {place.overhead}",
+        place.checkpointable and f"checkpointable {place.checkpointable}",
     )  # fmt: skip
     return ", ".join(part for part in parts if part)
 
@@ -242,6 +243,7 @@ def command_of(run: RunSpec, choices: Choices, base: int) -> str:
     options: list[tuple[str, str]] = [("--cluster", place.cluster), ("--policy", run.policy), ("--seed", str(base))]
     options += [("--format", jobs.format), ("--since", jobs.since), ("--until", jobs.until), ("--load", place.load)]
     options += [("--network", place.network), ("--overhead", "" if place.overhead == USUAL else place.overhead)]
+    options += [("--checkpointable", place.checkpointable)]
     options += [("--on-bad-row", "" if jobs.on_bad_row == "fail" else jobs.on_bad_row)]
     options += [("--models", choices.models if place.network else "")]
     options += [("--set", f"repeat={run.seed}" if run.seed else "")]

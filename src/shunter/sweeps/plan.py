@@ -47,6 +47,7 @@ class Place:
     load: str = ""
     network: str = ""
     overhead: str = USUAL
+    checkpointable: str = ""  # which jobs may be stopped; "": as in the trace
 
 
 @dataclass(frozen=True, order=True)
@@ -114,7 +115,7 @@ def _inherited(more: Axes, base: Axes) -> Axes:
 def _count(axes: Axes) -> int:
     """How many runs a product has, before anything of it is made."""
     jobs = sum(len(each.windows) or (each.equal_windows.count if each.equal_windows else 1) for each in axes.traces)
-    lists = (axes.clusters, axes.loads, axes.networks, axes.overheads)
+    lists = (axes.clusters, axes.loads, axes.networks, axes.overheads, axes.checkpointable)
     return jobs * math.prod(len(each) or 1 for each in lists) * len(_seeds(axes)) * sum(map(_variants, axes.policies))
 
 
@@ -127,7 +128,8 @@ def _product(axes: Axes) -> Iterator[RunSpec]:
     jobs = [each for form in axes.traces for each in _jobs(form)]
     _check_names(jobs)
     loads = [f"{load:g}" for load in axes.loads] or [""]
-    places = (jobs, axes.clusters, loads, axes.networks or [""], axes.overheads or [USUAL])
+    stops = axes.checkpointable or [""]
+    places = (jobs, axes.clusters, loads, axes.networks or [""], axes.overheads or [USUAL], stops)
     policies = [text for form in axes.policies for text in variants(form)]
     for where in itertools.product(*places):
         place = Place(*where)
@@ -235,7 +237,8 @@ def _matches(rule: ExcludeForm, run: RunSpec) -> bool:
     place = run.place
     load = float(place.load) if place.load else None
     texts = {"trace": place.jobs.name, "window": place.jobs.window, "cluster": place.cluster}
-    texts |= {"network": place.network, "overhead": place.overhead, "policy": run.policy}
+    texts |= {"network": place.network, "overhead": place.overhead, "checkpointable": place.checkpointable}
+    texts["policy"] = run.policy
     for key in rule.model_fields_set:
         wanted = getattr(rule, key)
         options = wanted if isinstance(wanted, list) else [wanted]

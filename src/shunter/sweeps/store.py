@@ -35,9 +35,11 @@ SETTLED_FILES = 200  # more files than this are joined when a sweep is done ...
 SETTLED_BYTES = 2**26  # ... unless they are large
 LONGEST_TEXT = 100_000  # bytes of one cell: an error, settings
 NAMES = (
-    *("key", "trace", "window", "cluster", "network", "overhead", "input", "varies", "policy", "settings"),
+    *("key", "trace", "window", "cluster", "network", "overhead", "checkpointable"),
+    *("input", "varies", "policy", "settings"),
     *("version", "digest", "host", "error", "command"),
 )
+ADDED = {"checkpointable": ""}  # columns that stores of earlier versions lack, and what their runs had
 WHOLE = ("seed", "base_seed")
 MEASURED = "measures."  # what the columns of third parties' measures begin with
 NUMBERS = ("load", "begun", "seconds", "cpu_s", "engine_s", *METRICS)
@@ -189,13 +191,17 @@ class Store:
         try:
             check_parquet(path, most_loaded())
             with opened(path) as file:  # not by its name, which may have * in it
-                found = pl.read_parquet(file, columns=list(wanted) or None)
+                there = pl.read_parquet_schema(file)
+                file.seek(0)
+                found = pl.read_parquet(file, columns=[name for name in wanted if name in there] or None)
         except FileNotFoundError:
             raise
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             reason = str(error).partition("\n")[0]
             raise RunError(f"{path}: is no file of runs ({reason}); remove it, and its runs are made again") from None
         known = schema(self.columns)
+        lacking = [name for name in ADDED if name in (wanted or known) and name not in found.columns]
+        found = found.with_columns(pl.lit(ADDED[name]).alias(name) for name in lacking)
         for name, kind in found.schema.items():
             right = known.get(name, pl.Float64() if name.startswith(MEASURED) else None)
             if kind != right:

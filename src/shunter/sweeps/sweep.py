@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-IDENTITY = ("key", "trace", "window", "cluster", "load", "network", "overhead", "policy", "seed")
+IDENTITY = ("key", "trace", "window", "cluster", "load", "network", "overhead", "checkpointable", "policy", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def sweep(  # noqa: PLR0913  one argument per choice
         allow_code: Whether to import modules that the file names; they can do anything.
         on_progress: Called several times a second.
         axes: What a sweep file has: ``traces=[...]``, ``clusters=[...]``, ``policies=[...]``, ``loads``, ``networks``,
-            ``overheads``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace may be an object.
+            ``overheads``, ``checkpointable``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace may be an object.
 
     Examples:
         >>> import shunter

@@ -53,7 +53,7 @@ def family(policy: str) -> str:
 def described(place: dict[str, Any], besides: Sequence[str] = ()) -> str:
     """A place in words; ``besides``: what need not be said."""
     load = place.get("load")
-    named = {"window": "window", "network": "network", "overhead": "overhead"}
+    named = {"window": "window", "network": "network", "overhead": "overhead", "checkpointable": "checkpointable"}
     parts = [str(place[key]) for key in ("trace", "cluster") if key not in besides]
     parts += [f"load {load:g}"] if load is not None and "load" not in besides else []
     parts += [

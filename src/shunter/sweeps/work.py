@@ -160,6 +160,7 @@ def about(spec: RunSpec, key: str, ground: Ground) -> Row:
     return {
         "key": key, "trace": jobs.name, "window": jobs.window, "cluster": place.cluster,
         "load": float(place.load) if place.load else None, "network": place.network, "overhead": place.overhead,
+        "checkpointable": place.checkpointable,
         "policy": spec.policy, "seed": spec.seed, "base_seed": ground.seed, "version": ground.version,
     }  # fmt: skip
 
