@@ -13,7 +13,7 @@ from shunter.cluster import Cluster, NodeGroup, Overheads, Tier
 from shunter.model import GPU, Trace
 from shunter.sharing.profiles import measured
 from shunter.sim import Scenario, Simulator
-from shunter.sim.scenario import Workloads
+from shunter.sim.scenario import Fault, Workloads
 
 FULL = "gandiva:slicing=true,packing=true"
 KINDS = {w.START: "start", w.PREEMPT: "stop", w.MOVE: "move", w.FINISH: "end"}
@@ -242,6 +242,17 @@ def test_as_few_give_way_as_needed_who_ran_longest_first():
     stopped = [job for job in range(4) if (60, "stop") in [event[:2] for event in story(done, job)]]
     assert stopped == [0, 1]
     assert story(done, 4) == [(60, "start", {0: 2}), (90, "end")]
+
+
+@pytest.mark.parametrize(("policy", "turns"), [("gandiva:slicing=true", True), ("gandiva:packing=true", False)])
+def test_a_node_that_drains_gets_no_other_job(policy, turns):
+    """The job of the draining node runs to its end; only that of the other node takes turns, or shares its GPU."""
+    drains = (Fault(10_000, 0, 10**9, drains=True),)
+    done = run(policy, jobs((0, 300, 1), (0, 300, 1), (20, 300, 1), (21, 300, 1)), machines(1, 1), faults=drains)
+    assert story(done, 0) == [(0, "start", {0: 1}), (300, "end")]
+    others = [where for job in (1, 2, 3) for _, what, *places in story(done, job) if what == "start" for where in places]
+    assert set(map(tuple, others)) == {(1,)}
+    assert any(what == "stop" for _, what, *_ in story(done, 1)) == turns
 
 
 def test_a_gang_gets_the_whole_cluster_in_its_turn():

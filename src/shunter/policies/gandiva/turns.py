@@ -99,18 +99,22 @@ def stop(world: World, offers: Offers, job: int, plan: Decision) -> None:
 
 @kernel
 def fits_with(world: World, paper: Paper, job: int, other: int) -> bool:
-    """Whether a waiting job may be on the very GPUs of a running one: as many, where it may be, with CPU and memory."""
-    jobs = world.jobs
+    """Whether a waiting job may be on the very GPUs of a running one: as many, where it may be, with CPU and memory.
+
+    A node that drains keeps the jobs that it has, and gets no other.
+    """
+    jobs, limited = world.jobs, not anywhere(world, job)
     if jobs[w.GPUS, other] != jobs[w.GPUS, job] or not runs_as_requested(world, other) or jobs[w.SHARE, job] < 1000:
         return False
-    slot, here, beside = -1 if anywhere(world, job) else jobs[w.HEAD, other], -1, 0
+    slot, here, beside = jobs[w.HEAD, other], -1, 0
     while slot >= 0:
         node = world.gpus[w.NODE, world.slots[w.SLOT_GPU, slot]]
-        if not may_use(world, job, node):
+        if world.nodes[w.NODE_STATE, node] != w.UP or (limited and not may_use(world, job, node)):
             return False
         beside = beside + 1 if node == here else 1
         here = node
-        if paper.cpu[node] < beside * jobs[w.CPU, job] or paper.mem[node] < beside * jobs[w.MEM, job]:
+        short = paper.cpu[node] < beside * jobs[w.CPU, job] or paper.mem[node] < beside * jobs[w.MEM, job]
+        if limited and short:
             return False
         slot = world.slots[w.SLOT_NEXT, slot]
     return True
