@@ -65,7 +65,9 @@ def web(  # noqa: PLR0913, PLR0917 one argument per option
     names = tuple(allow_host or ())
     settings = WebSettings(folder, host, port, names, user_header, max_upload, live)
     if host not in LOOPBACK:
-        note("others can reach this page; only the token keeps them out, and it travels unencrypted", "warning", "yellow")
+        note(
+            "others can reach this page; only the token keeps them out, and it travels unencrypted", "warning", "yellow"
+        )
     serve(settings, token_file, lambda address: _ready(address, json))
 
 

@@ -1,1 +1,1 @@
-"""The page for a browser: runs to look at, what-ifs to try, policies to learn, a live cluster to watch (extra ``web``)."""
+"""The page for a browser: runs, what-ifs, policies, a live cluster (extra ``web``)."""

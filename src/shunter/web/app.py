@@ -42,6 +42,7 @@ def make_app(settings: WebSettings, token: str) -> FastAPI:
     app.add_exception_handler(ShunterError, _refused)
     for module in (entry, runs, trying, policies, cluster, api):
         app.include_router(module.router)
+    app.openapi()  # describes every address now, and not while other threads compile
     package = files("shunter")
     for address, folder in (("/static/report", ("report", "html")), ("/static", ("web", "static"))):
         app.mount(address, StaticFiles(directory=str(package.joinpath(*folder))))

@@ -118,6 +118,6 @@ def cluster_text(text: str) -> str:
     if text == "auto" or text in clusters.names():
         return text
     raise ClusterError(
-        f"there is no cluster '{text[:80]}'; write nodes x GPUs such as 16x8 (up to {MOST_NODES:,} x {MOST_GPUS}), auto,"
-        f" or one of {', '.join(clusters.names())}"
+        f"there is no cluster '{text[:80]}'; write nodes x GPUs such as 16x8 (up to {MOST_NODES:,} x {MOST_GPUS}),"
+        f" auto, or one of {', '.join(clusters.names())}"
     )

@@ -125,7 +125,15 @@ class ClusterView:
             for name in job.nodes if job.runs else ():
                 users.setdefault(name, []).append(f"{job.id} ({job.user})")
         found = [
-            [node.name, node.gpus, len(node.used), int(node.up), node.state, node.gpu_type, users.get(node.name, [])[:9]]
+            [
+                node.name,
+                node.gpus,
+                len(node.used),
+                int(node.up),
+                node.state,
+                node.gpu_type,
+                users.get(node.name, [])[:9],
+            ]
             for node in self.snapshot.nodes
         ]
         return {"nodes": found}

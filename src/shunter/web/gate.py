@@ -75,10 +75,13 @@ class Gate:
             return _answer(421, "this host name is not served; name it with --allow-host")
         if method not in SAFE and not _same_origin(headers):
             return _answer(403, "this request comes from another site")
-        if not headers.get("content-length", "0").isdigit() or int(headers.get("content-length", "0")) > most:
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > most:
             return _answer(413, f"more than {most // MIB} MiB; send less")
-        if path == ENTER or path.startswith(STATIC):
-            return None
+        return None if path == ENTER or path.startswith(STATIC) else self._unauthorised(method, headers)
+
+    def _unauthorised(self, method: str, headers: Headers) -> Response | None:
+        """The answer to a request that does not prove its right; None: it does."""
         if not self.access.admits(headers.get("cookie", ""), headers.get("authorization", "")):
             wants_page = method == "GET" and "text/html" in headers.get("accept", "") and "hx-request" not in headers
             return RedirectResponse(ENTER, 303) if wants_page else _answer(401, "no token; open the printed address")

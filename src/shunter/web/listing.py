@@ -70,14 +70,17 @@ class Listing:
 
     def entries(self, wanted: RunFilter | None = None) -> list[RunEntry]:
         """Those that a filter keeps, the newest first; runs of a comparison follow it."""
-        found, known = [], {}
+        found: list[RunEntry] = []
+        known: dict[tuple[str, int], RunEntry] = {}
         for path, kind in self.folder.found():
             entry = self._entry(path, kind, known)
             if entry is not None and (wanted is None or wanted.keeps(entry)):
                 found.append(entry)
         self._known = known  # what is gone is forgotten
         made = {entry.name: entry.made for entry in found}
-        return sorted(found, key=lambda one: (-made.get(one.within, one.made), one.within or one.name, bool(one.within), one.name))
+        return sorted(
+            found, key=lambda one: (-made.get(one.within, one.made), one.within or one.name, bool(one.within), one.name)
+        )
 
     def _entry(self, path: Path, kind: str, known: dict[tuple[str, int], RunEntry]) -> RunEntry | None:
         mark = next(path / name for name, each in MARKS.items() if each == kind)
@@ -91,7 +94,9 @@ class Listing:
 
 
 def _read(folder: RunsFolder, path: Path, kind: str, made: float) -> RunEntry:
-    within = folder.name(path.parent) if path.parent != folder.root and (path.parent / COMPARISON_MARK).is_file() else ""
+    within = (
+        folder.name(path.parent) if path.parent != folder.root and (path.parent / COMPARISON_MARK).is_file() else ""
+    )
     name = folder.name(path)
     reading = {"run": _run, "comparison": _comparison, "sweep": _sweep}[kind]
     try:

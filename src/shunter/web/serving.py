@@ -57,6 +57,6 @@ def _listening(settings: WebSettings) -> socket.socket:
     except OSError as error:
         made.close()
         raise RunError(
-            f"{settings.host}:{settings.port}: can't be served: {error.strerror}; choose another with --port, or 0 for any"
+            f"{settings.host}:{settings.port}: can't be served: {error.strerror}; choose another port with --port"
         ) from None
     return made

@@ -142,9 +142,9 @@ def _on(course: _Course, node: int) -> dict[str, Any]:
 
 
 def _waits(course: _Course, job: int, time: int, why: _Reasons) -> dict[str, Any]:
-    gpus = float(course.run.jobs["gpus"][job])
-    since = time - course.waiting[job]
-    return {"job": _name(course.run, job), "row": job, "gpus": gpus, "s": since / 1000, "why": why.at(job, time, course.waiting[job])}
+    began = course.waiting[job]
+    about = {"job": _name(course.run, job), "row": job, "gpus": float(course.run.jobs["gpus"][job])}
+    return {**about, "s": (time - began) / 1000, "why": why.at(job, time, began)}
 
 
 def _name(run: Run, job: int) -> str:

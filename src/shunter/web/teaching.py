@@ -97,5 +97,5 @@ def example(text: str) -> Example:
         result = simulation.run(set_up(example_trace(), CLUSTER, overhead=USUAL), text, decisions=True)
     except ShunterError as error:
         return Example(None, problem=str(error))
-    means = (float(result.summary[key]["mean"]) for key in ("wait_s", "jct_s"))
-    return Example(stretch(result.kept), *means)
+    wait, jct = (float(result.summary[key]["mean"]) for key in ("wait_s", "jct_s"))
+    return Example(stretch(result.kept), wait, jct)

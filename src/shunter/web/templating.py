@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from shunter import __version__
-from shunter.report.html.page import explained, text_of
+from shunter.report.html.page import breakable, explained, text_of
 from shunter.report.terminal.tables import duration, number, share
 from shunter.texts import printable
 
@@ -32,6 +32,7 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     made.filters |= {"duration": duration, "number": number, "share": share, "address": lambda text: quote(text, "")}
+    made.filters |= {"breakable": lambda text: Markup(breakable(text_of(text)))}
     made.filters |= {"prose": lambda text: Markup(text_of(text)), "explained": lambda text: Markup(explained(text))}
     made.globals |= {"version": __version__, "parts": PARTS}
     return made

@@ -133,7 +133,7 @@ class WhatIfAnswer:
         return of_runs(self.runs, self.redrawn)
 
     def glance(self) -> list[str]:
-        """Numbers side by side and the charts of all policies; the verdict of several needs intervals and comes later."""
+        """Numbers side by side and charts; the verdict about several policies needs intervals and comes later."""
         names, several = [label(row) for row in self.rows], len(self.runs) > 1
         charts = [*distributions(names, self.runs, self.rows), *courses(names, self.runs, self.rows)]
         return [*overview(self.runs, self.rows)[several:], *charts]

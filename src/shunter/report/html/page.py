@@ -121,7 +121,7 @@ def verdict_text(text: str) -> str:
 def tiles(found: Iterable[tuple[str, str, str, str]]) -> str:
     """Numbers side by side: what each is, its value, whose it is, and a remark."""
     cards = "".join(
-        f'<div class="tile"><dt>{explained(name)}</dt><dd><b>{text_of(value)}</b> <span>{_breakable(text_of(whose))}'
+        f'<div class="tile"><dt>{explained(name)}</dt><dd><b>{text_of(value)}</b> <span>{breakable(text_of(whose))}'
         f"</span>{f' <small>{text_of(remark)}</small>' if remark else ''}</dd></div>"
         for name, value, whose, remark in found
     )
@@ -163,7 +163,7 @@ def table(
         for at, heading in enumerate(headings)
     )
     body = "".join(
-        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>'
+        f'<tr><th scope="row">{breakable(_cell(row[0]))}</th>'
         f"{''.join(_td(cell, at in words) for at, cell in enumerate(row[1:], 1))}</tr>"
         for row in rows
     )
@@ -248,7 +248,7 @@ def _cell(cell: str | Cell) -> str:
     return f"{text_of(cell.text)}{mark}{hint}"
 
 
-def _breakable(name: str) -> str:
+def breakable(name: str) -> str:
     """A policy's name may go on in the next line after a colon or comma."""
     return re.sub(r"([:,])(?=\w)", r"\1<wbr>", name)
 

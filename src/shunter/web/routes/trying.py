@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.requests import ClientDisconnect
 
 from shunter import clusters, registry, traces
 from shunter.errors import RunError
@@ -66,7 +67,10 @@ def picture(form: WithQuestion) -> Response:
 @router.put("/what-if/traces")
 async def drop(request: Request, state: WithState) -> Response:
     """Keep a dropped file."""
-    name = await state.folder.keep_trace(request.query_params.get("name", ""), request.stream())
+    try:
+        name = await state.folder.keep_trace(request.query_params.get("name", ""), request.stream())
+    except ClientDisconnect:
+        raise RunError("the file did not arrive whole; drop it again") from None
     return Response(name, media_type="text/plain")
 
 
@@ -78,7 +82,7 @@ def about_trace(state: WithState, form: WithQuestion) -> Response:
     name = form.one("trace")
     if name == "synthetic":
         return answer("trace.html", {"about": None, "findings": [], "name": name})
-    found = traces.read(state.folder.path(name) if trace_text(state.folder, name) else None, None, "fail")
+    found = traces.read(trace_text(state.folder, name), None, "fail")
     return answer("trace.html", {"about": describe(found), "findings": validate(found), "name": name})
 
 
@@ -105,7 +109,9 @@ def result(task_id: str, state: WithState) -> Response:
 
 def _shown(state: State, task: tasks.BackgroundTask) -> Response:
     found: WhatIfAnswer = task.result
-    others = [each for each in reversed(state.tasks.kept.values()) if each is not task and each.over and not each.problem]
+    others = [
+        each for each in reversed(state.tasks.kept.values()) if each is not task and each.over and not each.problem
+    ]
     answers = [(task.id, found), *((each.id, each.result) for each in others)][:MOST_KEPT]
     values: dict[str, Any] = {"task": task, "found": found, "answers": answers, "glance": html(found.glance())}
     return answer("answer.html", values)
