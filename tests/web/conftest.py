@@ -25,13 +25,13 @@ def serve():
     uvicorn = pytest.importorskip("uvicorn", reason="no uvicorn; the extra web has it")
     pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
     from shunter.web.app import make_app
-    from shunter.web.serving import _listening
+    from shunter.web.serving import open_port
     from shunter.web.settings import WebSettings
 
     servers = []
 
     def begin(folder: Path, **about) -> Served:
-        listening = _listening(WebSettings(folder, port=0))
+        listening = open_port(WebSettings(folder, port=0))
         port = listening.getsockname()[1]
         config = uvicorn.Config(make_app(WebSettings(folder, port=port, **about), TOKEN), log_level="error", ws="none")
         server = uvicorn.Server(config)

@@ -205,8 +205,15 @@ def test_a_new_name_is_one_plain_name(name):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("p0.policy", "os.path"), ("p0.set.estimate", "os.path.join"), ("p0.set.bound", "0.5,placement=os.path"), ("trace", "/etc/passwd"), ("cluster", "/etc/passwd"), ("cluster", "../x.toml")],
-)  # fmt: skip
+    [
+        ("p0.policy", "os.path"),
+        ("p0.set.estimate", "os.path.join"),
+        ("p0.set.bound", "0.5,placement=os.path"),
+        ("trace", "/etc/passwd"),
+        ("cluster", "/etc/passwd"),
+        ("cluster", "../x.toml"),
+    ],
+)
 def test_a_form_names_no_module_and_no_file_elsewhere(served, field, value):
     fields = {"slot": "p0", "p0.policy": "sjf", "trace": "jobs.csv", "cluster": "2x4", field: value}
     found = served.post("/what-if/run", fields)

@@ -34,8 +34,8 @@ def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Addre
     """Serve until stopped; ``ready`` gets the address once the port is open."""
     file = token_file or access.usual_file()
     token = access.token_in(file)
-    listening = _listening(settings)
-    settings = replace(settings, port=listening.getsockname()[1])
+    port = open_port(settings)
+    settings = replace(settings, port=port.getsockname()[1])
     app = make_app(settings, token)
     app.state.shunter.tasks.prepare(lambda: example(FIRST))  # compiles, if that was not done before
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -44,16 +44,17 @@ def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Addre
         app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
         timeout_graceful_shutdown=3,
     )  # fmt: skip
-    with listening:
-        uvicorn.Server(config).run(sockets=[listening])
+    with port:
+        uvicorn.Server(config).run(sockets=[port])
 
 
-def _listening(settings: WebSettings) -> socket.socket:
+def open_port(settings: WebSettings) -> socket.socket:
     """The open port; 0 takes any that is free."""
     made = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((settings.host, settings.port))
+        made.listen()
     except OSError as error:
         made.close()
         raise RunError(
