@@ -37,6 +37,8 @@ from shunter.simulation import NamedPolicy, describe, resolve, run
 from shunter.variants import with_grid
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from shunter.report.drawing import Figure
 
 FREE = "0"  # what stops cost where they cost nothing
@@ -265,6 +267,23 @@ def compare(  # noqa: PLR0913, PLR0917  one argument per option of the command
     return found
 
 
+def of_runs(runs: Sequence[Run], redrawn: bool = False) -> Comparison:
+    """Finished runs of the same jobs side by side; the first is the baseline."""
+    first = runs[0]
+    digests = {run.experiment.trace.digest for run in runs}
+    if len(digests) > 1 or len({run.jobs.height for run in runs}) > 1:
+        raise RunError("the runs are of different jobs; compare runs of the same trace")
+    return Comparison(
+        Path(first.experiment.trace.path).name,
+        first.cluster.name,
+        first.experiment.seed,
+        tuple((run.summary,) for run in runs),
+        tuple((_times(run.jobs),) for run in runs),
+        redrawn=redrawn,
+        runs=tuple(runs),
+    )
+
+
 @dataclass(frozen=True)
 class CompareOptions:
     """How policies are compared, whatever the jobs are."""
@@ -471,12 +490,18 @@ def _read(task: PlannedRun, added: Mapping[str, Any] = MappingProxyType({})) -> 
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     if added:
         summary["measures"] = additions.measured(load(folder), added)
-    jobs = pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "lost", "state"])
+    return summary, _times(pl.read_parquet(folder / "jobs.parquet", columns=["jct", "wait", "run", "lost", "state"]))
+
+
+def _times(jobs: pl.DataFrame) -> JobTimes:
+    """What each finished job took; NaN for the others."""
+    import polars as pl
+
     run = pl.max_horizontal("run", pl.lit(BOUND_MS / 1000))
     slowdown = pl.max_horizontal((pl.col("wait") - pl.col("lost") + pl.col("run")) / run, pl.lit(1.0))
     columns = (pl.col("jct"), pl.col("wait"), slowdown)
     done = [pl.when(pl.col("state") == "done").then(column).otherwise(float("nan")) for column in columns]
-    return summary, JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))
+    return JobTimes(*(jobs.select(column).to_series().to_numpy() for column in done))
 
 
 def _save(comparison: Comparison, tasks: Sequence[PlannedRun], out: Path, force: bool) -> None:

@@ -20,6 +20,9 @@ EXTRAS = {  # which extra has it
     "matplotlib": "figures",
     "torch": "rl",
     "gymnasium": "rl",
+    "fastapi": "web",
+    "uvicorn": "web",
+    "jinja2": "web",
 }
 
 

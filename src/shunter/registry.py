@@ -44,6 +44,16 @@ def policy_class(name: str) -> type[Any]:
     return next(cls for cls in classes if hasattr(cls, "decide"))
 
 
+def about(name: str) -> dict[str, Any]:
+    """What ``shunter policies NAME --json`` prints: what a policy does, and its parameters."""
+    cls = policy_class(name)
+    parameters = [
+        {"name": key, "default": default, "range": param.range_text(kind), "meaning": param.doc}
+        for key, (kind, default, param) in declared(cls).items()
+    ]
+    return {"name": name, "meaning": (cls.__doc__ or "").strip(), "parameters": parameters}
+
+
 def _by_path(path: str) -> type[Any]:
     found = extensions.by_path(path, "policy", PolicyError)
     if not isinstance(found, type) or not hasattr(found, "decide"):

@@ -27,6 +27,7 @@ from shunter.cli import (
     sweep,
     trace,
     tune,
+    web,
 )
 from shunter.cli.console import end_bars, note
 from shunter.cli.old_names import renamed
@@ -110,6 +111,7 @@ app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("energy", epilog=energy.EXAMPLES)(energy.energy)
 app.command("policies", epilog=policies.EXAMPLES)(policies.policies)
 app.command("tune", epilog=tune.EXAMPLES)(tune.tune)
+app.command("web", epilog=web.EXAMPLES)(web.web)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(trace.app, name="trace")
 app.add_typer(learn.app, name="learn")

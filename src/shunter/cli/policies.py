@@ -31,21 +31,11 @@ def policies(
     from shunter import registry
 
     names = [name] if name else registry.names()
-    found = [_about(each, registry.policy_class(each)) for each in names]
+    found = [registry.about(each) for each in names]
     if json:
         print_json(found[0] if name else found)
     else:
         show(_one(found[0]) if name else _all(found))
-
-
-def _about(name: str, cls: type) -> dict[str, Any]:
-    from shunter.params import declared
-
-    parameters = [
-        {"name": key, "default": default, "range": about.range_text(kind), "meaning": about.doc}
-        for key, (kind, default, about) in declared(cls).items()
-    ]
-    return {"name": name, "meaning": (cls.__doc__ or "").strip(), "parameters": parameters}
 
 
 def _all(found: list[dict[str, Any]]) -> RenderableType:

@@ -113,12 +113,18 @@ def when_record(outlook: Outlook, found: Forecast) -> dict[str, Any]:
 
 def why_view(found: Why) -> RenderableType:
     """Why a job waits."""
+    sentence, named = why_lines(found)
+    lines = Table.grid(padding=(0, 2))
+    for name, text in named:
+        lines.add_row(Text(f" {name}", style="bold"), Text(text))
+    return Group(Text(sentence), lines)
+
+
+def why_lines(found: Why) -> tuple[str, list[tuple[str, str]]]:
+    """Why a job waits: in a sentence, and its circumstances by name."""
     job = found.job
     code = f" ({job.reason})" if job.reason else ""
-    lines = Table.grid(padding=(0, 2))
-    for name, text in _lines(found):
-        lines.add_row(Text(f" {name}", style="bold"), Text(text))
-    return Group(Text(f"Job {job.id} ({described(job)}) waits: {found.meaning.words}{code}."), lines)
+    return f"Job {job.id} ({described(job)}) waits: {found.meaning.words}{code}.", list(_lines(found))
 
 
 def _lines(found: Why) -> Iterable[tuple[str, str]]:

@@ -78,13 +78,29 @@ def waits(run: Run, job: int) -> list[tuple[int, int]]:
 def pieces(run: Run, job: int) -> list[Piece]:
     """The job's waiting, cut where the reason changes."""
     rows, codes = rows_of(run)
+    reasons = reasons_about(run, job, rows)
+    return [piece for begin, end in waits(run, job) for piece in _pieces_of(reasons, codes, job, begin, end)]
+
+
+def reasons_about(run: Run, job: int, rows: I64) -> I64:
+    """What was said of a job, of its demand class, of its pool and of all; ``rows`` are those of ``rows_of``."""
     class_of, pool_of = groups(run.jobs)
     cls, pool = int(class_of[job]), int(pool_of[job])
     scope, subject = rows[:, 1], rows[:, 2]
     mine = (scope == r.OF_ALL) | ((scope == r.OF_POOL) & (subject == pool)) | ((scope == r.OF_JOB) & (subject == job))
     mine |= (scope == r.OF_CLASS) & (subject == cls)
-    reasons = rows[mine]
-    return [piece for begin, end in waits(run, job) for piece in _pieces_of(reasons, codes, job, begin, end)]
+    return rows[mine]
+
+
+def reason_at(job: int, time: int, began: int, about: I64, codes: tuple[str, ...]) -> Piece:
+    """Why a job waits at one instant of a wait that ``began`` then; ``about``: what ``reasons_about`` found."""
+    said: dict[int, tuple[int, ...]] = {}
+    before = about[: np.searchsorted(about[:, 0], time, side="right")]
+    for scope in range(len(r.SCOPES)):
+        last = np.flatnonzero(before[:, 1] == scope)[-1:]
+        if len(last) and (scope != r.OF_JOB or before[last[0], 0] >= began):
+            said[scope] = tuple(before[last[0], 3:].tolist())
+    return joined([replace(_holding(said, codes, job, time, time), wait_began=began)])[0]
 
 
 def _pieces_of(reasons: I64, codes: tuple[str, ...], job: int, begin: int, end: int) -> list[Piece]:

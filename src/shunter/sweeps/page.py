@@ -13,6 +13,7 @@ from shunter.errors import RunError
 from shunter.report.html.charts import Axis, Point, front, intervals, marked_lines
 from shunter.report.html.files import check_file, write_file
 from shunter.report.html.page import (
+    Contents,
     Heat,
     Section,
     choice,
@@ -55,13 +56,21 @@ SEEDS = (
 
 
 def report(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: str = "") -> str:
-    """The page about these runs; ``store`` is the name of their folder, ``name`` that of the sweep."""
+    """The page about these runs, as one file; see ``contents``."""
+    found = contents(runs, measure, store, name)
+    return render(found.title, found.lead, found.sections)
+
+
+def contents(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: str = "") -> Contents:
+    """What the page about runs shows; ``store`` is the name of their folder, ``name`` that of the sweep."""
+    if runs.is_empty():
+        raise RunError("the sweep has no runs; there is nothing to report")
     failed = runs.filter(runs["error"].is_not_null())
     title = f"Sweep: {name or store}" if name or store else "Sweep"
     lead = _lead(runs, measure)
     end = [*_failures(failed), Section("What was run", _provenance(runs, measure, store))]
     if failed.height == runs.height:
-        return render(title, lead, [Section("Ranking", [verdict_text("Every run failed.")]), *end])
+        return Contents(title, lead, [Section("Ranking", [verdict_text("Every run failed.")]), *end])
     ranking = rank(runs, measure)
     sections = [
         Section("Ranking", _ranking(ranking, runs)),
@@ -70,14 +79,12 @@ def report(runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", name: st
         Section("Trade-offs", _fronts(runs)),
         Section("Place by place", _places(runs, measure)),
     ]
-    return render(title, lead, [*(section for section in sections if section.body), *end])
+    return Contents(title, lead, [*(section for section in sections if section.body), *end])
 
 
 def write(file: Path, runs: pl.DataFrame, measure: str = DEFAULT, store: str = "", force: bool = False) -> Path:
     """Write the page of these runs to a file."""
     check_file(file, force)
-    if runs.is_empty():
-        raise RunError("the sweep has no runs; there is nothing to report")
     write_file(file, report(runs, measure, store))
     return file
 

@@ -49,12 +49,29 @@ class Heat:
     best: bool = False
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a page shows, wherever it is shown; ``lead`` is the sentence under the title, as plain text."""
+
+    title: str
+    lead: str
+    sections: Sequence[Section]
+
+    def links(self) -> str:
+        """A list item for each section, which leads to it."""
+        return "".join(f'<li><a href="#{_slug(s.title)}">{text_of(s.title)}</a></li>' for s in self.sections)
+
+    def body(self) -> str:
+        """All sections."""
+        return "\n".join(_section(section) for section in self.sections)
+
+
 def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     """The whole page; ``lead`` is the sentence under the title, as plain text."""
+    contents = Contents(title, lead, sections)
     scripts = [_static(name) for name in SCRIPTS]
     hashes = " ".join(f"'sha256-{_sha256(text)}'" for text in scripts)
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {hashes}"
-    links = "".join(f'<li><a href="#{_slug(s.title)}">{text_of(s.title)}</a></li>' for s in sections)
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"{GENERATOR}\n"
@@ -65,14 +82,13 @@ def render(title: str, lead: str, sections: Sequence[Section]) -> str:
     top = (
         '<a class="skip" href="#content">Skip to the content</a>\n'
         f'<header class="top"><h1>{text_of(title)}</h1><p class="lead">{text_of(lead)}</p></header>\n'
-        f'<nav class="bar" aria-label="Sections"><ul>{links}</ul>'
+        f'<nav class="bar" aria-label="Sections"><ul>{contents.links()}</ul>'
         '<button type="button" id="theme" hidden>Dark colours</button></nav>\n'
         "<noscript><p>Scripts draw the charts of this page, and scripts are switched off here.</p></noscript>\n"
     )
-    body = "\n".join(_section(section) for section in sections)
     foot = '\n<p class="sr" id="announce" role="status" aria-live="polite"></p>\n'
     tail = "\n".join(f"<script>{text}</script>" for text in scripts)
-    return f'{head}{top}<main id="content" tabindex="-1">\n{body}\n</main>{foot}{tail}\n</body>\n</html>\n'
+    return f'{head}{top}<main id="content" tabindex="-1">\n{contents.body()}\n</main>{foot}{tail}\n</body>\n</html>\n'
 
 
 def text_of(plain: str) -> str:
@@ -105,7 +121,7 @@ def verdict_text(text: str) -> str:
 def tiles(found: Iterable[tuple[str, str, str, str]]) -> str:
     """Numbers side by side: what each is, its value, whose it is, and a remark."""
     cards = "".join(
-        f'<div class="tile"><dt>{explained(name)}</dt><dd><b>{text_of(value)}</b> <span>{_breakable(text_of(whose))}'
+        f'<div class="tile"><dt>{explained(name)}</dt><dd><b>{text_of(value)}</b> <span>{breakable(text_of(whose))}'
         f"</span>{f' <small>{text_of(remark)}</small>' if remark else ''}</dd></div>"
         for name, value, whose, remark in found
     )
@@ -147,7 +163,7 @@ def table(
         for at, heading in enumerate(headings)
     )
     body = "".join(
-        f'<tr><th scope="row">{_breakable(_cell(row[0]))}</th>'
+        f'<tr><th scope="row">{breakable(_cell(row[0]))}</th>'
         f"{''.join(_td(cell, at in words) for at, cell in enumerate(row[1:], 1))}</tr>"
         for row in rows
     )
@@ -232,7 +248,7 @@ def _cell(cell: str | Cell) -> str:
     return f"{text_of(cell.text)}{mark}{hint}"
 
 
-def _breakable(name: str) -> str:
+def breakable(name: str) -> str:
     """A policy's name may go on in the next line after a colon or comma."""
     return re.sub(r"([:,])(?=\w)", r"\1<wbr>", name)
 

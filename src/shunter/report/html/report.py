@@ -13,7 +13,7 @@ from shunter.report.html.energy import asleep
 from shunter.report.html.files import check_file, write_file
 from shunter.report.html.findings import Row, label
 from shunter.report.html.overview import overview
-from shunter.report.html.page import Section, note, paragraph, render, table
+from shunter.report.html.page import Contents, Section, note, paragraph, render, table
 from shunter.report.html.predicted import predicted
 from shunter.report.html.provenance import left_out, provenance
 from shunter.report.html.reasons import reasons
@@ -36,7 +36,20 @@ def report(
     added: Sequence[Any] = (),
     measures: Sequence[Any] = (),
 ) -> str:
-    """The page about these runs of the same jobs; ``rows``: their summaries as ``Comparison.policies`` has them.
+    """The page about these runs of the same jobs, as one file; see ``contents``."""
+    found = contents(runs, rows, progress, about, added, measures)
+    return render(found.title, found.lead, found.sections)
+
+
+def contents(
+    runs: Sequence[Run],
+    rows: Sequence[Row] = (),
+    progress: Progress | None = None,
+    about: str = "",
+    added: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
+) -> Contents:
+    """What the page about runs of the same jobs shows; ``rows``: their summaries as ``Comparison.policies`` has them.
 
     ``added`` are sections of third parties, ``measures`` those that the rows have; see ``shunter.report.additions``.
     """
@@ -75,7 +88,7 @@ def report(
     title, lead = _title(names, first), _lead(runs)
     room = LIMIT - len(render(title, lead, [*sections, run]).encode())
     nodes = timeline(names, runs, room, progress or (lambda done, total: None))
-    return render(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
+    return Contents(title, lead, [*sections, *([Section("Nodes", nodes)] if nodes else []), run])
 
 
 def write(

@@ -2,7 +2,7 @@
 // Draws the charts of a page from their data (see charts.py), with legends that are buttons, zoom that is shared, and
 // a table of the data behind each.  Colours are CSS variables throughout, so that themes and print need no redrawing.
 
-(() => {
+const Figures = (() => {
   const { formats, placed, written, scale } = Numbers;
   const { make, clean, announce, button, download, table, printed, PRINT_WIDTH } = Controls;
   const { zoomGroup, zoomTo, reset, zoomTools, selectable } = Controls;
@@ -559,5 +559,17 @@
     for (const figure of figures)
       if (figure.plot.clientWidth) figure.draw(before ? PRINT_WIDTH : undefined);
   });
-  for (const element of document.querySelectorAll("figure.chart")) new Figure(element);
+  // Draws what is new under an element, and forgets charts that are no longer in the page.
+  const drawIn = (root) => {
+    for (const gone of figures.filter(({ element }) => !element.isConnected)) {
+      gone.chart.dispose();
+      figures.splice(figures.indexOf(gone), 1);
+    }
+    for (const element of root.querySelectorAll("figure.chart:not([data-drawn])")) {
+      element.dataset.drawn = "";
+      new Figure(element);
+    }
+  };
+  drawIn(document);
+  return { drawIn };
 })();

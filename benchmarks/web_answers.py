@@ -1,0 +1,95 @@
+"""How long the page takes for a what-if, from the request to the last byte: ``python -m benchmarks.web_answers``.
+
+The page is served in this process and asked over the loopback address. The first answers compile and are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.parse import urlencode
+
+import uvicorn
+
+from shunter.web.app import make_app
+from shunter.web.serving import open_port
+from shunter.web.settings import WebSettings
+
+TOKEN = "benchmark-" * 4
+POLICIES = ("fifo", "saf", "las")
+
+
+def asked(port: int, method: str, path: str, fields: dict[str, str] | None = None) -> tuple[float, str]:
+    """The seconds until an answer is there, and the answer."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    body = urlencode(fields) if fields else None
+    begun = time.perf_counter()
+    client.request(method, path, body, {"Authorization": f"Bearer {TOKEN}"})
+    answer = client.getresponse()
+    text = answer.read().decode()
+    seconds = time.perf_counter() - begun
+    client.close()
+    if answer.status != 200:
+        raise RuntimeError(f"{path}: {answer.status} {text[:300]}")
+    return seconds, text
+
+
+def what_if(port: int, jobs: int, policies: int, seed: int) -> float:
+    """One what-if with other jobs than the one before; one that only shows its progress is waited for."""
+    fields = {"trace": "synthetic", "jobs": str(jobs), "trace_seed": str(seed), "nodes": "16", "gpus": "8"}
+    pairs = {f"p{number}.policy": name for number, name in enumerate(POLICIES[:policies])}
+    slots = urlencode([("slot", f"p{number}") for number in range(policies)])
+    begun = time.perf_counter()
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+    client.request("POST", "/what-if/run", f"{urlencode(fields | pairs)}&{slots}", {"Authorization": f"Bearer {TOKEN}"})
+    text = client.getresponse().read().decode()
+    client.close()
+    if "data-task=" in text:
+        task = text.partition('data-task="')[2].partition('"')[0]
+        asked(port, "GET", f"/what-if/tasks/{task}/events")
+        asked(port, "GET", f"/what-if/tasks/{task}")
+    return time.perf_counter() - begun
+
+
+def measured(jobs: int, turns: int) -> dict[str, float]:
+    """Medians over some turns, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = WebSettings(Path(folder), port=0)
+        port = open_port(settings)
+        number = port.getsockname()[1]
+        app = make_app(WebSettings(Path(folder), port=number), TOKEN)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.02)
+        what_if(number, jobs, len(POLICIES), 0)
+        found = {"first_page": statistics.median(asked(number, "GET", "/what-if")[0] for _ in range(turns))}
+        for policies in (1, 2, 3):
+            times = [what_if(number, jobs, policies, seed) for seed in range(1, turns + 1)]
+            found[f"what_if_{policies}"] = statistics.median(times)
+        server.should_exit = True
+        thread.join()
+        port.close()
+    return found
+
+
+def main() -> None:
+    """Print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=5000)
+    parser.add_argument("--turns", type=int, default=5)
+    wanted = parser.parse_args()
+    found = {"jobs": wanted.jobs, "turns": wanted.turns, "seconds": measured(wanted.jobs, wanted.turns)}
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

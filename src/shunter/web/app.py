@@ -1,0 +1,60 @@
+"""The page as an application: its addresses, its files, and what stands before them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from shunter import __version__
+from shunter.errors import ShunterError
+from shunter.web.gate import Gate
+from shunter.web.routes import api, cluster, entry, policies, runs, trying
+from shunter.web.settings import WebSettings
+from shunter.web.state import State
+from shunter.web.templating import answer
+
+ABOUT = """The numbers of the page for programs: the same as those of the command line with `--json`.
+
+Send the token as `Authorization: Bearer TOKEN`. Times are in seconds."""
+
+
+def make_app(settings: WebSettings, token: str) -> FastAPI:
+    """The application of one page."""
+    state = State.of(settings, token)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        state.tasks.close()
+
+    app = FastAPI(
+        title="Shunter", version=__version__, description=ABOUT, lifespan=lifespan,
+        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    app.state.shunter = state
+    app.add_middleware(Gate, access=state.access, settings=settings)
+    app.add_exception_handler(ShunterError, _refused)
+    for module in (entry, runs, trying, policies, cluster, api):
+        app.include_router(module.router)
+    app.openapi()  # describes every address now, and not while other threads compile
+    package = files("shunter")
+    for address, folder in (("/static/report", ("report", "html")), ("/static", ("web", "static"))):
+        app.mount(address, StaticFiles(directory=str(package.joinpath(*folder))))
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Bad input is a message, never a traceback; names of folders on this machine stay here."""
+    state: State = request.app.state.shunter
+    text = str(error).replace(f"{state.folder.root}/", "").replace(str(state.folder.root), "the folder")
+    if request.url.path.startswith("/api/"):
+        return JSONResponse({"detail": text}, 422)
+    values: dict[str, Any] = state.page("", "Not possible", problem=text)
+    part = "hx-request" in request.headers
+    return answer("problem_part.html" if part else "problem.html", values, 422)

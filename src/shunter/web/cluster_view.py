@@ -1,0 +1,208 @@
+"""What the page knows of a live cluster: read as ``shunter slurm when`` and ``audit`` read it, and never changed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar
+
+from shunter.errors import LiveError
+from shunter.live import answers, audit
+from shunter.live.answers import counted, described
+from shunter.live.forecast import Outlook
+from shunter.live.journal import GUARD, Journal
+from shunter.live.snapshot import LiveJob, Snapshot
+from shunter.live.why import why
+from shunter.slurm import questions
+from shunter.web.settings import LiveSources
+
+FRESH_S = 10.0  # a look at the cluster is used for this long
+LATE = 3  # intervals without a sign of life after which a controller counts as silent
+MOST_ENTRIES = 200  # of the audit
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class QueueFilter:
+    """Which waiting jobs are shown."""
+
+    user: str = ""
+    partition: str = ""
+    text: str = ""  # a part of the job's id or name
+    page: int = 0
+
+    def keeps(self, job: LiveJob) -> bool:
+        """Whether a job is shown."""
+        return (
+            self.user in ("", job.user)
+            and (not self.partition or self.partition in job.partition.split(","))
+            and (not self.text or self.text in job.id or self.text.lower() in job.name.lower())
+        )
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """A waiting job as the list shows it."""
+
+    job: LiveJob
+    place: int  # among all that are listed
+    about: str
+    reason: str
+    changed: str  # what the controller did to it last, and why
+
+
+@dataclass(frozen=True)
+class ControllerState:
+    """What the journal says of the controller and its guard."""
+
+    present: bool  # there is a journal
+    life: str = ""
+    handed_back: str = ""
+    guard: str = ""
+    silent: bool = False
+
+
+class ClusterView:
+    """Looks at the cluster at most every few seconds, however many browsers ask."""
+
+    def __init__(self, sources: LiveSources) -> None:
+        self.sources = sources
+        self._lock = Lock()
+        self._kept: dict[str, tuple[float, Any]] = {}
+
+    def _fresh(self, name: str, make: Callable[[], T]) -> T:
+        with self._lock:
+            at, found = self._kept.get(name, (0.0, None))
+            if found is None or time.monotonic() - at > FRESH_S:
+                found = make()
+                self._kept[name] = (time.monotonic(), found)
+            kept: T = found
+            return kept
+
+    def outlook(self) -> Outlook:
+        """Everything that forecasts use, as ``shunter slurm when`` has it."""
+        if not self.sources.shows_queue:
+            raise LiveError("this page shows no cluster; start it with --slurm, or with --snapshot FILE")
+        sources = questions.AnswerSources(self.sources.snapshot, self.sources.site, self.sources.history)
+        return self._fresh("outlook", sources.outlook)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The jobs and nodes."""
+        return self.outlook().snapshot
+
+    # -- the queue
+
+    def queue(self, wanted: QueueFilter, most: int) -> tuple[list[QueuedJob], int]:
+        """A part of the waiting jobs in the manager's order, and how many there are."""
+        outlook, changed = self.outlook(), self._changed()
+        pending = [job for job in outlook.snapshot.jobs if job.state == "PENDING"]
+        ordered = [(place, job) for place, job in enumerate(outlook.line.order(pending), 1) if wanted.keeps(job)]
+        begin = wanted.page * most
+        meaning = outlook.snapshot.words.meaning
+        shown = [
+            QueuedJob(job, place, described(job), meaning(job).words, changed.get(job.handle, ""))
+            for place, job in ordered[begin : begin + most]
+        ]
+        return shown, len(ordered)
+
+    def users(self) -> list[tuple[str, int]]:
+        """The users of waiting jobs, with how many they have."""
+        return sorted(Counter(job.user for job in self.snapshot.jobs if job.state == "PENDING").items())
+
+    def partitions(self) -> list[str]:
+        """The partitions of nodes with GPUs."""
+        return sorted({name for node in self.snapshot.nodes for name in node.partitions})
+
+    def nodes(self) -> dict[str, Any]:
+        """The nodes and their GPUs, as data for the map."""
+        users: dict[str, list[str]] = {}
+        for job in self.snapshot.jobs:
+            for name in job.nodes if job.runs else ():
+                users.setdefault(name, []).append(f"{job.id} ({job.user})")
+        found = [
+            [
+                node.name,
+                node.gpus,
+                len(node.used),
+                int(node.up),
+                node.state,
+                node.gpu_type,
+                users.get(node.name, [])[:9],
+            ]
+            for node in self.snapshot.nodes
+        ]
+        return {"nodes": found}
+
+    def totals(self) -> list[tuple[str, str]]:
+        """The cluster in a few numbers."""
+        jobs, nodes = self.snapshot.jobs, self.snapshot.nodes
+        up = [node for node in nodes if node.up]
+        gpus, used = sum(node.gpus for node in up), sum(len(node.used) for node in up)
+        return [
+            ("waiting", counted(sum(job.count for job in jobs if job.state == "PENDING"), "job")),
+            ("running", counted(sum(job.runs for job in jobs), "job")),
+            ("GPUs in use", f"{used:,} of {gpus:,}"),
+            ("nodes up", f"{len(up):,} of {len(nodes):,}"),
+            ("as of", answers.moment(self.snapshot.now)),
+        ]
+
+    # -- questions
+
+    def why(self, job_id: str) -> dict[str, Any]:
+        """Why a job waits: what ``shunter slurm why --json`` prints."""
+        outlook = self.outlook()
+        return answers.why_record(why(outlook, questions.pending(outlook.snapshot, job_id)))
+
+    def why_lines(self, job_id: str) -> tuple[str, list[tuple[str, str]]]:
+        """The same in words: a sentence, and names with what they are."""
+        outlook = self.outlook()
+        return answers.why_lines(why(outlook, questions.pending(outlook.snapshot, job_id)))
+
+    def when(self, job_id: str) -> dict[str, Any]:
+        """When a job may start: what ``shunter slurm when --json`` prints."""
+        outlook = self.outlook()
+        (found,) = outlook.of(questions.pending(outlook.snapshot, job_id))
+        return answers.when_record(outlook, found)
+
+    def what_if(self, wish: questions.Wish) -> dict[str, Any]:
+        """When a job would start: what ``shunter slurm what-if --json`` prints."""
+        outlook = self.outlook()
+        return answers.when_record(outlook, wish.forecast(outlook))
+
+    # -- the controller
+
+    def audit(self) -> list[audit.Entry]:
+        """What the controller changed or left alone, the last first."""
+        return self._journal(lambda book: audit.entries(book)[-MOST_ENTRIES:][::-1], [])
+
+    def controller(self) -> ControllerState:
+        """Whether a controller runs, and what its guard says."""
+        return self._journal(_controller, ControllerState(False))
+
+    def _changed(self) -> dict[str, str]:
+        return {entry.job: f"{entry.kind} {entry.change}: {entry.why}" for entry in self.audit()[::-1] if entry.job}
+
+    def _journal(self, read: Callable[[Journal], T], otherwise: T) -> T:
+        if self.sources.journal is None:
+            return otherwise
+        if not self.sources.journal.is_file():
+            raise LiveError("there is no such journal; name the one that 'shunter slurm run' writes with --journal")
+        with closing(Journal.reading(self.sources.journal)) as book:
+            return read(book)
+
+
+def _controller(book: Journal) -> ControllerState:
+    life = book.life()
+    last = book.last_event(GUARD, "guard would", "guard can't")
+    guard = f"{audit.moment(last[0])}: {last[2]}" if last else "It has not objected."
+    if life is None:
+        return ControllerState(True, "No controller has run with this journal.", book.handed_back(), guard, True)
+    _, at, interval = life
+    silent = time.time() - at > LATE * interval
+    words = f"{'Last' if silent else 'It runs; last'} sign of life at {audit.moment(at)}, due every {interval:g} s."
+    return ControllerState(True, words, book.handed_back(), guard, silent)

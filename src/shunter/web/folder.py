@@ -1,0 +1,124 @@
+"""The folder that a page is about: its runs, its traces, and no way out of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from shunter.errors import RunError
+from shunter.sweeps.store import MARK as SWEEP_MARK
+
+RUN_MARK, COMPARISON_MARK = "experiment.toml", "comparison.json"
+MARKS = {RUN_MARK: "run", COMPARISON_MARK: "comparison", SWEEP_MARK: "sweep"}
+TRACES = "traces"  # where dropped files go
+TRACE_ENDINGS = (".csv", ".tsv", ".swf", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".log", ".gz", ".zst", ".xz")
+DEEPEST = 5  # folders below the one that is shown
+MOST_FOLDERS = 20_000  # that are looked into
+NAME = re.compile(r"[A-Za-z0-9_=+@,()-][A-Za-z0-9._=+@,() -]{0,99}")
+
+
+@dataclass(frozen=True)
+class RunsFolder:
+    """A folder by its real path; names are relative to it, with ``/`` between their parts."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> RunsFolder:
+        """The folder, which must be there."""
+        if not folder.is_dir():
+            raise RunError(f"{folder}: there is no such folder; make it, or name another")
+        return cls(folder.resolve())
+
+    def path(self, name: str) -> Path:
+        """What a name in the folder leads to; refused where that would be elsewhere, hidden, or behind a link."""
+        parts = PurePosixPath(name).parts
+        wrong = not parts or "\0" in name or any(part == ".." or part.startswith((".", "/")) for part in parts)
+        found = self.root if wrong else self.root.joinpath(*parts)
+        if wrong or found.resolve() != found:
+            raise RunError("there is no such name in this folder")
+        return found
+
+    def name(self, path: Path) -> str:
+        """A path in the folder as a name."""
+        return path.relative_to(self.root).as_posix()
+
+    def kind(self, path: Path) -> str:
+        """What a folder of shunter's is; "": none of ours."""
+        return next((kind for mark, kind in MARKS.items() if (path / mark).is_file()), "")
+
+    def found(self) -> Iterator[tuple[Path, str]]:
+        """Every run, comparison and sweep with its kind; links are not followed, hidden folders are left out."""
+        seen, todo = 0, [(self.root, 0)]
+        while todo and seen < MOST_FOLDERS:
+            folder, depth = todo.pop()
+            seen += 1
+            kind = self.kind(folder) if depth else ""
+            if kind:
+                yield folder, kind
+            if kind in ("", "comparison") and depth < DEEPEST:
+                todo += [(each, depth + 1) for each in _folders(folder)]
+
+    def traces(self) -> list[str]:
+        """The files here and in the folder of dropped files that may be traces."""
+        found = [
+            entry
+            for folder in (self.root, self.root / TRACES)
+            if folder.is_dir() and not folder.is_symlink()
+            for entry in os.scandir(folder)
+            if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
+        ]
+        return sorted(self.name(Path(entry)) for entry in found if entry.name.lower().endswith(TRACE_ENDINGS))
+
+    async def keep_trace(self, wanted: str, content: AsyncIterator[bytes]) -> str:
+        """Write a dropped file, whole or not at all; its name may change, so that nothing is replaced."""
+        plain = re.sub(r"[^A-Za-z0-9._=+-]+", "_", PurePosixPath(wanted.replace("\\", "/")).name).lstrip(".")[:80]
+        if not plain.lower().endswith(TRACE_ENDINGS):
+            raise RunError(f"'{wanted[:80]}' does not end like a trace; the endings are {', '.join(TRACE_ENDINGS)}")
+        place = self.root / TRACES
+        place.mkdir(exist_ok=True)
+        self.path(TRACES)  # no link
+        part = place / f".{secrets.token_hex(8)}.part"
+        try:
+            with part.open("xb") as file:
+                async for piece in content:
+                    file.write(piece)
+            return self.name(_put(part, place, plain))
+        except OSError as error:
+            raise RunError(f"{TRACES}: can't be written: {error.strerror}; make room there") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        entries = [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # not ours to read
+    return [Path(entry) for entry in sorted(entries, key=lambda each: each.name) if not entry.name.startswith(".")]
+
+
+def _put(part: Path, place: Path, plain: str) -> Path:
+    """Give a file its name; one of the same name and content is that file already."""
+    stem, dot, ending = plain.partition(".")
+    for number in range(1000):
+        wanted = place / (plain if number == 0 else f"{stem}-{number}{dot}{ending}")
+        try:
+            os.link(part, wanted)  # fails where something is
+        except FileExistsError:
+            if wanted.is_file() and not wanted.is_symlink() and wanted.read_bytes() == part.read_bytes():
+                return wanted
+            continue
+        return wanted
+    raise RunError(f"there are too many files called '{plain}'; rename yours")
+
+
+def check_name(name: str) -> str:
+    """A new name for a run; refused if it is none."""
+    if not NAME.fullmatch(name):
+        raise RunError("a name has 1 to 100 letters, digits, spaces and . _ = + @ , ( ) - and begins with no point")
+    return name

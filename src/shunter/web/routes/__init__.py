@@ -1,0 +1,1 @@
+"""What each address of the page answers: one module per part of the page."""

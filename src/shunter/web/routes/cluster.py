@@ -1,0 +1,104 @@
+"""The live cluster: nodes, queue, answers to users, and what the controller does; nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+
+from shunter.errors import RunError
+from shunter.live.answers import WITHIN_H
+from shunter.live.answers import moment as clock
+from shunter.live.audit import moment
+from shunter.report.html.page import embed
+from shunter.slurm.questions import Wish
+from shunter.web.cluster_view import QueueFilter
+from shunter.web.forms import Sent, asked
+from shunter.web.state import State, state_of
+from shunter.web.templating import answer, html
+
+SHOWN = 100  # waiting jobs of one part of the list
+
+router = APIRouter(include_in_schema=False)
+WithState = Annotated[State, Depends(state_of)]
+WithQuestion = Annotated[Sent, Depends(asked)]
+
+
+def user_of(request: Request, state: State) -> str:
+    """Who asks, as a proxy says; "": not known."""
+    header = state.settings.user_header
+    return request.headers.get(header, "") if header else ""
+
+
+def _queue(state: State, form: Sent, user: str = "") -> dict[str, Any]:
+    page = form.one("page", "0")
+    if not page.isdigit() or len(page) > 6:
+        raise RunError("there is no such part of the list")
+    wanted = QueueFilter(form.one("user", user), form.one("partition"), form.one("text"), int(page))
+    jobs, count = state.cluster.queue(wanted, SHOWN)
+    return {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN}
+
+
+def _live(state: State) -> dict[str, Any]:
+    return {
+        "totals": state.cluster.totals(),
+        "map": html([embed(state.cluster.nodes())]),
+        "controller": state.cluster.controller(),
+        "entries": state.cluster.audit()[:50],
+        "moment": moment,
+    }
+
+
+@router.get("/cluster")
+def cluster(request: Request, state: WithState, form: WithQuestion) -> Response:
+    """The page."""
+    if not state.settings.live.shows_queue:
+        shown = {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:50], "moment": moment}
+        return answer("no_cluster.html", state.page("cluster", "Cluster", **shown))
+    user = user_of(request, state)
+    choices = {"users": state.cluster.users(), "partitions": state.cluster.partitions(), "me": user}
+    values = {**choices, **_live(state), **_queue(state, form, user)}
+    return answer("cluster.html", state.page("cluster", "Cluster", **values))
+
+
+@router.get("/cluster/now")
+def now(state: WithState) -> Response:
+    """The numbers, the map and the controller, as they are now."""
+    return answer("cluster_now.html", _live(state))
+
+
+@router.get("/cluster/queue")
+def queue(state: WithState, form: WithQuestion) -> Response:
+    """The waiting jobs, as a filter changes them."""
+    return answer("queue.html", _queue(state, form))
+
+
+@router.get("/cluster/jobs/{job_id}")
+def job(job_id: str, state: WithState) -> Response:
+    """Why a job waits, and when it may start."""
+    sentence, lines = state.cluster.why_lines(job_id)
+    values = {"sentence": sentence, "lines": lines, "found": state.cluster.when(job_id), **_words()}
+    return answer("job.html", state.page("cluster", f"Job {job_id}", job_id=job_id, **values))
+
+
+@router.get("/cluster/what-if")
+def what_if(state: WithState, form: WithQuestion) -> Response:
+    """When a job would start if it were submitted now."""
+    return answer("when.html", {"found": state.cluster.what_if(wish(form)), **_words()})
+
+
+def _words() -> dict[str, Any]:
+    return {"clock": lambda seconds: clock(round(seconds * 1000)), "hours": [str(hours) for hours in WITHIN_H]}
+
+
+def wish(form: Sent) -> Wish:
+    """The job that a form describes."""
+    numbers = {name: form.one(name).strip() or "0" for name in ("gpus", "cpus")}
+    for name, text in numbers.items():
+        if not text.isdigit() or len(text) > 6:
+            raise RunError(f"{name} must be a whole number, got '{text[:40]}'")
+    if numbers["gpus"] == "0" or not form.one("time").strip():
+        raise RunError("say how many GPUs, and for how long (as Slurm takes it: 2:00:00, 1-0, 90)")
+    more = (form.one("partition"), form.one("gpu_type"), int(numbers["cpus"]), form.one("mem").strip())
+    return Wish(int(numbers["gpus"]), form.one("time").strip(), *more)

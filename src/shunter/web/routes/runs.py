@@ -1,0 +1,107 @@
+"""Runs: the list, reports of what is ticked, other names, deleting, and the way back."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import Response
+
+from shunter.errors import RunError
+from shunter.web.comparing import report_of
+from shunter.web.forms import Sent, asked, sent
+from shunter.web.listing import RunFilter
+from shunter.web.state import State, state_of
+from shunter.web.stepping import of_run
+from shunter.web.templating import answer, html
+
+MOST_SHOWN = 300  # entries of the list
+
+router = APIRouter(include_in_schema=False)
+WithState = Annotated[State, Depends(state_of)]
+WithForm = Annotated[Sent, Depends(sent)]
+WithQuestion = Annotated[Sent, Depends(asked)]
+
+
+def _filter(form: Sent) -> RunFilter:
+    return RunFilter(*(form.one(name).strip() for name in ("trace", "cluster", "policy", "since", "until")))
+
+
+def _list(state: State, form: Sent, said: str = "") -> dict[str, Any]:
+    wanted = _filter(form)
+    entries = state.listing.entries(wanted)
+    shown = {"entries": entries[:MOST_SHOWN], "more": max(0, len(entries) - MOST_SHOWN), "wanted": wanted}
+    return {**shown, "changes": state.changes.all(), "said": said}
+
+
+@router.get("/runs")
+def runs(state: WithState, form: WithQuestion) -> Response:
+    """The page with the list."""
+    return answer("runs.html", state.page("runs", "Runs", **_list(state, form)))
+
+
+@router.get("/runs/list")
+def listed(state: WithState, form: WithQuestion) -> Response:
+    """The list alone, as a filter changes it."""
+    return answer("runs_list.html", _list(state, form))
+
+
+@router.get("/runs/report")
+def report(state: WithState, form: WithQuestion) -> Response:
+    """The report of what is ticked."""
+    names = form.all("run")
+    found = report_of(state.folder, names)
+    steps = [name for name in names if state.folder.kind(state.folder.path(name)) == "run"]
+    shown = {"found": found, "links": html([found.links()]), "body": html([found.body()]), "steps": steps}
+    return answer("report.html", state.page("runs", found.title, **shown))
+
+
+@router.get("/runs/steps")
+def steps(state: WithState, form: WithQuestion) -> Response:
+    """A stretch of a run, step by step."""
+    name = form.one("run")
+    path = state.folder.path(name)
+    if state.folder.kind(path) != "run":
+        raise RunError(f"{name}: is no run; only single runs can be stepped through")
+    stretch = of_run(path, _instant(form.one("at", "0")))
+    return answer("steps.html", state.page("runs", f"{name}, step by step", name=name, stretch=stretch))
+
+
+def _instant(text: str) -> int:
+    if not text.isdigit() or len(text) > 9:
+        raise RunError(f"a step is a whole number, got '{text[:40]}'")
+    return int(text)
+
+
+@router.post("/runs/rename")
+def rename(state: WithState, form: WithForm) -> Response:
+    """Give a run another name."""
+    change = state.changes.rename(form.one("run"), form.one("name"))
+    return answer("runs_list.html", _list(state, form, f"{change.before} is now called {change.after}."))
+
+
+@router.post("/runs/delete")
+def delete(state: WithState, form: WithForm) -> Response:
+    """Put what is ticked into the bin."""
+    names = form.all("run")
+    if not names:
+        raise RunError("nothing is ticked; tick what is to be deleted")
+    whole = [name for name in names if not any(name.startswith(f"{other}/") for other in names)]
+    for name in whole:
+        state.changes.delete(name)
+    what = whole[0] if len(whole) == 1 else f"{len(whole)} entries"
+    return answer("runs_list.html", _list(state, form, f"{what} deleted; undo brings it back."))
+
+
+@router.post("/runs/undo")
+def undo(state: WithState, form: WithForm) -> Response:
+    """Take back a change."""
+    change = state.changes.undo(form.one("change"))
+    return answer("runs_list.html", _list(state, form, f"{change.before} is back."))
+
+
+@router.post("/runs/empty")
+def empty(state: WithState, form: WithForm) -> Response:
+    """Delete for good what is in the bin."""
+    count = state.changes.empty()
+    return answer("runs_list.html", _list(state, form, f"The bin is empty; {count} deleted for good."))

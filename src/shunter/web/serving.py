@@ -1,0 +1,63 @@
+"""Serving a page: the port, the printed address, and the server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import uvicorn
+
+from shunter.errors import RunError
+from shunter.web import access
+from shunter.web.app import make_app
+from shunter.web.settings import WebSettings
+from shunter.web.teaching import FIRST, example
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a page is, and what opens it."""
+
+    url: str
+    token: str
+    token_file: Path
+
+    @property
+    def entrance(self) -> str:
+        """The address that opens the page: what stands behind # is never sent to a server or written to its log."""
+        return f"{self.url}/enter#token={self.token}"
+
+
+def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Address], None]) -> None:
+    """Serve until stopped; ``ready`` gets the address once the port is open."""
+    file = token_file or access.usual_file()
+    token = access.token_in(file)
+    port = open_port(settings)
+    settings = replace(settings, port=port.getsockname()[1])
+    app = make_app(settings, token)
+    app.state.shunter.tasks.prepare(lambda: example(FIRST))  # compiles, if that was not done before
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    ready(Address(f"http://{host}:{settings.port}", token, file))
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
+        timeout_graceful_shutdown=3,
+    )  # fmt: skip
+    with port:
+        uvicorn.Server(config).run(sockets=[port])
+
+
+def open_port(settings: WebSettings) -> socket.socket:
+    """The open port; 0 takes any that is free."""
+    made = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((settings.host, settings.port))
+        made.listen()
+    except OSError as error:
+        made.close()
+        raise RunError(
+            f"{settings.host}:{settings.port}: can't be served: {error.strerror}; choose another port with --port"
+        ) from None
+    return made
