@@ -106,8 +106,8 @@ def sweep(  # noqa: PLR0913  one argument per choice
         allow_code: Whether to import modules that the file names; they can do anything.
         on_progress: Called several times a second.
         axes: What a sweep file has: ``traces=[...]``, ``clusters=[...]``, ``policies=[...]``, ``loads``, ``networks``,
-            ``overheads``, ``checkpointable``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A trace
-            may be an object.
+            ``overheads``, ``checkpointable``, ``seeds``, ``include``, ``exclude``, ``drop_unfit``, ``measures``. A
+            trace may be an object.
 
     Examples:
         >>> import shunter
