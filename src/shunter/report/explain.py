@@ -89,7 +89,8 @@ def reasons_about(run: Run, job: int, rows: I64) -> I64:
     scope, subject = rows[:, 1], rows[:, 2]
     mine = (scope == r.OF_ALL) | ((scope == r.OF_POOL) & (subject == pool)) | ((scope == r.OF_JOB) & (subject == job))
     mine |= (scope == r.OF_CLASS) & (subject == cls)
-    return rows[mine]
+    found: I64 = rows[mine]
+    return found
 
 
 def reason_at(job: int, time: int, began: int, about: I64, codes: tuple[str, ...]) -> Piece:
