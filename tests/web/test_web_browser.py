@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 pytest.importorskip("fastapi", reason="no fastapi; the extra web has it")
+sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright; ./scripts/install all,dev has it")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,9 @@ def test_runs_are_filtered_and_those_that_are_ticked_are_compared(served, opened
     page = opened(served)
     assert page.locator("tbody tr").count() == 4
     page.get_by_label("Policy").fill("sjf")
-    page.wait_for_function("document.querySelectorAll('tbody tr').length === 1")
+    sync_api.expect(page.locator("tbody tr")).to_have_count(1)
     page.get_by_label("Policy").fill("")
-    page.wait_for_function("document.querySelectorAll('tbody tr').length === 4")
+    sync_api.expect(page.locator("tbody tr")).to_have_count(4)
     page.get_by_label("Tick both", exact=True).check()
     page.get_by_label("Tick sjf").check()
     page.get_by_role("button", name="Compare ticked").click()
@@ -58,10 +59,10 @@ def test_a_run_is_renamed_deleted_and_brought_back(served, opened):
 
 def test_a_what_if_is_run_copied_changed_and_kept(served, opened):
     page = opened(served, "/what-if")
-    page.get_by_label("Trace").select_option("jobs.csv")
-    page.wait_for_selector("text=GPUs per job")
-    page.get_by_label("Nodes").fill("2")
-    page.get_by_label("GPUs per node").fill("4")
+    page.locator("#trace").select_option("jobs.csv")
+    page.wait_for_selector("#about-trace .facts")
+    page.locator("[name=nodes]").fill("2")
+    page.locator("[name=gpus]").fill("4")
     page.locator("#slot-p0 summary").click()
     page.locator("[name='p0.set.backfill']").select_option("easy")
     page.get_by_role("button", name="Run", exact=True).click()
@@ -69,7 +70,7 @@ def test_a_what_if_is_run_copied_changed_and_kept(served, opened):
     command = page.locator(".copy code").first.inner_text()
     assert command == f"shunter compare {served.folder}/jobs.csv --cluster 2x4 --policy fifo:backfill=easy --policy saf"
     page.get_by_role("button", name="Remove policy saf").click()
-    page.get_by_label("GPUs per node").fill("8")
+    page.locator("[name=gpus]").fill("8")
     page.get_by_role("button", name="Run", exact=True).click()
     page.wait_for_selector("tbody.before")
     rows = page.locator("tbody tr").all_inner_texts()
@@ -85,7 +86,7 @@ def test_a_what_if_is_run_copied_changed_and_kept(served, opened):
 def test_a_dropped_trace_is_described_and_checked_and_a_bad_one_is_named(served, opened, tmp_path):
     page = opened(served, "/what-if")
     good, bad = tmp_path / "mine.csv", tmp_path / "bad.csv"
-    good.write_text("job_id,submit,duration,gpus\na,0,60,1\nb,5,86400000,2\n")
+    good.write_text("job_id,submit,duration,gpus\na,0,60,1\nb,5,0,2\nc,6,50,1\n")
     bad.write_text("job_id,submit,duration,gpus\na,0,-60,1\n")
     page.locator("#file").set_input_files(good)
     page.wait_for_selector("#about-trace .facts")
@@ -147,7 +148,7 @@ def test_a_user_sees_the_cluster_and_asks_why_and_when(served, opened):
     page.keyboard.press("ArrowRight")
     assert "n1: 8 of 8 a100 GPUs in use" in page.locator(".map .about").inner_text()
     page.get_by_label("User").fill("ann")
-    page.wait_for_function("document.querySelectorAll('#queue tbody tr').length === 2")
+    sync_api.expect(page.locator("#queue tbody tr")).to_have_count(2)
     page.get_by_role("button", name="Forecast when they start").click()
     page.wait_for_selector("#queue >> text=P90")
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", page.locator("#queue tbody tr").first.inner_text())
