@@ -17,6 +17,7 @@ from shunter.live.snapshot import LiveJob, Snapshot
 from shunter.live.surroundings import Defaults
 
 HOUR, NOW = 3_600_000, 1_800_000_000_000
+REFUSED = "status of 422"  # a browser notes that bad input was refused
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def opened(browser):
 
     def open_page(served: Served, path: str = "/runs", **settings):
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}} | settings)
-        context.set_default_timeout(120_000)
+        context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))
@@ -117,5 +118,5 @@ def opened(browser):
     yield open_page
     for context in contexts:
         context.close()
-    assert said == []
+    assert [text for text in said if REFUSED not in text] == []
     assert [url for url in asked if not url.startswith(("http://127.0.0.1:", "blob:", "data:"))] == []

@@ -22,6 +22,7 @@ from shunter.web.settings import LiveSources
 
 FRESH_S = 10.0  # a look at the cluster is used for this long
 LATE = 3  # intervals without a sign of life after which a controller counts as silent
+MOST_FORECASTS = 25  # jobs of a list whose starts are forecast at once
 MOST_ENTRIES = 200  # of the audit
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class QueueFilter:
     partition: str = ""
     text: str = ""  # a part of the job's id or name
     page: int = 0
+    when: bool = False  # whether starts are forecast
 
     def keeps(self, job: LiveJob) -> bool:
         """Whether a job is shown."""
@@ -53,6 +55,8 @@ class QueuedJob:
     about: str
     reason: str
     changed: str  # what the controller did to it last, and why
+    p50_s: float | None = None  # seconds since 1970; None: no forecast was asked for, or none can be made
+    p90_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,23 +76,32 @@ class ClusterView:
     def __init__(self, sources: LiveSources) -> None:
         self.sources = sources
         self._lock = Lock()
-        self._kept: dict[str, tuple[float, Any]] = {}
+        self._kept: tuple[float, Outlook | None] = (0.0, None)
 
-    def _fresh(self, name: str, make: Callable[[], T]) -> T:
+    def _fresh(self, make: Callable[[], Outlook]) -> Outlook:
+        """The last look, or a new one: of Slurm after some seconds, of a file when that has changed."""
+        file = self.sources.snapshot
         with self._lock:
-            at, found = self._kept.get(name, (0.0, None))
-            if found is None or time.monotonic() - at > FRESH_S:
+            at, found = self._kept
+            now = file.stat().st_mtime if file is not None and file.is_file() else time.monotonic()
+            if found is None or (now != at if file is not None else now - at > FRESH_S):
                 found = make()
-                self._kept[name] = (time.monotonic(), found)
-            kept: T = found
-            return kept
+                self._kept = (now, found)
+            return found
 
     def outlook(self) -> Outlook:
         """Everything that forecasts use, as ``shunter slurm when`` has it."""
         if not self.sources.shows_queue:
             raise LiveError("this page shows no cluster; start it with --slurm, or with --snapshot FILE")
         sources = questions.AnswerSources(self.sources.snapshot, self.sources.site, self.sources.history)
-        return self._fresh("outlook", sources.outlook)
+        return self._fresh(sources.outlook)
+
+    def warm(self) -> None:
+        """Forecast one job, so that the first person who asks need not wait until all is compiled."""
+        outlook = self.outlook()
+        waiting = outlook.line.waiting()
+        if waiting:
+            outlook.of(waiting[0])
 
     @property
     def snapshot(self) -> Snapshot:
@@ -104,11 +117,23 @@ class ClusterView:
         ordered = [(place, job) for place, job in enumerate(outlook.line.order(pending), 1) if wanted.keeps(job)]
         begin = wanted.page * most
         meaning = outlook.snapshot.words.meaning
+        part = ordered[begin : begin + most]
+        starts = self._starts(outlook, [job for _, job in part]) if wanted.when else {}
         shown = [
-            QueuedJob(job, place, described(job), meaning(job).words, changed.get(job.handle, ""))
-            for place, job in ordered[begin : begin + most]
+            QueuedJob(
+                job, place, described(job), meaning(job).words, changed.get(job.handle, ""), *starts.get(job.id, ())
+            )
+            for place, job in part
         ]
         return shown, len(ordered)
+
+    @staticmethod
+    def _starts(outlook: Outlook, jobs: list[LiveJob]) -> dict[str, tuple[float | None, float | None]]:
+        """By when jobs start with 50 % and 90 % chance, of the first ones that wait for their turn."""
+        waiting = {job.id for job in outlook.line.waiting()}
+        able = [task for job in jobs if job.id in waiting for task in job.first_tasks(1)][:MOST_FORECASTS]
+        found = {one.job.id: (one.at(0.5), one.at(0.9)) for one in outlook.of(*able)} if able else {}
+        return {name: (half and half / 1000, most and most / 1000) for name, (half, most) in found.items()}
 
     def users(self) -> list[tuple[str, int]]:
         """The users of waiting jobs, with how many they have."""

@@ -13,6 +13,7 @@ from shunter.errors import RunError
 from shunter.web import access
 from shunter.web.app import make_app
 from shunter.web.settings import WebSettings
+from shunter.web.state import State
 from shunter.web.teaching import FIRST, example
 
 
@@ -34,18 +35,24 @@ def serve(settings: WebSettings, token_file: Path | None, ready: Callable[[Addre
     """Serve until stopped; ``ready`` gets the address once the port is open."""
     file = token_file or access.usual_file()
     token = access.token_in(file)
-    port = open_port(settings)
-    settings = replace(settings, port=port.getsockname()[1])
-    app = make_app(settings, token)
-    app.state.shunter.tasks.prepare(lambda: example(FIRST))  # compiles, if that was not done before
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    ready(Address(f"http://{host}:{settings.port}", token, file))
-    config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
-        timeout_graceful_shutdown=3,
-    )  # fmt: skip
-    with port:
+    with open_port(settings) as port:
+        settings = replace(settings, port=port.getsockname()[1])
+        app = make_app(settings, token)
+        _prepare(app.state.shunter)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        ready(Address(f"http://{host}:{settings.port}", token, file))
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, server_header=False, proxy_headers=False, ws="none",
+            timeout_graceful_shutdown=3,
+        )  # fmt: skip
         uvicorn.Server(config).run(sockets=[port])
+
+
+def _prepare(state: State) -> None:
+    """Compile, if that was not done before, while the first person still looks."""
+    state.tasks.prepare(lambda: example(FIRST))
+    if state.settings.live.shows_queue:
+        state.tasks.prepare(state.cluster.warm)
 
 
 def open_port(settings: WebSettings) -> socket.socket:

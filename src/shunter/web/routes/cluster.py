@@ -18,7 +18,8 @@ from shunter.web.forms import Sent, asked
 from shunter.web.state import State, state_of
 from shunter.web.templating import answer, html
 
-SHOWN = 100  # waiting jobs of one part of the list
+ENTRIES = 50  # of the audit
+SHOWN = 50  # waiting jobs of one part of the list
 
 router = APIRouter(include_in_schema=False)
 WithState = Annotated[State, Depends(state_of)]
@@ -35,37 +36,45 @@ def _queue(state: State, form: Sent, user: str = "") -> dict[str, Any]:
     page = form.one("page", "0")
     if not page.isdigit() or len(page) > 6:
         raise RunError("there is no such part of the list")
-    wanted = QueueFilter(form.one("user", user), form.one("partition"), form.one("text"), int(page))
+    wanted = QueueFilter(
+        form.one("user", user), form.one("partition"), form.one("text"), int(page), bool(form.one("when"))
+    )
     jobs, count = state.cluster.queue(wanted, SHOWN)
-    return {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN}
+    return {"jobs": jobs, "count": count, "wanted": wanted, "shown": SHOWN, **_words()}
 
 
 def _live(state: State) -> dict[str, Any]:
     return {
         "totals": state.cluster.totals(),
         "map": html([embed(state.cluster.nodes())]),
-        "controller": state.cluster.controller(),
-        "entries": state.cluster.audit()[:50],
-        "moment": moment,
     }
+
+
+def _controller(state: State) -> dict[str, Any]:
+    return {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:ENTRIES], "moment": moment}
 
 
 @router.get("/cluster")
 def cluster(request: Request, state: WithState, form: WithQuestion) -> Response:
     """The page."""
     if not state.settings.live.shows_queue:
-        shown = {"controller": state.cluster.controller(), "entries": state.cluster.audit()[:50], "moment": moment}
-        return answer("no_cluster.html", state.page("cluster", "Cluster", **shown))
+        return answer("no_cluster.html", state.page("cluster", "Cluster", **_controller(state)))
     user = user_of(request, state)
     choices = {"users": state.cluster.users(), "partitions": state.cluster.partitions(), "me": user}
-    values = {**choices, **_live(state), **_queue(state, form, user)}
+    values = {**choices, **_live(state), **_controller(state), **_queue(state, form, user)}
     return answer("cluster.html", state.page("cluster", "Cluster", **values))
 
 
 @router.get("/cluster/now")
 def now(state: WithState) -> Response:
-    """The numbers, the map and the controller, as they are now."""
+    """The numbers and the map, as they are now."""
     return answer("cluster_now.html", _live(state))
+
+
+@router.get("/cluster/controller")
+def controller(state: WithState) -> Response:
+    """The controller, as it is now."""
+    return answer("controller.html", _controller(state))
 
 
 @router.get("/cluster/queue")

@@ -77,6 +77,8 @@
   // Fields that are empty are not part of an address.
   document.addEventListener("submit", (event) => {
     if (event.target.method !== "get" || !("sparse" in event.target.dataset)) return;
-    for (const field of event.target.elements) if (!field.value) field.disabled = true;
+    const empty = [...event.target.elements].filter((field) => field.name && !field.value);
+    for (const field of empty) field.disabled = true;
+    setTimeout(() => empty.forEach((field) => (field.disabled = false))); // the way back leads to the same form
   });
 })();
