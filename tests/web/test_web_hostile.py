@@ -74,7 +74,7 @@ def test_a_summary_that_is_none_is_a_message(served):
         shutil.rmtree(bad)
 
 
-@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 3000, "\ud800", "\udcff"])
+@pytest.mark.parametrize("name", ["a" * 5000, "a/" * 3000, "\ud800"])
 def test_an_odd_name_is_refused(tmp_path, name):
     with pytest.raises(RunError, match="no such name"):
         RunsFolder.of(tmp_path).path(name)
