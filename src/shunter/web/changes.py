@@ -53,6 +53,8 @@ class Changes:
         path, number = self._ours(name), f"{time.time_ns()}-{secrets.token_hex(8)}"
         place = self.folder.root / BIN / number
         with self._lock:
+            if place.parent.is_symlink():
+                raise RunError(f"{BIN}: is a link; remove it")
             place.mkdir(parents=True, mode=0o700)
             (place / ORIGIN).write_text(json.dumps({"name": name}))
             _move(path, place / "kept")

@@ -13,6 +13,7 @@ from typing import Any
 from shunter import clusters, registry
 from shunter.errors import ClusterError, PolicyError, RunError, did_you_mean
 from shunter.params import Param, declared, named
+from shunter.setup import jobs_of
 from shunter.web.folder import RunsFolder
 
 SYNTHETIC = "synthetic"
@@ -98,9 +99,8 @@ def checked_policy(text: str) -> str:
 def trace_text(folder: RunsFolder, name: str) -> str:
     """What the command line takes for a trace: a file of the folder by its path, or a synthetic one."""
     if name == SYNTHETIC or name.startswith(f"{SYNTHETIC}:"):
-        jobs = re.search(r"jobs=(\d+)", name)
-        if jobs and int(jobs[1]) > MOST_JOBS:
-            raise RunError(f"a synthetic trace has up to {MOST_JOBS:,} jobs here, got {jobs[1]}")
+        if (jobs := jobs_of(name)) > MOST_JOBS:
+            raise RunError(f"a synthetic trace has up to {MOST_JOBS:,} jobs here, got {jobs:,}")
         if "like=" in name:
             raise RunError("a synthetic trace like another can't be made here; use the command line")
         return name

@@ -44,7 +44,7 @@ def _runs(folder: RunsFolder, path: Path) -> list[tuple[str, Run]]:
     """A run, or all of a comparison, with their names; of repeats the first."""
     if folder.kind(path) == "run":
         return [(folder.name(path), run_folder.load(path))]
-    found = sorted(each.parent for each in path.glob("*/experiment.toml") if not each.parent.is_symlink())
+    found = sorted(each.parent for each in path.glob("*/experiment.toml") if folder.kind(each.parent) == "run")
     first = [each for each in found if "-repeat" not in each.name or each.name.endswith("-repeat0")]
     return [(folder.name(each), run_folder.load(each)) for each in first]
 

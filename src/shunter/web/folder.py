@@ -11,12 +11,14 @@ from pathlib import Path, PurePosixPath
 
 from shunter.errors import RunError
 from shunter.sweeps.store import MARK as SWEEP_MARK
+from shunter.sweeps.store import RUNS as SWEEP_RUNS
 
 RUN_MARK, COMPARISON_MARK = "experiment.toml", "comparison.json"
 MARKS = {RUN_MARK: "run", COMPARISON_MARK: "comparison", SWEEP_MARK: "sweep"}
 TRACES = "traces"  # where dropped files go
 TRACE_ENDINGS = (".csv", ".tsv", ".swf", ".txt", ".json", ".jsonl", ".parquet", ".xlsx", ".log", ".gz", ".zst", ".xz")
 DEEPEST = 5  # folders below the one that is shown
+LONGEST_NAME, LONGEST_PATH = 255, 2000  # bytes, letters
 MOST_FOLDERS = 20_000  # that are looked into
 NAME = re.compile(r"[A-Za-z0-9_=+@,()-][A-Za-z0-9._=+@,() -]{0,99}")
 
@@ -37,7 +39,8 @@ class RunsFolder:
     def path(self, name: str) -> Path:
         """What a name in the folder leads to; refused where that would be elsewhere, hidden, or behind a link."""
         parts = PurePosixPath(name).parts
-        wrong = not parts or "\0" in name or any(part == ".." or part.startswith((".", "/")) for part in parts)
+        wrong = not parts or not _plain(name) or any(part.startswith((".", "/")) for part in parts)
+        wrong = wrong or any(len(part.encode()) > LONGEST_NAME for part in parts) or len(name) > LONGEST_PATH
         found = self.root if wrong else self.root.joinpath(*parts)
         if wrong or found.resolve() != found:
             raise RunError("there is no such name in this folder")
@@ -48,7 +51,9 @@ class RunsFolder:
         return path.relative_to(self.root).as_posix()
 
     def kind(self, path: Path) -> str:
-        """What a folder of shunter's is; "": none of ours."""
+        """What a folder of shunter's is; "": none of ours, or links in it lead elsewhere."""
+        if _has_links(path) or _has_links(path / SWEEP_RUNS):
+            return ""
         return next((kind for mark, kind in MARKS.items() if (path / mark).is_file()), "")
 
     def found(self) -> Iterator[tuple[Path, str]]:
@@ -70,7 +75,7 @@ class RunsFolder:
             for folder in (self.root, self.root / TRACES)
             if folder.is_dir() and not folder.is_symlink()
             for entry in os.scandir(folder)
-            if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
+            if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".") and _plain(entry.name)
         ]
         return sorted(self.name(Path(entry)) for entry in found if entry.name.lower().endswith(TRACE_ENDINGS))
 
@@ -99,7 +104,24 @@ def _folders(folder: Path) -> list[Path]:
         entries = [entry for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []  # not ours to read
-    return [Path(entry) for entry in sorted(entries, key=lambda each: each.name) if not entry.name.startswith(".")]
+    shown = [entry for entry in entries if not entry.name.startswith(".") and _plain(entry.name)]
+    return [Path(entry) for entry in sorted(shown, key=lambda each: each.name)]
+
+
+def _plain(name: str) -> bool:
+    """Whether a name is text that can be sent."""
+    try:
+        return b"\0" not in name.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _has_links(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return folder.is_symlink() or any(entry.is_symlink() for entry in entries)
+    except OSError:
+        return False  # nothing there to read
 
 
 def _put(part: Path, place: Path, plain: str) -> Path:

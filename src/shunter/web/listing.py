@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -101,7 +102,16 @@ def _read(folder: RunsFolder, path: Path, kind: str, made: float) -> RunEntry:
     reading = {"run": _run, "comparison": _comparison, "sweep": _sweep}[kind]
     try:
         return RunEntry(name, kind, made, within=within, **reading(path))
-    except (InputError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        InputError,
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         return RunEntry(name, kind, made, within=within, problem=str(error).replace(str(folder.root), "")[:300])
 
 
@@ -129,9 +139,16 @@ def _comparison(path: Path) -> dict[str, Any]:
 def _times(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "jobs": int(rows[0]["jobs"]),
-        "mean_jct_s": min(float(row["jct_s"]["mean"]) for row in rows),
-        "p99_jct_s": min(float(row["jct_s"]["p99"]) for row in rows),
+        "mean_jct_s": min(_finite(row["jct_s"]["mean"]) for row in rows),
+        "p99_jct_s": min(_finite(row["jct_s"]["p99"]) for row in rows),
     }
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("a time is not finite")
+    return number
 
 
 def _sweep(path: Path) -> dict[str, Any]:

@@ -84,6 +84,12 @@ class Tasks:
             raise RunError("this result is no longer kept; run it again")
         return self.kept[task_id]
 
+    def ended(self, task_id: str) -> BackgroundTask:
+        """The task of this name, which must be over: who waits for it would keep others from being answered."""
+        if not (task := self.find(task_id)).over:
+            raise RunError("this is still being computed; ask again later")
+        return task
+
     def close(self) -> None:
         """Begin nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -95,7 +95,7 @@ def asked(
 
 
 def _whole(text: str, what: str) -> int:
-    if not text.strip().isdigit() or len(text) > 9:
+    if not text.strip().isdecimal() or len(text) > 9:
         raise RunError(f"{what} must be a whole number, got '{text[:40]}'")
     return int(text)
 

@@ -75,14 +75,22 @@ def summary(state: WithState, run: str) -> dict[str, Any]:
     file = {"run": "summary.json", "comparison": "comparison.json"}.get(state.folder.kind(path))
     if file is None:
         raise RunError(f"{run}: is no run and no comparison")
-    found: dict[str, Any] = json.loads(text_of(path / file, RunError))
+    try:
+        found = json.loads(text_of(path / file, RunError), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise RunError(f"{run}: its {file} can't be read; make the run again")
     return found
 
 
 @router.get("/explain", summary="Why a job of a run waited")
 def explained(state: WithState, run: str, job: str) -> dict[str, Any]:
     """What `shunter explain RUN JOB --json` prints."""
-    kept = run_folder.load(state.folder.path(run))
+    path = state.folder.path(run)
+    if state.folder.kind(path) != "run":
+        raise RunError(f"{run}: is no run")
+    kept = run_folder.load(path)
     return explain.as_dicts(kept, explain.find(kept, job))
 
 

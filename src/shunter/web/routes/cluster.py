@@ -34,7 +34,7 @@ def user_of(request: Request, state: State) -> str:
 
 def _queue(state: State, form: Sent, user: str = "") -> dict[str, Any]:
     page = form.one("page", "0")
-    if not page.isdigit() or len(page) > 6:
+    if not page.isdecimal() or len(page) > 6:
         raise RunError("there is no such part of the list")
     wanted = QueueFilter(
         form.one("user", user), form.one("partition"), form.one("text"), int(page), bool(form.one("when"))
@@ -105,7 +105,7 @@ def wish(form: Sent) -> Wish:
     """The job that a form describes."""
     numbers = {name: form.one(name).strip() or "0" for name in ("gpus", "cpus")}
     for name, text in numbers.items():
-        if not text.isdigit() or len(text) > 6:
+        if not text.isdecimal() or len(text) > 6:
             raise RunError(f"{name} must be a whole number, got '{text[:40]}'")
     if numbers["gpus"] == "0" or not form.one("time").strip():
         raise RunError("say how many GPUs, and for how long (as Slurm takes it: 2:00:00, 1-0, 90)")

@@ -68,7 +68,7 @@ def steps(state: WithState, form: WithQuestion) -> Response:
 
 
 def _instant(text: str) -> int:
-    if not text.isdigit() or len(text) > 9:
+    if not text.isdecimal() or len(text) > 9:
         raise RunError(f"a step is a whole number, got '{text[:40]}'")
     return int(text)
 

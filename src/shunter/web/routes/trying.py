@@ -104,7 +104,7 @@ async def events(task_id: str, state: WithState) -> Response:
 @router.get("/what-if/tasks/{task_id}")
 def result(task_id: str, state: WithState) -> Response:
     """The result."""
-    return _shown(state, state.tasks.find(task_id))
+    return _shown(state, state.tasks.ended(task_id))
 
 
 def _shown(state: State, task: tasks.BackgroundTask) -> Response:
@@ -120,7 +120,7 @@ def _shown(state: State, task: tasks.BackgroundTask) -> Response:
 @router.get("/what-if/tasks/{task_id}/verdict")
 def verdict(task_id: str, state: WithState) -> Response:
     """How sure it is: intervals take longer than runs, so they come after them."""
-    found: WhatIfAnswer = state.tasks.find(task_id).result
+    found: WhatIfAnswer = state.tasks.ended(task_id).result
     compared = found.comparison
     values = {"verdict": html([verdict_text(compared.verdict)]), "rows": compared.policies[1:]}
     return answer("verdict.html", {**values, "first": compared.policies[0], "about": compared.about_intervals})
@@ -129,7 +129,7 @@ def verdict(task_id: str, state: WithState) -> Response:
 @router.post("/what-if/tasks/{task_id}/save")
 def save(task_id: str, state: WithState, form: WithForm) -> Response:
     """Keep the runs of a result in the folder."""
-    found: WhatIfAnswer = state.tasks.find(task_id).result
+    found: WhatIfAnswer = state.tasks.ended(task_id).result
     name = check_name(form.one("name").strip())
     for number, one in enumerate(found.results, 1):
         part = name if len(found.results) == 1 else f"{name}-{number}-{one.about['policy'].partition(':')[0]}"
