@@ -33,7 +33,6 @@ from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Decision, World
 
 OBJECTIVES = ("value", "fairness")
-NOT_YET = ("met_at", "last_rho")  # infinite before a job is met, or has run
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class Themis(Leasing):
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
         jobs = view.world.jobs.shape[1]
         config = f.FairnessConfig(self.ideal == "share", self.growth * 1000, OBJECTIVES.index(self.objective))
-        known = f.JobFairness(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.JobFairness.fields])
+        known = f.JobFairness(*[np.full(jobs, f.UNKNOWN.get(name, 0)) for name in f.JobFairness.fields])
         speeds = self._speed_table(view, queue.sample, len(queue.tiers.takes))
         gpus = view.jobs.gpus[queue.sample] * view.jobs.share[queue.sample] / GPU
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)
