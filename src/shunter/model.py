@@ -48,10 +48,16 @@ class Renumbering:
 
     def of_jobs(self, values: NDArray[Any], fill: float = 0) -> NDArray[Any]:
         """What is known of each job (the last axis) by its present row; ``fill`` of new ones."""
-        stays = self.moved >= 0
+        before, now = self._stay
         found = np.full((*values.shape[:-1], len(self.taken)), fill, values.dtype)
-        found[..., self.moved[stays]] = values[..., stays]
+        found[..., now] = values[..., before]
         return found
+
+    @cached_property
+    def _stay(self) -> tuple[I64, I64]:
+        """The jobs that are still there, by both rows."""
+        stay = np.flatnonzero(self.moved >= 0)
+        return stay, self.moved[stay]
 
     def of_requests(self, values: NDArray[Any]) -> NDArray[Any]:
         """What depends on a job's request alone (the last axis), of new ones too."""

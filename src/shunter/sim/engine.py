@@ -37,7 +37,7 @@ from shunter.model import (
 from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
 from shunter.sim import excerpting, loop, side_compiling, state, transitions
-from shunter.sim.excerpting import ExcerptRows
+from shunter.sim.excerpting import ExcerptRows, JobKinds
 from shunter.sim.log_chunk import LogChunk
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
@@ -130,7 +130,7 @@ class Simulator:
         self._decider = "the policy"  # as messages name it
         self.rows: ExcerptRows | None = None  # of an excerpt: which row is which job of the whole
         self._generation = 0
-        self._kinds = NO_JOBS  # of jobs, once an excerpt was taken
+        self._kinds: JobKinds | None = None  # once an excerpt was taken
         self.exhausted = False  # the last run was stopped by its budget of decisions
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
@@ -434,13 +434,12 @@ class Simulator:
         times = self.trace.submit[arrivals] if submit is None else submit
         if len(times) != len(arrivals) or (np.diff(times) < 0).any() or (times < self.now).any():
             raise InvariantError("arrivals must be in the order of their submission, and none before the present")
-        if len(self._kinds) != len(self.trace):
-            self._kinds = excerpting.kinds_of(self.world)
+        self._kinds = self._kinds or excerpting.kinds_of(self.world)
         rows = excerpting.rows_for(self._state, self._kinds, np.asarray(arrivals, np.int64))
         twin = copy.copy(self)
         twin._state = excerpting.excerpt_of(self._state, self.trace, rows, times)  # noqa: SLF001
         twin.trace = dataclasses.replace(self.trace.select(rows.taken), submit=twin.world.jobs[w.SUBMIT].copy())
-        twin._plan, twin._kinds = w.new_decision(twin.world), self._kinds[rows.taken]  # noqa: SLF001
+        twin._plan, twin._kinds = w.new_decision(twin.world), self._kinds.select(rows.taken)  # noqa: SLF001
         twin._chunks, twin._reasons_given = (), ()  # noqa: SLF001
         twin._watch, twin._unwatched, twin._truth = ProgressMark(), 0, None  # noqa: SLF001
         twin.rows, twin._generation = rows, next(GENERATIONS)  # noqa: SLF001

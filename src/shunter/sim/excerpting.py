@@ -52,17 +52,35 @@ class ExcerptRows:
     repeats: I64  # rows of jobs that arrive again, as others
 
 
-def kinds_of(world: World) -> I64:
-    """A number for each job; jobs of one kind ask for the same and cost the same to stop."""
+@dataclass(frozen=True, eq=False)
+class JobKinds:
+    """Jobs of one kind ask for the same and cost the same to stop."""
+
+    of_job: I64  # (jobs,)
+    first: I64  # (kinds,) the first job of each
+
+    def select(self, rows: I64) -> JobKinds:
+        """Those of these jobs."""
+        return numbered(self.of_job[rows])
+
+
+def numbered(code: I64) -> JobKinds:
+    """Kinds by any number that jobs of one kind share."""
+    _, first, of_job = np.unique(code, return_index=True, return_inverse=True)
+    return JobKinds(of_job, first)
+
+
+def kinds_of(world: World) -> JobKinds:
+    """The kinds of all jobs."""
     code = np.zeros(world.jobs.shape[1], np.int64)
     for column in (*KIND, *COSTS):
         values, inverse = np.unique(world.jobs[column], return_inverse=True)
         if len(values) > 1:
             code = np.unique(code * len(values) + inverse, return_inverse=True)[1]
-    return code
+    return numbered(code)
 
 
-def rows_for(state: SimulationState, kinds: I64, arrivals: I64) -> ExcerptRows:
+def rows_for(state: SimulationState, kinds: JobKinds, arrivals: I64) -> ExcerptRows:
     """The rows of an excerpt with these arrivals, which are in the order of their submission."""
     world, count = state.world, state.world.jobs.shape[1]
     states = world.jobs[w.STATE]
@@ -89,15 +107,14 @@ def _first_of_its_row(rows: I64) -> I64:
     return first
 
 
-def _standing(world: World, kinds: I64, present: I64) -> I64:
+def _standing(world: World, kinds: JobKinds, present: I64) -> I64:
     """Rows that stand for kinds which are not present, for the beginning of the trace, and for its last user."""
-    missing = np.ones(int(kinds.max(initial=-1)) + 1, np.bool_)
-    missing[kinds[present]] = False
-    known, first = np.unique(kinds, return_index=True)
-    wanted = first[missing[known]]
-    if len(kinds):
-        wanted = np.union1d(wanted, [0, int(np.argmax(world.jobs[w.USER]))])
-    return np.setdiff1d(wanted, present)
+    missing = np.ones(len(kinds.first), np.bool_)
+    missing[kinds.of_job[present]] = False
+    if not len(kinds.of_job):
+        return kinds.first
+    wanted = np.unique(np.append(kinds.first[missing], (0, np.argmax(world.jobs[w.USER]))))
+    return wanted[~np.isin(wanted, present)]
 
 
 def excerpt_of(state: SimulationState, trace: Trace, rows: ExcerptRows, submit: I64) -> SimulationState:
