@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,9 @@ def measured(trace: Any, cluster: Any, text: str, hours: int) -> list[tuple[int,
         memory = simulator.run(policy, until=at, memory=memory)
         states = simulator.world.jobs[world.STATE]
         unfinished = int(((states > world.FUTURE) & (states < world.DONE)).sum())
-        fork, whole = timed(lambda at=at: forked(simulator, policy, memory, at + HOUR))
-        part, small = timed(lambda at=at: excerpted(simulator, policy, memory, at + HOUR))
+        asked = (simulator, policy, memory, at + HOUR)
+        fork, whole = timed(partial(forked, *asked))
+        part, small = timed(partial(excerpted, *asked))
         ended = small.world.jobs[world.ENDED_AT]
         real = np.setdiff1d(np.arange(len(ended)), small.rows.standing)
         assert (ended[real] == whole.world.jobs[world.ENDED_AT, small.rows.taken[real]]).all()
@@ -71,13 +73,13 @@ def main(source: str, machines: str, hours: int = 12) -> None:
     """Print a row per policy."""
     trace = read_trace(source)
     cluster = clusters.load(machines, trace)
-    print(f"{len(trace):,} jobs on {cluster.gpus} GPUs, {hours} hours; ms of CPU time for the next hour")
-    print(f"{'policy':24}{'hours':8}{'unfinished':>12}{'fork':>10}{'excerpt':>10}{'times':>8}")
+    print(f"{len(trace):,} jobs on {cluster.gpus} GPUs, {hours} hours; ms of CPU time for the next hour")  # noqa: T201
+    print(f"{'policy':24}{'hours':8}{'unfinished':>12}{'fork':>10}{'excerpt':>10}{'times':>8}")  # noqa: T201
     for text in POLICIES:
         rows = sorted(measured(trace, cluster, text, hours))
         for name, part in (("calm", rows[: len(rows) // 2]), ("busy", rows[len(rows) // 2 :])):
             jobs, fork, excerpt = (statistics.median(column) for column in zip(*part, strict=True))
-            print(f"{text:24}{name:8}{jobs:12,.0f}{1000 * fork:10.2f}{1000 * excerpt:10.2f}{fork / excerpt:8.1f}")
+            print(f"{text:24}{name:8}{jobs:12,.0f}{1000 * fork:10.2f}{1000 * excerpt:10.2f}{fork / excerpt:8.1f}")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import compiling, entry
 from shunter.drive import drive
-from shunter.errors import ClusterError, InvariantError, PolicyError
+from shunter.errors import AbandonedError, ClusterError, InvariantError, PolicyError
 from shunter.model import (
     Action,
     Assign,
@@ -292,7 +292,7 @@ class Simulator:
         """Stop a simulation that got nowhere in this many decisions and those before."""
         self._watch, why = self._watch.after(self._state, decisions)
         if why:
-            raise PolicyError(
+            raise AbandonedError(
                 f"{self._decider} makes no progress: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, "
                 f"with {int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs "
                 "run longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of "

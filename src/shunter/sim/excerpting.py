@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shunter import world as w
 from shunter.model import Trace
@@ -101,7 +102,7 @@ def rows_for(state: SimulationState, kinds: JobKinds, arrivals: I64) -> ExcerptR
     return ExcerptRows(taken, moved, begins, only, begins + np.flatnonzero(~goes_on))
 
 
-def _first_of_its_row(rows: I64) -> I64:
+def _first_of_its_row(rows: I64) -> NDArray[np.bool_]:
     first = np.zeros(len(rows), np.bool_)
     first[np.unique(rows, return_index=True)[1]] = True
     return first
@@ -113,7 +114,8 @@ def _standing(world: World, kinds: JobKinds, present: I64) -> I64:
     missing[kinds.of_job[present]] = False
     if not len(kinds.of_job):
         return kinds.first
-    wanted = np.unique(np.append(kinds.first[missing], (0, np.argmax(world.jobs[w.USER]))))
+    ends = np.array([0, np.argmax(world.jobs[w.USER])])
+    wanted = np.unique(np.concatenate((kinds.first[missing], ends)))
     return wanted[~np.isin(wanted, present)]
 
 
@@ -162,7 +164,8 @@ def _world(world: World, rows: ExcerptRows, submit: I64) -> World:
     late = rows.standing[jobs[w.SUBMIT, rows.standing] > clock[w.NOW]]
     jobs[w.SUBMIT, late] = clock[w.NOW]
     jobs[FIRST_COURSE : LAST_COURSE + 1, rows.repeats] = 0
-    jobs[np.ix_(UNSET, rows.repeats)] = -1
+    for column in UNSET:
+        jobs[column, rows.repeats] = -1
     jobs[w.UNTIL, rows.repeats] = w.NEVER
     progress[:, rows.repeats], use[:, rows.repeats] = 0.0, np.nan
     jobs[w.NUMBER, rows.repeats] = _numbers(jobs[w.NUMBER, rows.repeats], int(clock[w.NUMBERS]))
@@ -211,7 +214,11 @@ def _traffic(traffic: Traffic, rows: ExcerptRows) -> Traffic:
     if not traffic.jobs.shape[1]:
         return traffic
     count = int(traffic.count[0])
-    listed, jobs, stretch = np.zeros(len(rows.taken), np.int64), traffic.jobs[:, rows.taken], traffic.stretch[rows.taken]
+    listed, jobs, stretch = (
+        np.zeros(len(rows.taken), np.int64),
+        traffic.jobs[:, rows.taken],
+        traffic.stretch[rows.taken],
+    )
     listed[:count] = rows.moved[traffic.listed[:count]]
     jobs[:, rows.repeats], stretch[rows.repeats] = 0, 1.0
     return traffic.replace(
