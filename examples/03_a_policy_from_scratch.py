@@ -23,8 +23,8 @@ class RoundRobin:
     needs: frozenset[str] = frozenset()  # {"duration"} would make it an oracle
 
     def start(self, cluster: Cluster, previous: Turns | None = None) -> Turns:
-        """A fresh memory, or that of the configuration before."""
-        return previous or Turns()
+        """A fresh memory, or a copy of that of the configuration before."""
+        return Turns(dict(previous.taken)) if previous else Turns()
 
     def decide(self, view: View, memory: Turns) -> Plan:
         """Start one job; asked again at the same instant until the plan is empty."""

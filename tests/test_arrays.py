@@ -139,3 +139,8 @@ def test_a_kernel_can_not_change_configuration():
 def test_numbers_without_default_must_be_given():
     with pytest.raises(TypeError, match="Rules lacks 'strict'"):
         Rules()
+
+
+def test_a_field_that_is_not_there_can_not_be_replaced() -> None:
+    with pytest.raises(TypeError, match="Rules has no field 'stirct' to replace"):
+        Rules(True).replace(stirct=False)

@@ -103,6 +103,8 @@ class Arrays:
 
     def replace(self, **changed: Any) -> Self:
         """A new struct with some fields exchanged; arrays and structs that stay are shared."""
+        for name in changed.keys() - self.fields.keys():
+            raise TypeError(f"{type(self).__name__} has no field '{name}' to replace")
         return type(self)(**{name: changed.get(name, getattr(self, name)) for name in self.fields})
 
     def read_only(self) -> Self:

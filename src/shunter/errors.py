@@ -5,6 +5,7 @@ ShunterError
  │   ├─ TraceError        a trace file or its contents
  │   ├─ ClusterError      a cluster description
  │   ├─ PolicyError       a policy string, class or parameter
+ │   │   └─ AbandonedError  a run that was given up: without progress, or after its budget of decisions
  │   ├─ ModelError        a learned model, its settings or its file
  │   ├─ NetworkError      a network, a model that trains on it, or a placement
  │   ├─ SharingError      what was measured of workloads that share a GPU, or measuring it
@@ -56,6 +57,10 @@ class ClusterError(InputError):
 
 class PolicyError(InputError):
     """A policy name, class or parameter is wrong."""
+
+
+class AbandonedError(PolicyError):
+    """A run was given up: it made no progress, or its budget of decisions was used."""
 
 
 class ModelError(InputError):

@@ -23,6 +23,8 @@ EXTRAS = {  # which extra has it
     "fastapi": "web",
     "uvicorn": "web",
     "jinja2": "web",
+    "optuna": "search",
+    "cmaes": "search",
 }
 
 

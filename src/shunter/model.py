@@ -40,6 +40,32 @@ def column(doc: str, unit: str = "", **about: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
+class Renumbering:
+    """How rows that stood for jobs stand for others now."""
+
+    moved: I64  # (rows before,) where each is now, -1: gone
+    taken: I64  # (rows now,) the row before whose request each has, -1: none
+
+    def of_jobs(self, values: NDArray[Any], fill: float = 0) -> NDArray[Any]:
+        """What is known of each job (the last axis) by its present row; ``fill`` of new ones."""
+        before, now = self._stay
+        found = np.full((*values.shape[:-1], len(self.taken)), fill, values.dtype)
+        found[..., now] = values[..., before]
+        return found
+
+    @cached_property
+    def _stay(self) -> tuple[I64, I64]:
+        """The jobs that are still there, by both rows."""
+        stay = np.flatnonzero(self.moved >= 0)
+        return stay, self.moved[stay]
+
+    def of_requests(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What depends on a job's request alone (the last axis), of new ones too."""
+        found: NDArray[Any] = values[..., self.taken]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """Jobs in the order of their submission, one array per column.
 
@@ -455,6 +481,7 @@ class View:
 
     generation = 0  # rows stand for the same jobs in all views of one generation ...
     moved: I64 | None = None  # ... and where each row of the one before is now, -1: gone
+    taken: I64 | None = None  # in an excerpt: the row of the one before whose request each row has
     past: Trace | None = None  # on a live cluster: jobs that ended before, which have no rows
     leases = True  # whether a job is stopped when its lease ends; if not, a lease means nothing
     order_wanted = False  # whether the backend uses the order of all waiting jobs, as one that sets priorities does
@@ -470,6 +497,14 @@ class View:
         if truth is not None:
             truth.flags.writeable = False
         self.truth = truth  # true durations in ms, for a policy that declares itself an oracle; else None
+
+    def renumbering(self, rows: int) -> Renumbering:
+        """How rows have changed since a view with this many; all are gone, where that was another than the last."""
+        jobs = self.world.jobs.shape[1]
+        moved = self.moved if self.moved is not None else np.zeros(0, np.int64)
+        if len(moved) != rows:
+            moved = np.full(rows, -1, np.int64)  # there was a view that it did not see
+        return Renumbering(moved, self.taken if self.taken is not None else np.full(jobs, -1, np.int64))
 
     @property
     def now(self) -> int:

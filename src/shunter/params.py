@@ -1,6 +1,6 @@
 """Declared parameters: one field carries default, range, scale and meaning.
 
-The same declaration feeds the policy string, ``shunter policies NAME``, validation and (later) the tuner.
+The same declaration feeds the policy string, ``shunter policies NAME``, validation and the search for good values.
 """
 
 from __future__ import annotations
@@ -18,6 +18,33 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class Between:
+    """A search tries numbers in this range, by factors where ``log``; ``off`` is one more value, outside of it."""
+
+    low: float
+    high: float
+    log: bool = False
+    off: str = ""
+
+
+@dataclass(frozen=True)
+class Among:
+    """A search tries these values."""
+
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Growing:
+    """A search tries texts of up to ``most`` growing numbers in this range, by factors, such as 3250/7200, and none."""
+
+    low: float
+    high: float
+    most: int
+    none: str = "none"
+
+
+@dataclass(frozen=True)
 class Param:
     """The declaration of one parameter, except its name."""
 
@@ -29,6 +56,7 @@ class Param:
     file: bool = False  # also takes the path of a file
     scale: Scale = "linear"
     policy: bool = False  # it names another policy, with ; in place of , between its settings
+    search: Between | Among | Growing | None = None  # what a search for good settings tries; None: it leaves it alone
 
     def range_text(self, kind: type) -> str:
         """The allowed values in words, for people."""

@@ -49,7 +49,11 @@ class Policy(Protocol):
         """What it needs to know beyond the request of each job; ``duration`` makes it an oracle."""
 
     def start(self, cluster: Cluster, previous: Memory | None = None) -> Memory:
-        """A fresh memory, or one that continues from the memory of another configuration."""
+        """A fresh memory, or one that continues from the memory of another configuration, which stays as it is.
+
+        Several may continue from the same memory: copy what changes. Where jobs have other rows in the first view,
+        ``View.moved`` says which.
+        """
 
     def decide(self, view: View, memory: Memory) -> Plan:
         """What to do now; called again at the same instant until the plan is empty."""

@@ -26,6 +26,7 @@ from shunter.capabilities import (
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL, OverheadLike
 from shunter.energy.series import NodeSeries
+from shunter.errors import AbandonedError
 from shunter.experiment import Experiment
 from shunter.model import GPU, Trace
 from shunter.protocols import Memory, Policy
@@ -188,8 +189,17 @@ def run(
     return run_draw(Draw(setup, check_seed(seed), repeat), policy, progress, decisions)
 
 
-def run_draw(draw: Draw, policy: Any, progress: Progress | None = None, decisions: bool = False) -> Result:
-    """Run one policy on jobs that may have been drawn for another one before."""
+def run_draw(
+    draw: Draw,
+    policy: Any,
+    progress: Progress | None = None,
+    decisions: bool = False,
+    budget: int | None = None,
+) -> Result:
+    """Run one policy on jobs that may have been drawn for another one before.
+
+    After a ``budget`` of decisions the run is abandoned, with an ``AbandonedError``.
+    """
     from shunter.sim import Scenario, Simulator
 
     named, setup, seed, repeat = resolve(policy), draw.setup, draw.seed, draw.repeat
@@ -200,7 +210,9 @@ def run_draw(draw: Draw, policy: Any, progress: Progress | None = None, decision
     choices = {"network": costs, "contention": setup.contention, "workloads": workloads}
     scenario = Scenario(setup.faults, user_cap=setup.user_cap, **choices)
     simulator = Simulator(trace, setup.cluster, seed=seed + repeat, scenario=scenario, reasons=decisions)
-    memory = simulator.run(chosen, memory=taught(chosen, setup, trace, named.past), progress=progress)
+    memory = simulator.run(chosen, memory=taught(chosen, setup, trace, named.past), budget=budget, progress=progress)
+    if simulator.exhausted:
+        raise AbandonedError(f"policy '{named.text}': abandoned after {budget:,} decisions")
     about = {**describe(chosen, trace), "seed": seed}
     record = setup.experiment(named.text, seed, repeat)
     record = dataclasses.replace(record, data=data_of(setup, chosen))

@@ -34,11 +34,12 @@ NAME, ACCOUNT = range(15, 17)
 # up to WAITING_SINCE or BEGUN; UNTIL: end of the lease; HEAD: first slot held; AT: position in the pending or running
 # list; LOST: GPU-ms of work lost or spent on checkpoints and restarts; SINCE: work is counted from here on; RESTART:
 # what starting again costs, ms; STOP_COST: what a checkpoint costs when the job is stopped, ms; STOP_LOSS: the most
-# work that a stop loses, ms, 0: it saves all; CHECKPOINTABLE: 1: a policy may stop it)
+# work that a stop loses, ms, 0: it saves all; CHECKPOINTABLE: 1: a policy may stop it; NUMBER: what draws are keyed by:
+# its row in the whole simulation, also where it has another row in an excerpt)
 STATE, ELIGIBLE, STARTED, BEGUN, ENDED_AT, WAITING_SINCE, WAITED, EXECUTED, ATTAINED, ATTEMPTS = range(17, 27)
 PREEMPTIONS, WORKERS, UNTIL, HEAD, AT, LOST, SINCE, RESTART, SPAN = range(27, 36)
-STOP_COST, STOP_LOSS, CHECKPOINTABLE = range(36, 39)
-JOB_COLUMNS = 39
+STOP_COST, STOP_LOSS, CHECKPOINTABLE, NUMBER = range(36, 40)
+JOB_COLUMNS = 40
 # SPAN: on exactly this many nodes, with as many GPUs on each; 0: as the placer has it; ANY_NODES: on any that have room
 ANY_NODES = -1
 
@@ -72,9 +73,11 @@ L_PENDING, L_RUNNING, L_ENDED, L_ARRIVED = range(4)
 NOW, N_PENDING, N_RUNNING, N_ENDED, N_ARRIVED, RELEASES, SLOTS_PER_GPU, SEED, BOUNDED, LAST_VC, REASONS, DRAINS = range(
     12
 )
+NUMBERS = 12
 # RELEASES counts whatever freed room or changed nodes; BOUNDED: nodes limit CPU or memory; REASONS: they are wanted;
-# DRAINS: no job is started on a node whose next known outage comes before the job's limit ends
-CLOCK_SIZE = 12
+# DRAINS: no job is started on a node whose next known outage comes before the job's limit ends; NUMBERS: jobs of the
+# whole simulation
+CLOCK_SIZE = 13
 
 # -- kinds in the event log, whose rows are (time, kind, job, a, b)
 ARRIVE, START, FINISH, FAIL, PREEMPT, STOP, MOVE, NODE_DOWN, NODE_UP, SLEEP, WAKE, REASSIGN = range(1, 13)

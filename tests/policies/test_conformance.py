@@ -42,6 +42,7 @@ LEASING = (
     "themis:lease=60,lease_by=service,renewal=again,fraction=0.3,auction=exact,objective=value",
     "themis:lease=15,fraction=1,ideal=alone,threshold=1,auction=greedy,spread=even,estimate=oracle",
     "themis:lease=0,fraction=0,estimate=history",
+    "themis:lease=30,estimate=rolling",
     "tiresias",
     "tiresias:limits=50/200,promote=2,loose=scatter",
     "tiresias:order=gittins,limits=none,loose=list",

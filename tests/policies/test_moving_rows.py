@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from shunter import world as w
 from shunter.cluster import Cluster, NodeGroup
@@ -68,3 +69,19 @@ def test_timers_of_dally_go_on() -> None:
     assert again.own.first[0] == 2
     dally.decide(view_of(["j3", "j4"], 30_000, 3, [0, 1], gpus=2), memory)  # another size: nothing is known of it
     assert memory.form.memory.own.waits[0, :2].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("estimate", ["limit", "rolling"])
+def test_themis_knows_how_fairly_its_jobs_were_treated(estimate: str) -> None:
+    themis = policy(f"themis:estimate={estimate}")
+    memory = themis.start(CLUSTER)
+    themis.decide(view_of(["j0", "j3", "j5"], 10_000, 1, None), memory)
+    known = memory.form.memory.fair.known
+    known.met_with[:], known.last_rho[:] = [7, 8, 9], [1, 2, 3]
+    memory.form.memory.fair.job_time.total = 50_000.0
+    themis.decide(view_of(["j3", "j4", "j5", "j6"], 20_000, 2, [-1, 0, 2]), memory)
+    fair = memory.form.memory.fair
+    assert fair.known.met_at.tolist() == [10_000, 20_000, 10_000, 20_000]
+    assert fair.known.met_with[[0, 2]].tolist() == [8, 9]
+    assert fair.known.last_rho[[0, 2]].tolist() == [2, 3]
+    assert fair.job_time.total > 50_000

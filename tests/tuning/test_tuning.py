@@ -205,7 +205,7 @@ def test_a_search_that_was_killed_goes_on(tmp_path):
 def test_a_run_that_fails_ends_the_search_with_its_error(monkeypatch):
     from shunter.sweeps import work
 
-    def failing(*arguments):
+    def failing(*arguments, **named):
         raise ValueError("it never works")
 
     with monkeypatch.context() as patch:
@@ -255,3 +255,38 @@ def test_a_search_on_dask_finds_the_same(monkeypatch, tmp_path):
         found.append(shunter.tune("synthetic:jobs=60,gpus=8,load=1.2", "1x8", "saf", tries=tries, **where))
     assert found[0].as_dict() == found[1].as_dict()
     assert found[1].ran > 0
+
+
+def test_policies_and_settings_are_chosen_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path))
+    options = ["-c", SCENE[1], "-p", "any", "--budget", "16", "--workers", "1", "--against", "fifo", "--json"]
+    result = CliRunner().invoke(app, ["tune", SCENE[0], *options])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["search"] == "random"
+    assert found["given"] == "fifo"
+    assert len(found["tried"]) == 16
+    assert found["best"]["value_s"] == min(row["value_s"] for row in found["tried"])
+    assert shunter.policy(found["best"]["policy"])
+    effects = {row["measure"]: row for row in found["effects"]}
+    assert effects["jct_s.mean"]["best"] == found["best"]["unseen"]["jct_s"]["mean"]
+    assert {"jct_s.p99", "by_size.1.jct_s.mean", "fairness.jain"} <= set(effects)
+    again = json.loads(CliRunner().invoke(app, ["tune", SCENE[0], *options]).stdout)
+    assert again["ran"] == 0
+    assert again["best"] == found["best"]
+
+
+def test_a_setting_that_needs_too_many_decisions_is_abandoned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SHUNTER_RUNS", str(tmp_path))
+    monkeypatch.setattr("shunter.tuning.evaluating.TimedRunner.budget", lambda self, trace: 320)
+    found = shunter.tune(*SCENE, "fifo", tries={"backfill": ["none", "easy"]}, validate="none", workers=1)
+    assert not found.best.abandoned
+    with pytest.raises(shunter.InputError, match="abandoned after 320 decisions"):
+        shunter.tune(*SCENE, "las:look_again=60", tries={"look_again": [1]}, validate="none", workers=1)
+
+
+def test_values_to_go_through_contradict_a_budget() -> None:
+    with pytest.raises(RunError, match="leave one out"):
+        shunter.tune(*SCENE, "las", tries={"blocking": ["skip"]}, budget=5)
+    with pytest.raises(RunError, match="there is no search 'grud'"):
+        shunter.tune(*SCENE, "las", search="grud", budget=5)

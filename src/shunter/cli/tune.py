@@ -33,6 +33,8 @@ shunter tune jobs.csv -c 64x8 -p lucid --since +30   # on what came after the fi
 
 shunter tune jobs.csv -c 64x8 -p lucid --try profile_time=60/200/500 --try profile_nodes=1/2/4 --repeat 5
 
+shunter tune jobs.csv -c 64x8 -p any --budget 200    # the best policy and its settings for this site
+
 shunter tune jobs.csv -c 16x8 -p dally --try lease=600/1800/3600 --objective jct --objective tail --json
 """
 
@@ -41,7 +43,10 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
     policy: Annotated[
-        str, typer.Option("--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...")
+        str,
+        typer.Option(
+            "--policy", "-p", metavar="P", autocompletion=policy_names, help="name or name:key=value,...; any"
+        ),
     ] = "",
     tries: Annotated[
         list[str] | None,
@@ -63,6 +68,15 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
         str,
         typer.Option("--validate", metavar="T|none", help="Judge on jobs from T on; default: the last third."),
     ] = "",
+    budget: Annotated[
+        int, typer.Option("--budget", min=0, metavar="N", help="Settings to draw from declared ranges; any: 200.")
+    ] = 0,
+    search: Annotated[
+        str, typer.Option("--search", metavar="random|bluefin|tpe|cmaes", help="How settings are drawn.")
+    ] = "random",
+    against: Annotated[
+        str, typer.Option("--against", metavar="P", help="Compare with this policy; default: as given; any: tiresias.")
+    ] = "",
     repeat: Annotated[int, typer.Option("--repeat", min=1, metavar="N", help="Runs of each setting, by seeds.")] = 1,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -74,6 +88,8 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
     dask: DaskOption = "",
 ) -> None:
     """Try settings of a policy in simulations of the past, one parameter after the other, and report the best.
+
+    With --budget, settings are drawn from the ranges that the policy declares; with --policy any, policies are, too.
 
     The last third of the jobs (of a synthetic trace: other draws) is kept for judging: the best settings and the policy
     as given are run there once, and the output says how much of the gain survives. Finished runs are kept for a month:
@@ -91,7 +107,7 @@ def tune(  # noqa: PLR0913, PLR0917  one argument per option
 
     task = prepared(
         trace, cluster, policy, tries or (), objective or ("jct",), since or "", until or "", validate, seed,
-        drop_unfit, format, on_bad_row or "fail",
+        drop_unfit, format, on_bad_row or "fail", budget, search, against,
     )  # fmt: skip
     named = resolve(task.policy)
     say_about(task.ground.setup(task.place), cluster, [named])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.scheduling.queue.ordering import Preempting
 from shunter.world import F64, Job
 
@@ -13,7 +13,14 @@ from shunter.world import F64, Job
 class Las(Preempting):
     """Least attained GPU time first: needs no estimate, stops running jobs for those that had less."""
 
-    look_again: float = param(600.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
+    look_again: float = param(
+        600.0,
+        "seconds between two checks of the running jobs",
+        low=1,
+        high=86_400,
+        scale="log",
+        search=Between(60, 7200, log=True),
+    )
 
     @staticmethod
     def key(job: Job, p: F64) -> float:

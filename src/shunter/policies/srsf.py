@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shunter.params import param
+from shunter.params import Between, param
 from shunter.scheduling.queue.ordering import Preempting
 from shunter.scheduling.queue.policy import HYSTERESIS_DOC
 from shunter.world import F64, Job
@@ -17,7 +17,7 @@ class Srsf(Preempting):
     A job that has run past half of its estimate is expected to run as long again: its key rises with its age.
     """
 
-    hysteresis: float = param(2.0, HYSTERESIS_DOC, low=1, high=1000, scale="log")
+    hysteresis: float = param(2.0, HYSTERESIS_DOC, low=1, high=1000, scale="log", search=Between(1, 16, log=True))
 
     uses_estimate = True
 

@@ -13,7 +13,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import kernel
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
-from shunter.params import param
+from shunter.params import Among, Between, Growing, param
 from shunter.scheduling.estimates import bin_of
 from shunter.scheduling.leasing.policy import Backfilled, Placing, first_only, skew_of
 from shunter.scheduling.queue import queue as q
@@ -40,9 +40,12 @@ class Tiresias(Backfilled):
         "what is compared: GPU time so far (service), run time so far (time), or in each queue how likely a job is to "
         "end soon, given what others took (gittins)",
         choices=ORDERS,
+        search=Among(ORDERS),
     )
     limits: str = param(
-        "18000", "where the queues end, in GPU seconds (seconds for order=time), as in 3250/7200; none: no queues"
+        "18000",
+        "where the queues end, in GPU seconds (seconds for order=time), as in 3250/7200; none: no queues",
+        search=Growing(300, 1e6, most=4),
     )
     inside: str = param(
         "submission",
@@ -54,7 +57,12 @@ class Tiresias(Backfilled):
     horizon: float = param(3250.0, "order=gittins: GPU seconds within which a job should end", low=1, high=1e9)
     look_again: float = param(60.0, "seconds between two checks of the running jobs", low=1, high=86_400, scale="log")
     promote: float = param(0.0, "a job counts as new once it waited this many times as long as it ran; 0: never", low=0)
-    starve: float = param(0.0, "a job counts as new once it waited this many seconds since it ran; 0: never", low=0)
+    starve: float = param(
+        0.0,
+        "a job counts as new once it waited this many seconds since it ran; 0: never",
+        low=0,
+        search=Between(1800, 172_800, log=True, off="0"),
+    )
     pack_limit: float = param(0.4, "skew (largest layer / all layers) above which a job is consolidated", low=0, high=1)
     skewed: str = param(
         "consolidate",
@@ -77,7 +85,7 @@ class Tiresias(Backfilled):
         low=0,
         high=1e7,
     )
-    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000, search=Between(1, 100, log=True))
 
     preemptive = True
 

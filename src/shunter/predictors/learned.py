@@ -9,7 +9,7 @@ import numpy as np
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, Arrays
 from shunter.compiled import kernel
-from shunter.model import Trace
+from shunter.model import Renumbering, Trace
 from shunter.predictors import features as f
 from shunter.predictors.calibrating import QUANTILES, THIRDS, at_quantile
 from shunter.predictors.features import GroupHistory
@@ -30,6 +30,18 @@ class Learned(Arrays):
     spread: F2  # as in ``fitted``
     expected: F1  # (jobs,) what the model expected of each, in seconds
     chosen: I1  # (1,) the quantile that an estimate is; -1: none, it is what the model expects
+
+    def renumbered(self, rows: Renumbering) -> Learned:
+        """The same for jobs by the rows that they have now; nothing, where a request was not seen before."""
+        if not len(self.expected) or (rows.taken < 0).any():
+            return self
+        return self.replace(
+            seen=self.seen.replace(
+                group_of=rows.of_requests(self.seen.group_of), submitted=rows.of_jobs(self.seen.submitted, fill=f.NEW)
+            ),
+            rows=rows.of_jobs(self.rows.T, fill=np.nan).T,
+            expected=rows.of_jobs(self.expected, fill=np.nan),
+        )
 
 
 @kernel

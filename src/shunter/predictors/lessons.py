@@ -68,7 +68,7 @@ class Lessons:
         """The model as the simulation needs it."""
         return prepare(self.fitted, self.jobs, self.history)
 
-    def about(self, requests: Trace, history: Trace) -> Lessons:
+    def about(self, requests: Trace, history: Trace | None) -> Lessons:
         """The same model for other jobs, with all that has ended before them."""
         return dataclasses.replace(self, jobs=without_truth(requests), history=history)
 

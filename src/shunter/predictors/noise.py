@@ -14,16 +14,28 @@ LOWEST, HIGHEST = (-0.1, 0.1, 0.5, 1.0, 10.0), (0.1, 0.5, 1.0, 10.0, 100.0)  # .
 
 
 def noisy(view: View) -> I64:
-    """True run times with that noise, by the seed; a few are below 0, as in the artifact, and come first (ms)."""
+    """True run times with that noise, by seed and job; a few are below 0, as in the artifact, and come first (ms)."""
     assert view.truth is not None
-    return noisy_times(view.truth, int(view.world.clock[w.SEED]))
+    jobs = max(int(view.world.clock[w.NUMBERS]), 1)
+    return applied(view.truth, noise(jobs, int(view.world.clock[w.SEED]))[view.world.jobs[w.NUMBER] % jobs])
 
 
 def noisy_times(times: F64, seed: int) -> I64:
-    """True run times with the noise; none is 0, which would mean that there is no estimate."""
+    """True run times with the noise."""
+    return applied(times, noise(len(times), seed))
+
+
+def noise(jobs: int, seed: int) -> F64:
+    """How many times its run time each of so many jobs is said to take."""
     draws = rng(seed, "noisy estimates")
-    kind = np.searchsorted(SHARES, draws.random(len(times)))
+    kind = np.searchsorted(SHARES, draws.random(jobs))
     off = draws.uniform(np.array(LOWEST)[kind], np.array(HIGHEST)[kind])
-    sign = np.where(kind == 0, 1.0, draws.choice([-1.0, 1.0], len(times)))  # the first kind is drawn on both sides
-    found = np.rint(times * (1 + sign * off)).astype(np.int64)
+    sign = np.where(kind == 0, 1.0, draws.choice([-1.0, 1.0], jobs))  # the first kind is drawn on both sides
+    factors: F64 = 1 + sign * off
+    return factors
+
+
+def applied(times: F64, factors: F64) -> I64:
+    """Run times with noise; none is 0, which would mean that there is no estimate."""
+    found = np.rint(times * factors).astype(np.int64)
     return np.where(found == 0, 1, found)

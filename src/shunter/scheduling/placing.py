@@ -107,7 +107,7 @@ def within_limits(world: World, paper: Paper, job: int, node: int) -> int:
 def draw_for(world: World, job: int) -> int:
     """A random number that depends on seed, job and how often it was stopped, and on nothing else (splitmix64)."""
     mixed = 0
-    for value in (world.clock[w.SEED], job, world.jobs[w.PREEMPTIONS, job]):
+    for value in (world.clock[w.SEED], world.jobs[w.NUMBER, job], world.jobs[w.PREEMPTIONS, job]):
         mixed = (mixed ^ value) - 7046029254386353131
         mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
         mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685

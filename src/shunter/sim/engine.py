@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from shunter.capabilities import Compilable, Compiled, Refits
 from shunter.cluster import Cluster
 from shunter.compiled import compiling, entry
 from shunter.drive import drive
-from shunter.errors import ClusterError, InvariantError, PolicyError
+from shunter.errors import AbandonedError, ClusterError, InvariantError, PolicyError
 from shunter.model import (
     Action,
     Assign,
@@ -35,7 +36,8 @@ from shunter.model import (
 )
 from shunter.protocols import Memory, Observer, Policy
 from shunter.reasons import CODES, SCOPES
-from shunter.sim import loop, side_compiling, state, transitions
+from shunter.sim import excerpting, loop, side_compiling, state, transitions
+from shunter.sim.excerpting import ExcerptRows, JobKinds
 from shunter.sim.log_chunk import LogChunk
 from shunter.sim.scenario import Scenario
 from shunter.sim.stalling import ProgressMark
@@ -68,6 +70,7 @@ FIRST_STEP, STRETCH_S = 100, 0.2  # ... and seconds, as far as the decisions bef
 PLAIN_STEP = 1000  # the same of a policy in plain Python, between two looks whether it gets anywhere
 NO_JOBS = np.zeros(0, np.int64)
 COLUMNS = frozenset({"duration", "use"})  # what the simulator can show beyond the request
+GENERATIONS = itertools.count(1)  # of views; all excerpts have other rows
 
 
 class Simulator:
@@ -114,7 +117,7 @@ class Simulator:
         self.trace = trace
         self.cluster = cluster
         self.elapsed_s = 0.0
-        self._until = w.NEVER - 1
+        self._until, self._budget = w.NEVER - 1, w.NEVER
         self._awaited = NO_JOBS
         self._state = state.build(trace, cluster, seed, scenario or Scenario(), reasons)
         self._chunks: tuple[LogChunk, ...] = ()
@@ -125,6 +128,10 @@ class Simulator:
         self._refused = ""
         self._watch, self._unwatched = ProgressMark(), 0
         self._decider = "the policy"  # as messages name it
+        self.rows: ExcerptRows | None = None  # of an excerpt: which row is which job of the whole
+        self._generation = 0
+        self._kinds: JobKinds | None = None  # once an excerpt was taken
+        self.exhausted = False  # the last run was stopped by its budget of decisions
         for warm in (scenario or Scenario()).warm:
             self._start_warm(warm.job, warm.gpus, warm.done)
 
@@ -139,6 +146,11 @@ class Simulator:
     def now(self) -> int:
         """The present, ms."""
         return int(self.world.clock[w.NOW])
+
+    @property
+    def coming(self) -> I64:
+        """The jobs that have not arrived yet."""
+        return np.arange(self._state.counts[state.NEXT_ARRIVAL], len(self.trace))
 
     @property
     def over(self) -> bool:
@@ -184,16 +196,22 @@ class Simulator:
         trace = self.trace
         names = {"user": trace.users, "vc": self.cluster.vcs, "model": trace.models}
         names |= {"job_name": trace.job_names, "account": trace.accounts}
-        return View(self.world, self._truth, MappingProxyType(names))
+        view = View(self.world, self._truth, MappingProxyType(names))
+        if self.rows is not None:
+            view.generation, view.moved, view.taken = self._generation, self.rows.moved, self.rows.taken
+        return view
 
     def __iter__(self) -> Iterator[View]:
         """One view per decision point, until all jobs have ended or ``run``'s time is up."""
         view = self._view()
         while not loop.have_started(self.world, self._awaited):
+            if self._spend(0):
+                return
             status = loop.advance(self._state, self._until)
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.DECIDE:
+                self._spend(1)
                 self._count_decision()
                 yield view
             else:
@@ -252,7 +270,7 @@ class Simulator:
 
     def _empty_log(self) -> None:
         counts = self._state.counts
-        self._watch = replace(self._watch, rows=self._watch.rows + int(counts[state.LOG_ROWS]))
+        self._watch = dataclasses.replace(self._watch, rows=self._watch.rows + int(counts[state.LOG_ROWS]))
         self._chunks = (*self._chunks, LogChunk.of(self._state.log[: counts[state.LOG_ROWS]]))
         self._reasons_given = (*self._reasons_given, self._state.reasons_log[: counts[state.REASON_ROWS]].copy())
         counts[state.LOG_ROWS] = counts[state.REASON_ROWS] = 0
@@ -264,11 +282,17 @@ class Simulator:
             self._unwatched = 0
             self._look_for_stalls(PLAIN_STEP)
 
+    def _spend(self, decisions: int) -> bool:
+        """Take instants at which the policy decided off the budget; true if nothing is left."""
+        self._budget -= decisions
+        self.exhausted = self._budget <= 0 and not self.over
+        return self.exhausted
+
     def _look_for_stalls(self, decisions: int) -> None:
         """Stop a simulation that got nowhere in this many decisions and those before."""
         self._watch, why = self._watch.after(self._state, decisions)
         if why:
-            raise PolicyError(
+            raise AbandonedError(
                 f"{self._decider} makes no progress: {why}. Stopped at {self.now / 1000:,.0f} s of the simulation, "
                 f"with {int(self._state.counts[state.UNFINISHED]):,} of {len(self.trace):,} jobs unfinished. Let jobs "
                 "run longer before they are stopped (min_run, lease, look_again), or lower the costs in [overheads] of "
@@ -284,19 +308,22 @@ class Simulator:
         until: int | None = None,
         awaited: I64 = NO_JOBS,
         memory: Memory | None = None,
+        budget: int | None = None,
         compiled: bool = True,
         observers: Sequence[Observer] = (),
         progress: Callable[[int], None] | None = None,
     ) -> Memory:
         """Run a policy to the end, or up to ``until`` (ms); returns its memory, for a later call to go on with.
 
-        Where jobs are ``awaited``, it stops as soon as all of them have started.
+        Where jobs are ``awaited``, it stops as soon as all of them have started. After a ``budget`` of decisions it
+        stops, too, and the simulator is ``exhausted``: what it found so far is no result of the policy.
 
         The compiled form is used if the policy has one and no observer watches each decision; ``compiled=False`` takes
         the plain loop, which gives the same events.
         """
         self._until = w.NEVER - 1 if until is None else until
         self._awaited, self._decider = awaited, f"policy '{type(policy).__name__.lower()}'"
+        self.exhausted, self._budget = False, w.NEVER if budget is None else budget
         if compiled and not observers and isinstance(policy, Compilable):
             memory = self._run_compiled(policy, memory, progress)
         else:
@@ -304,7 +331,7 @@ class Simulator:
             begun = time.perf_counter()
             memory = drive(self, policy, watchers, memory)
             self.elapsed_s += time.perf_counter() - begun
-        if until is None and not self.over and not loop.have_started(self.world, awaited):
+        if until is None and not self.over and not self.exhausted and not loop.have_started(self.world, awaited):
             raise InvariantError(self._stuck(policy))
         return memory
 
@@ -321,11 +348,16 @@ class Simulator:
         begun, step = time.perf_counter(), FIRST_STEP
         while True:
             until = min(self._until, policy.due(memory) - 1) if isinstance(policy, Refits) else self._until
+            step = min(step, self._budget)
             limits, entered = (until, step, self._awaited), time.perf_counter()
             status = steps(self._state, form.decide, form.memory, form.parts, self._plan, *limits)
             policy.check_form(memory)
             self._look_for_stalls(step if status == loop.DECIDE else 0)
+            spent = status == loop.DECIDE and self._spend(step)
             step = next_step(step, time.perf_counter() - entered)
+            if spent:
+                self.elapsed_s += time.perf_counter() - begun
+                return memory
             if status == loop.LOG_FULL:
                 self._empty_log()
             elif status == loop.PAUSED and until < self._until and not loop.have_started(self.world, self._awaited):
@@ -380,8 +412,39 @@ class Simulator:
         if durations.shape != (len(self.trace),) or (durations < 1).any():
             raise InvariantError(f"there must be {len(self.trace)} durations above 0 ms, one for each job")
         twin = self.fork()
-        twin._state.truth[state.DURATION] = durations  # noqa: SLF001
-        transitions.retime_all(twin._state)  # noqa: SLF001
+        twin._take(durations)  # noqa: SLF001
+        return twin
+
+    def _take(self, durations: I64) -> None:
+        self._state.truth[state.DURATION] = durations
+        transitions.retime_all(self._state)
+
+    def excerpt(self, arrivals: I64 = NO_JOBS, submit: I64 | None = None, durations: I64 | None = None) -> Simulator:
+        """The unfinished jobs with what they did so far, and given arrivals, as a simulation of their own.
+
+        It is much smaller than a fork, and its jobs have other rows: ``rows`` says which. A policy that continues there
+        with ``policy.start(cluster, memory)`` decides as it would in a fork, except that models are not fitted again.
+
+        Args:
+            arrivals: Jobs of the trace that are still to come, by row. One that is there or has ended comes again, as
+                another job that asks for the same.
+            submit: When they arrive (ms), in this order and not before now; None: as in the trace.
+            durations: True run times (ms) in place of the trace's, for every job of the trace.
+        """
+        times = self.trace.submit[arrivals] if submit is None else submit
+        if len(times) != len(arrivals) or (np.diff(times) < 0).any() or (times < self.now).any():
+            raise InvariantError("arrivals must be in the order of their submission, and none before the present")
+        self._kinds = self._kinds or excerpting.kinds_of(self.world)
+        rows = excerpting.rows_for(self._state, self._kinds, np.asarray(arrivals, np.int64))
+        twin = copy.copy(self)
+        twin._state = excerpting.excerpt_of(self._state, self.trace, rows, times)  # noqa: SLF001
+        twin.trace = dataclasses.replace(self.trace.select(rows.taken), submit=twin.world.jobs[w.SUBMIT].copy())
+        twin._plan, twin._kinds = w.new_decision(twin.world), self._kinds.select(rows.taken)  # noqa: SLF001
+        twin._chunks, twin._reasons_given = (), ()  # noqa: SLF001
+        twin._watch, twin._unwatched, twin._truth = ProgressMark(), 0, None  # noqa: SLF001
+        twin.rows, twin._generation = rows, next(GENERATIONS)  # noqa: SLF001
+        if durations is not None:
+            twin._take(durations[rows.taken])  # noqa: SLF001
         return twin
 
     def _start_warm(self, job: int, gpus: Sequence[int], done: int) -> None:

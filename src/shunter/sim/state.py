@@ -107,6 +107,7 @@ def build(trace: Trace, cluster: Cluster, seed: int, scenario: Scenario, reasons
     clock[w.LAST_VC] = len(cluster.vcs) - 1
     clock[w.SLOTS_PER_GPU] = per_gpu
     clock[w.SEED] = seed
+    clock[w.NUMBERS] = n
     clock[w.REASONS] = reasons
     clock[w.DRAINS] = scenario.drains
     clock[w.BOUNDED] = int((cluster.node_cpu > 0).any() or (cluster.node_mem > 0).any())
@@ -156,6 +157,7 @@ def _jobs(trace: Trace, cluster: Cluster) -> tuple[I64, I64]:
     vc, kind = known_to(cluster, trace)
     jobs = np.zeros((w.JOB_COLUMNS, n), np.int64)
     jobs[w.SUBMIT] = trace.submit
+    jobs[w.NUMBER] = np.arange(n)
     jobs[w.GPUS] = np.maximum(trace.gpus // GPU, 1)
     jobs[w.SHARE] = np.minimum(trace.gpus, GPU)
     for column, values in (

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from shunter import registry
 from shunter.compiled import cache_folder
 from shunter.errors import InputError, RunError
+from shunter.model import Trace
 from shunter.params import declared, named
 from shunter.simulation import Result, run_draw
 from shunter.sweeps.places import Ground, Places, code_version, command_of
@@ -133,12 +134,17 @@ class SweepRunner:
         places = _places_of(self.ground)
         settings = {"settings": _settings(spec.policy)}
         policy = places.policy(spec.place, spec.policy)
-        result = run_draw(places.draw(spec.place, spec.seed), policy)
+        draw = places.draw(spec.place, spec.seed)
+        result = run_draw(draw, policy, budget=self.budget(draw.trace))
         settings |= {
             "input": places.input(spec.place),
             "varies": JOBS if places.setup(spec.place).redraws else ARRIVALS,
         }
         return {**settings, "digest": result.digest, "engine_s": result.elapsed_s, **self.found(result)}
+
+    def budget(self, trace: Trace) -> int | None:
+        """Decisions after which a run of these jobs is abandoned; None: never."""
+        return None
 
     def found(self, result: Result) -> Row:
         """What is kept of a result."""

@@ -138,6 +138,34 @@ class PolicyConformance:
             simulator.run(subject, memory=fresh, compiled=compiled)
             check(simulator.events, case.trace, case.cluster, tenants=self.tenants)
 
+    @EVERY_CASE
+    def test_an_excerpt_is_like_a_fork(self, subject: Policy, case: Case) -> None:
+        """Without the jobs that have ended, and with other rows, a new configuration of it decides the same.
+
+        Both continue from one memory, which ``start`` must not change.
+        """
+        whole = self._ran(subject, case)
+        for moment in (_middle(whole.events), _middle(whole.events) // 2):
+            simulator = case.simulator()
+            memory = simulator.run(subject, until=moment)
+            begun = len(simulator.events)
+            fork, part = simulator.fork(), simulator.excerpt(simulator.coming)
+            assert part.rows is not None
+            for twin in (fork, part):
+                twin.run(subject, memory=subject.start(case.cluster, memory))
+            events = part.events
+            events[:, 2] = np.where(events[:, 2] >= 0, part.rows.taken[events[:, 2]], events[:, 2])
+            _assert_same(events, fork.events[begun:], "an excerpt", "a fork")
+
+    def test_knows_its_jobs_by_other_rows(self, subject: Policy) -> None:
+        """A live cluster gives jobs other rows from view to view: what the policy remembers of them goes on."""
+        whole = self._ran(subject, BUSY)
+        simulator = BUSY.simulator()
+        memory = simulator.run(subject, until=_middle(whole.events))
+        part = simulator.excerpt(simulator.coming)
+        part.run(subject, memory=copy.deepcopy(memory))
+        assert part.over
+
     def test_its_key_is_as_declared(self, subject: Policy) -> None:
         """An order's key is a number, stays within its parameters, and changes only as its flags say."""
         if not isinstance(subject, Queued):

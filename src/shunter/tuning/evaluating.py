@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from shunter import world as w
+from shunter.errors import PolicyError
+from shunter.model import Trace
 from shunter.processes import Progress as Show
 from shunter.report import metrics
 from shunter.report.bootstrap import Draws, drawn_means, drawn_quantiles, draws_of
@@ -20,12 +23,18 @@ from shunter.sweeps.places import Ground, Places
 from shunter.sweeps.plan import Place, RunSpec
 from shunter.sweeps.running import Progress
 from shunter.sweeps.store import Store
-from shunter.sweeps.work import POINTS, Row, SweepRunner
+from shunter.sweeps.work import FAIRNESS, POINTS, SIZES, Row, SweepRunner
 from shunter.world import F64
 
 UNFINISHED = -1  # the time of a job that did not finish
-COLUMNS = {**stores.COLUMNS, "jct_ms": stores.INTEGERS, "wait_ms": stores.INTEGERS}
+COLUMNS = {**stores.COLUMNS, "jct_ms": stores.INTEGERS, "wait_ms": stores.INTEGERS, "abandoned": stores.TEXT}
 NUMBERS = tuple(f"{name}.{point}" for name in ("jct_s", "wait_s") for point in POINTS)
+SIDES = (  # what else a choice of settings changes
+    *(f"fairness.{name}" for name in FAIRNESS),
+    *(f"by_size.{size}.jct_s.mean" for size in SIZES),
+    *("preemptions", "lost_gpu_hours"),
+)
+DECISIONS_PER_JOB, DECISIONS_PER_MINUTE = 100, 3  # of the jobs and of their time; what needs more is abandoned
 OBJECTIVES = {"jct": "jct_s.mean", "wait": "wait_s.mean", "tail": "wait_s.p99"}  # what is minimised, and its column
 TIMES = {"jct": "jct_ms", "wait": "wait_ms", "tail": "wait_ms"}  # what it is computed from
 TAIL = 0.99
@@ -33,7 +42,22 @@ TAIL = 0.99
 
 @dataclass(frozen=True, eq=False)
 class TimedRunner(SweepRunner):
-    """Keeps besides the numbers of a run the times of its jobs, from which intervals are made."""
+    """Keeps besides the numbers of a run the times of its jobs, from which intervals are made.
+
+    A policy that refuses these jobs, makes no progress or needs too many decisions is not an error: it is as bad as can
+    be.
+    """
+
+    def budget(self, trace: Trace) -> int:
+        """So many decisions per job, and per minute of the trace."""
+        minutes = int(trace.submit[-1] - trace.submit[0]) // 60_000 if len(trace) else 0
+        return DECISIONS_PER_JOB * len(trace) + DECISIONS_PER_MINUTE * minutes + 100_000
+
+    def _done(self, spec: RunSpec) -> Row:
+        try:
+            return super()._done(spec)
+        except PolicyError as error:
+            return {"abandoned": str(error), **dict.fromkeys(NUMBERS, math.inf)}
 
     def found(self, result: Result) -> Row:
         """What is kept of a result."""
@@ -57,6 +81,7 @@ class Evaluated:
     policy: str
     numbers: dict[str, float]  # means over the seeds, by columns
     times: Callable[[str], list[F64]]  # of every job, per seed; NaN: it did not finish
+    abandoned: str = ""  # why there are none
 
     def value(self, objective: str) -> float:
         """An objective, mean over the seeds."""
@@ -98,12 +123,15 @@ class Evaluator:
             self.ran = ran + progress.done
             self._show(before + progress.found + progress.done, max(self._total, before + len(runs)))
 
-        rows = rows_of(runs, self._runner, self._store, self._open_engine, on_progress, NUMBERS)
+        columns = (*NUMBERS, *SIDES, "abandoned")
+        rows = rows_of(runs, self._runner, self._store, self._open_engine, on_progress, columns)
         self._asked += len(runs)
         for at, policy in enumerate(policies):
             own = rows[at * self.repeats : (at + 1) * self.repeats]
-            numbers = {name: float(np.mean(own[name].to_numpy())) for name in NUMBERS}
-            self._known[sample, policy] = Evaluated(policy, numbers, _Times(self._store, own["key"].to_list()))
+            numbers = {name: float(np.mean(own[name].fill_null(np.nan).to_numpy())) for name in (*NUMBERS, *SIDES)}
+            why = next((text for text in own["abandoned"].to_list() if text), "")
+            times = _Times(self._store, own["key"].to_list())
+            self._known[sample, policy] = Evaluated(policy, numbers, times, why)
 
     def draws(self, sample: JobSample, policy: str) -> Draws:
         """What intervals on a sample are over; the same for all policies, so that differences are those of pairs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from shunter import clusters
 from shunter.cluster import Cluster
 from shunter.clusters.stop_costs import USUAL
-from shunter.errors import RunError, did_you_mean
+from shunter.errors import PolicyError, RunError, did_you_mean
 from shunter.model import Trace
 from shunter.processes import Progress
 from shunter.seeding import check_seed
@@ -24,16 +24,22 @@ from shunter.sweeps.cached_runs import cached_store
 from shunter.sweeps.engines import lasting, opener
 from shunter.sweeps.places import Ground, code_version, source_of
 from shunter.sweeps.plan import Choices, Jobs, Place
+from shunter.sweeps.work import POINTS
 from shunter.traces.slicing import moment
+from shunter.tuning.effects import Effect, effects
 from shunter.tuning.evaluating import COLUMNS, OBJECTIVES, Evaluated, Evaluator, JobSample
 from shunter.tuning.judging import Change, Judgement, change, surviving, tied
+from shunter.tuning.sampling import METHODS, sampled, search_named
 from shunter.tuning.search import Grid, grid_of, search
+from shunter.tuning.spaces import ANY, PolicySpace, spaces_of
 
 NONE = "none"  # instead of a time: nothing is kept for judging
 DRAWN, LATER = "other draws of the jobs", "later jobs"  # what settings are judged on
 FEWEST_JOBS = 20  # that the search sees, and that it is judged on
 MOST_TIED = 3  # policies beside the best that are judged, because no difference to it is shown
 MOST_OF_FRONT = 8  # policies of a Pareto front that are judged
+AGAINST = "tiresias"  # what a choice among all policies is compared with
+BUDGET = 200  # settings that are tried where all policies are searched
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +52,13 @@ class Tried:
     front: bool  # no other is as good in all objectives and better in one
     unseen: dict[str, float] | None = None  # the numbers on jobs that the search did not see
     tied: bool = False  # no difference to the best is shown, by the first objective
+    abandoned: str = ""  # why it has no numbers
 
     def as_dict(self, objective: str) -> dict[str, Any]:
         """For scripts."""
         return {
             "policy": self.policy, "value_s": self.values[objective], "values_s": self.values,
-            **_nested(self.numbers), "front": self.front, "tied": self.tied,
+            **_nested(self.numbers), "front": self.front, "tied": self.tied, "abandoned": self.abandoned,
             "unseen": None if self.unseen is None else _nested(self.unseen),
         }  # fmt: skip
 
@@ -80,6 +87,7 @@ class Tuning:
     repeats: int
     seed: int
     ran: int  # runs that were not there from before
+    search: str = "grid"  # how settings were found
 
     @property
     def best(self) -> Tried:
@@ -100,8 +108,16 @@ class Tuning:
             "best": self.best.as_dict(first), "front": [each.policy for each in self.front],
             "tried": [each.as_dict(first) for each in self.tried],
             "verdicts": [each.as_dict() for each in self.verdicts], "validation": judged,
+            "effects": [each.as_dict() for each in self.effects], "search": self.search,
             "jobs": self.jobs[0], "repeats": self.repeats, "seed": self.seed, "ran": self.ran,
         }  # fmt: skip
+
+    @property
+    def effects(self) -> list[Effect]:
+        """What the best buys and costs against the policy as given, on unseen jobs where it was judged there."""
+        given = next(each for each in self.tried if each.policy == self.given)
+        one, other = (each.unseen if self.where else each.numbers for each in (given, self.best))
+        return effects(one or given.numbers, other or self.best.numbers)
 
     def __repr__(self) -> str:
         return f"Tuning(best={self.best.policy!r}, tried={len(self.tried)})"
@@ -119,6 +135,9 @@ class SearchTask:
     later: Place | None  # of those that they are judged on; None: the others are other draws of the same, or none
     where: str  # what they are judged on, in words; "": nothing
     jobs: tuple[int, int]  # how many there are
+    spaces: tuple[PolicySpace, ...] = ()  # what is drawn from; none: the grid is gone through
+    budget: int = 0  # settings that are drawn
+    method: str = "grid"
 
     @property
     def seen(self) -> JobSample:
@@ -142,6 +161,9 @@ def tune(  # noqa: PLR0913  one argument per choice
     since: str = "",
     until: str = "",
     validate: str = "",
+    budget: int = 0,
+    search: str = "random",
+    against: str = "",
     repeat: int = 1,
     seed: int = 0,
     drop_unfit: bool = False,
@@ -159,7 +181,7 @@ def tune(  # noqa: PLR0913  one argument per choice
     Args:
         trace: Jobs, as for ``simulate``.
         cluster: Machines, as for ``simulate``.
-        policy: A name, or ``name:key=value,...``.
+        policy: A name, or ``name:key=value,...``; ``any``: all that any site can use.
         tries: The values of each parameter to try; default: what the policy declares.
         objectives: ``jct`` (mean JCT), ``wait`` (mean wait), ``tail`` (P99 of the wait). Each one is searched for; the
             first decides which setting is the best, and all of them give a Pareto front.
@@ -167,6 +189,9 @@ def tune(  # noqa: PLR0913  one argument per choice
         until: Their end.
         validate: When the jobs begin that settings are judged on; default: the last third of the jobs, or of a
             synthetic trace other draws; ``none``: no jobs.
+        budget: Settings that are drawn from the ranges that policies declare, in place of going through ``tries``.
+        search: How: ``random``, ``bluefin``, ``tpe``, ``cmaes``; the last two need the extra ``search``.
+        against: The policy that the best is compared with; default: the policy as given, or ``tiresias`` for ``any``.
         repeat: Runs of each setting, with other seeds.
         seed: Seed of everything random.
         drop_unfit: Whether to leave out jobs that can never fit.
@@ -185,7 +210,8 @@ def tune(  # noqa: PLR0913  one argument per choice
     """
     texts = [f"{key}={'/'.join(map(str, values))}" for key, values in (tries or {}).items()]
     choices = (texts, objectives, since, until, validate, check_seed(seed), drop_unfit, format, on_bad_row)
-    return tuned(prepared(trace, cluster, policy, *choices), repeat, workers, dask, progress)
+    task = prepared(trace, cluster, policy, *choices, budget, search, against)
+    return tuned(task, repeat, workers, dask, progress)
 
 
 def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
@@ -201,6 +227,9 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     drop_unfit: bool = False,
     format: str | None = None,  # noqa: A002
     on_bad_row: str = "fail",
+    budget: int = 0,
+    method: str = "random",
+    against: str = "",
 ) -> SearchTask:
     """Read the jobs, and cut them into those that are searched on and later ones."""
     for objective in objectives:
@@ -208,7 +237,8 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
             raise RunError(f"there is no objective '{objective}'; {did_you_mean(objective, OBJECTIVES)}")
     if not objectives:
         raise RunError("there is no objective; give one, such as jct")
-    grid, given = grid_of(policy, tries), resolve(policy).text
+    spaces, grid = _asked(policy, tries, budget, method)
+    given = resolve(against or (AGAINST if policy == ANY else policy)).text
     whole = read_trace(trace, format, on_bad_row)
     window = window_of(whole, since, until)[1]
     drawn = isinstance(trace, str) and trace.partition(":")[0] == SYNTHETIC and not validate
@@ -226,7 +256,19 @@ def prepared(  # noqa: PLR0913, PLR0917  one argument per choice
     ground = Ground(traces, Choices(drop_unfit=drop_unfit), must_fit, code_version(), seed, {text: machines})
     where = DRAWN if drawn else f"{LATER} (from {validate or _when(whole, split)} on)" if split else ""
     jobs = (len(window) - later, len(window) if drawn else later)
-    return SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
+    task = SearchTask(given, grid, tuple(dict.fromkeys(objectives)), ground, place, after, where, jobs)
+    return replace(task, spaces=spaces, budget=budget or BUDGET, method=method) if spaces else task
+
+
+def _asked(policy: str, tries: Sequence[str], budget: int, method: str) -> tuple[tuple[PolicySpace, ...], Grid]:
+    """What is drawn from, or the values that are gone through."""
+    if policy != ANY and not budget:
+        return (), grid_of(policy, tries)
+    if tries:
+        raise RunError("--try names values to go through, and --budget or --policy any draws them; leave one out")
+    if method not in METHODS:
+        raise RunError(f"there is no search '{method}'; {did_you_mean(method, METHODS)}")
+    return tuple(spaces_of(policy)), {}
 
 
 def _split(whole: Trace, window: Trace, wanted: str) -> tuple[str, int]:
@@ -255,7 +297,8 @@ def tuned(
     """Search, and judge."""
     if repeat < 1:
         raise RunError(f"repeat must be >= 1, got {repeat}")
-    expected = len(task.objectives) * (1 + sum(len(values) for values in task.grid.values())) + 2
+    each = task.budget if task.spaces else 1 + sum(len(values) for values in task.grid.values())
+    expected = len(task.objectives) * each + 2
     with cached_store("tuning", COLUMNS) as store, lasting(opener(dask, workers)) as open_engine:
         runs = Evaluator(task.ground, repeat, store, open_engine, progress, expected * repeat)
         tried = _searched(task, runs)
@@ -270,13 +313,15 @@ def tuned(
             front,
             judged.get(each.policy),
             each.policy in close,
+            each.abandoned,
         )
         for each, front in zip(tried, _fronts(task, tried), strict=True)
     ]
     seed = task.ground.seed
     return Tuning(
-        task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran
-    )
+        task.objectives, task.policy, tuple(rows), tuple(verdicts), task.where, task.jobs, repeat, seed, runs.ran,
+        task.method,
+    )  # fmt: skip
 
 
 def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
@@ -289,8 +334,20 @@ def _searched(task: SearchTask, runs: Evaluator) -> list[Evaluated]:
             tried.update((each.policy, each) for each in found)
             return [each.value(by) for each in found]
 
-        search(task.policy, task.grid, values)
+        (given,) = runs.evaluate(task.seen, [task.policy])
+        if given.abandoned:
+            raise PolicyError(given.abandoned)
+        if task.spaces:
+            drawn = search_named(task.method, task.spaces, task.budget, task.ground.seed)
+            sampled(drawn, list(dict.fromkeys((task.policy, *_plain(task.spaces))))[: task.budget], values)
+        else:
+            search(task.policy, task.grid, values)
     return sorted(tried.values(), key=lambda each: each.value(task.objectives[0]))
+
+
+def _plain(spaces: Sequence[PolicySpace]) -> list[str]:
+    """The policies without any change of what is searched."""
+    return [resolve(space.policy).text for space in spaces]
 
 
 def _fronts(task: SearchTask, tried: Sequence[Evaluated]) -> list[bool]:
@@ -300,7 +357,7 @@ def _fronts(task: SearchTask, tried: Sequence[Evaluated]) -> list[bool]:
 def _tied(task: SearchTask, runs: Evaluator, tried: Sequence[Evaluated]) -> list[str]:
     """Policies right behind the best, to which no difference is shown."""
     first, draws = task.objectives[0], runs.draws(task.seen, task.policy)
-    behind = [each for each in tried[1:] if each.policy != task.policy][:MOST_TIED]
+    behind = [each for each in tried[1:] if each.policy != task.policy and not each.abandoned][:MOST_TIED]
     return [each.policy for each in behind if tied(each, tried[0], first, draws)]
 
 
@@ -342,5 +399,6 @@ def _nested(numbers: Mapping[str, float]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for path, value in numbers.items():
         name, _, point = path.partition(".")
-        found.setdefault(name, {})[point] = value
+        if point in POINTS:
+            found.setdefault(name, {})[point] = value
     return found

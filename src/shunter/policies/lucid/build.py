@@ -13,7 +13,7 @@ from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.model import View
 from shunter.policies.lucid import memory as s
-from shunter.predictors.learned import unlearned
+from shunter.predictors.learned import Learned, unlearned
 from shunter.predictors.lessons import Lessons
 from shunter.predictors.throughput import AHEAD, ROLLED, SubmissionCounts
 from shunter.predictors.throughput import WIDTH as ROW
@@ -34,11 +34,18 @@ class LucidMemory:
     due: int = w.NEVER  # when its model is fitted again
     form: Compiled | None = None
     plan: Decision | None = None
+    generation: int = 0  # of the views that the form, or else what was seen, is for
+    seen: Learned | None = None  # what another configuration had seen
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LucidMemory:
         """An independent memory; the compiled functions, which never change, are shared."""
         form, plan = copy.deepcopy(self.form, memo), copy.deepcopy(self.plan, memo)
-        return LucidMemory(self.cluster, self.lessons, self.due, form, plan)
+        return LucidMemory(self.cluster, self.lessons, self.due, form, plan, self.generation, self.seen)
+
+    @property
+    def learned(self) -> Learned | None:
+        """The model with what has been seen; None if there is none."""
+        return self.seen if self.form is None else self.state.learned
 
     @property
     def state(self) -> s.LucidState:

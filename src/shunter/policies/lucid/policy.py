@@ -19,6 +19,7 @@ from shunter.params import param
 from shunter.policies.lucid import memory as s
 from shunter.policies.lucid.build import LucidMemory, state_of
 from shunter.policies.lucid.decide import decide
+from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
 from shunter.scheduling.queue.policy import LEARNED, Mask, ask, decode
 from shunter.sharing.score import THRESHOLDS, shipped_tree
@@ -117,23 +118,23 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
     # -- deciding
 
     def start(self, cluster: Cluster, previous: Any = None) -> LucidMemory:
-        """A fresh memory, or one with the lessons of another configuration."""
-        return LucidMemory(cluster, previous.lessons if isinstance(previous, LucidMemory) else None)
+        """A fresh memory, or one with the lessons of another configuration, and what it has seen since."""
+        if not isinstance(previous, LucidMemory):
+            return LucidMemory(cluster)
+        return LucidMemory(cluster, previous.lessons, generation=previous.generation, seen=previous.learned)
 
     def start_with(self, cluster: Cluster, lessons: Lessons) -> LucidMemory:
         """A fresh memory that begins with lessons from the past."""
         return LucidMemory(cluster, lessons)
 
     def compiled(self, view: View, memory: LucidMemory) -> Compiled:
-        """The compiled form, made once."""
-        if memory.form is None:
-            learned = None
-            if self.estimate in (*LEARNED, "limit"):
-                memory.lessons = memory.lessons or lessons_for(self.predictor, requests_of(view), None)
-                learned = memory.lessons.prepared()
+        """The compiled form, made once for all views whose rows stand for the same jobs."""
+        if memory.form is None or memory.generation != view.generation:
+            learned = self._learned(view, memory) if self.estimate in (*LEARNED, "limit") else None
             if self.estimate in LEARNED:
                 assert memory.lessons is not None
-                memory.due = memory.lessons.next_look(view.now, self.refit)
+                in_excerpt = view.taken is not None
+                memory.due = w.NEVER if in_excerpt else memory.lessons.next_look(view.now, self.refit)
             arrivals = memory.lessons.arrivals if memory.lessons else None
             tree = shipped_tree(memory.cluster.sharing) if self.scores == "learned" else THRESHOLDS
             base = self.profile_nodes if self.profiling else 0
@@ -145,7 +146,20 @@ class Lucid(Compilable, Refits, Shares, Describes, Explains):
                 state = state.replace(arrivals=arrivals.copy())  # every run notes its own submissions
             memory.form = Compiled(decide_pointer(), state, 0)
             memory.plan = w.new_decision(view.world)
+            memory.generation = view.generation
         return memory.form
+
+    def _learned(self, view: View, memory: LucidMemory) -> Learned:
+        """The model with what was seen so far, or as it was before the first job came."""
+        seen = memory.learned
+        if seen is not None and memory.generation != view.generation:
+            seen = seen.renumbered(view.renumbering(len(seen.expected)))
+        memory.lessons = memory.lessons or lessons_for(self.predictor, requests_of(view), None)
+        if seen is not None and len(seen.expected) == view.world.jobs.shape[1]:
+            return seen.copy()
+        if view.taken is not None and memory.generation != view.generation:
+            memory.lessons = memory.lessons.about(requests_of(view), memory.lessons.history)
+        return memory.lessons.prepared()
 
     def _config(self) -> s.LucidConfig:
         return s.LucidConfig(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
+from shunter.model import Renumbering
 from shunter.policies.themis.fairness import (
     Fairness,
     count_jobs,
@@ -69,6 +70,14 @@ class Auctions(Arrays):
         queue: Queue = self.offers.queue
         return queue
 
+    def with_queue(self, queue: Queue) -> Auctions:
+        """The same with another queue."""
+        return self.replace(offers=self.offers.with_queue(queue))
+
+    def renumbered(self, rows: Renumbering) -> Auctions:
+        """What it knows of each job, by the rows that the jobs have now."""
+        return self.replace(offers=self.offers.renumbered(rows), fair=self.fair.renumbered(rows))
+
 
 # ------------------------------------------------------------------------------------------- jobs that get an offer
 
@@ -76,7 +85,8 @@ class Auctions(Arrays):
 @kernel
 def draw_for(world: World, job: int, lease: int) -> float:
     """A number that depends on seed, job and the how manieth lease it is, and on nothing else (splitmix64)."""
-    mixed = world.clock[w.SEED] * 6364136223846793005 + job * 1442695040888963407 + lease
+    number = world.jobs[w.NUMBER, job]
+    mixed = world.clock[w.SEED] * 6364136223846793005 + number * 1442695040888963407 + lease
     mixed = (mixed ^ (mixed >> 30)) * -4658895280553007687
     mixed = (mixed ^ (mixed >> 27)) * -7723592293110705685
     return float((mixed ^ (mixed >> 31)) & 0xFFFFFFFF)

@@ -7,11 +7,13 @@ import math
 from shunter import world as w
 from shunter.arrays import F1, F2, I1, Arrays, Variables
 from shunter.compiled import kernel
+from shunter.model import Renumbering
 from shunter.scheduling.queue.queue import Queue
 from shunter.world import World
 
 VALUE, FAIRNESS = range(2)  # objectives
 LARGEST_RHO = 1e9  # what counts as infinite where a number is needed
+UNKNOWN = {"met_at": math.inf, "last_rho": math.inf}  # before a job is met, or has run
 LEAST_GAIN = 1e-5  # of a bid without a gain, so that GPUs are not left idle
 
 
@@ -52,6 +54,11 @@ class Fairness(Arrays):
     known: JobFairness
     speeds: F2  # (tiers, classes) what is left of a job's speed at a tier
     values: F2  # (tiers, classes) the logarithm of its GPUs times that
+
+    def renumbered(self, rows: Renumbering) -> Fairness:
+        """What is known of each job, by the rows that the jobs have now."""
+        known = {name: rows.of_jobs(getattr(self.known, name), UNKNOWN.get(name, 0)) for name in JobFairness.fields}
+        return self.replace(known=JobFairness(**known))
 
 
 @kernel

@@ -19,7 +19,7 @@ from shunter.cluster import Cluster
 from shunter.compiled import pointer
 from shunter.errors import PolicyError
 from shunter.model import GPU, Trace, View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.policies.themis import auction as a
 from shunter.policies.themis import fairness as f
 from shunter.policies.themis.winners import Search
@@ -33,7 +33,6 @@ from shunter.scheduling.tiers import FITS, SPREADS
 from shunter.world import F64, I64, Decision, World
 
 OBJECTIVES = ("value", "fairness")
-NOT_YET = ("met_at", "last_rho")  # infinite before a job is met, or has run
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Themis(Leasing):
         "until it ends",
         low=0,
         high=1e7,
+        search=Between(120, 14_400, log=True),
     )
     lease_by: str = param(
         "time", "what a lease is counted in: time, or GPU time (service)", choices=("time", "service")
@@ -55,9 +55,14 @@ class Themis(Leasing):
         "at the end of a lease a job waits for an offer like all others (again), or it keeps its GPUs unless a job "
         "that is offered them before takes them (keep), or unless it can have a lower tier (better)",
         choices=RENEWALS,
+        search=Among(RENEWALS),
     )
     fraction: float = param(
-        0.8, "f: GPUs are offered to the part 1 - f of the jobs that are treated most unfairly", low=0, high=1
+        0.8,
+        "f: GPUs are offered to the part 1 - f of the jobs that are treated most unfairly",
+        low=0,
+        high=1,
+        search=Between(0, 0.95),
     )
     auction: str = param(
         "auto",
@@ -70,12 +75,14 @@ class Themis(Leasing):
         "what the auction maximises: the product of the jobs' improvements in 1 / rho, as the paper (fairness), or "
         "of their GPUs times speed, as the authors' simulator (value)",
         choices=OBJECTIVES,
+        search=Among(OBJECTIVES),
     )
     ideal: str = param(
         "share",
         "the ideal time: on the GPUs asked for, but at most the cluster's over the mean number of jobs (share), or "
         "on those asked for (alone)",
         choices=("share", "alone"),
+        search=Among(("share", "alone")),
     )
     growth: float = param(
         60.0, "seconds in which the rho of a waiting job grows by what it was when it stopped", low=0.001, high=1e7
@@ -156,7 +163,7 @@ class Themis(Leasing):
     def _fairness(self, view: View, queue: q.Queue) -> f.Fairness:
         jobs = view.world.jobs.shape[1]
         config = f.FairnessConfig(self.ideal == "share", self.growth * 1000, OBJECTIVES.index(self.objective))
-        known = f.JobFairness(*[np.full(jobs, np.inf if name in NOT_YET else 0) for name in f.JobFairness.fields])
+        known = f.JobFairness(*[np.full(jobs, f.UNKNOWN.get(name, 0)) for name in f.JobFairness.fields])
         speeds = self._speed_table(view, queue.sample, len(queue.tiers.takes))
         gpus = view.jobs.gpus[queue.sample] * view.jobs.share[queue.sample] / GPU
         values = np.maximum(np.log(np.maximum(speeds * gpus, 1.0)), f.LEAST_GAIN)

@@ -28,8 +28,19 @@ def tuning_view(found: Mapping[str, Any]) -> RenderableType:
         jobs, where = found["validation"]["jobs"], found["validation"]["on"]
         parts += [Text(""), Text(f" On {where} that the search did not see, {jobs:,} jobs:")]
         parts.append(_table(unseen, found["given"], False))
+    if found["search"] != "grid" and found["best"]["policy"] != found["given"]:
+        parts += [Text(""), Text(" What the best buys and costs there:"), _effects(found)]
     parts += [Text(f" {verdict['words']}") for verdict in found["verdicts"]]
     return Group(*parts)
+
+
+def _effects(found: Mapping[str, Any]) -> RenderableType:
+    made = table("measure", found["given"], "best", "ratio")
+    for row in found["effects"]:
+        shown = duration if row["measure"].split(".")[-2:][0] in ("jct_s", "wait_s") else "{:,.3g}".format
+        numbers = [shown(row[key]) if row[key] is not None else "-" for key in ("given", "best")]
+        made.add_row(Text(row["label"]), *numbers, "-" if row["ratio"] is None else f"{row['ratio']:.2f}")
+    return made
 
 
 def _table(rows: Any, given: str, several: bool) -> RenderableType:
@@ -47,5 +58,7 @@ def _ending(found: Mapping[str, Any], shown: int) -> str:
     runs = f", each with {found['repeats']} seeds" if found["repeats"] > 1 else ""
     tied = [row["policy"] for row in tried if row["tied"]]
     close = f". No difference is shown to {', '.join(tied)}" if tied else ""
+    gone = sum(bool(row["abandoned"]) for row in tried)
+    close = f"; {gone} were abandoned{close}" if gone else close
     head = f" {len(tried)} settings tried on {found['jobs']:,} jobs{runs}, ordered by {first}{left}."
     return f"{head} Best: {tried[0]['policy']}{close}"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from shunter import world as w
 from shunter.arrays import I1, Arrays, Variables
 from shunter.compiled import kernel
+from shunter.model import Renumbering
 from shunter.scheduling.placing import choose_share, collect
 from shunter.scheduling.queue.queue import Paper, Parts, Queue, Scratch, ends_within, precedes
 from shunter.scheduling.tiers import lay_out, reach_of, room_for, sort_nodes
@@ -73,6 +74,14 @@ class Offers(Arrays):
     seat: I1  # (jobs,) of a job that was stopped: one above the tier that it had, 0: none; empty: that does not matter
     own: Arrays  # what only one policy knows
     history: TimerChanges
+
+    def with_queue(self, queue: Queue) -> Offers:
+        """The same with another queue."""
+        return self.replace(queue=queue)
+
+    def renumbered(self, rows: Renumbering) -> Offers:
+        """What the queue knows of each job, by the rows that the jobs have now."""
+        return self.with_queue(self.queue.renumbered(rows))
 
 
 class Terms(NamedTuple):

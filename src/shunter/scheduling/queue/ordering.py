@@ -24,7 +24,7 @@ from shunter.capabilities import Compiled
 from shunter.cluster import Cluster
 from shunter.errors import PolicyError
 from shunter.model import Trace, View
-from shunter.params import param
+from shunter.params import Among, Between, param
 from shunter.scheduling.queue.decide import decide_pointer, parts_for, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import queue_for
@@ -70,10 +70,13 @@ class Ordering(Estimating):
         2
     """
 
-    backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS)
+    backfill: str = param("none", BACKFILL_DOC, choices=BACKFILLS, search=Among(("none", "easy")))
     candidates: str = param("queue", CANDIDATES_DOC, choices=CANDIDATES)
     blocking: str = param(
-        "strict", "a job that doesn't fit stops its pool (strict) or is passed over (skip)", choices=("strict", "skip")
+        "strict",
+        "a job that doesn't fit stops its pool (strict) or is passed over (skip)",
+        choices=("strict", "skip"),
+        search=Among(("strict", "skip")),
     )
     placement: str = param("consolidate", PLACEMENT_DOC, choices=placers.names(), by_path=True)
     depth: int = param(100, "jobs that hold a reservation under conservative backfilling", low=1, high=10_000)
@@ -112,8 +115,8 @@ class Ordering(Estimating):
 class Preempting(Ordering):
     """An order that stops running jobs for earlier ones; only those that are ``checkpointable``."""
 
-    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000)
-    hysteresis: float = param(1.0, HYSTERESIS_DOC, low=1, high=1000, scale="log")
+    min_run: float = param(MIN_RUN, MIN_RUN_DOC, low=0, high=1000, search=Between(1, 100, log=True))
+    hysteresis: float = param(1.0, HYSTERESIS_DOC, low=1, high=1000, scale="log", search=Between(1, 16, log=True))
     max_stops: int = param(0, MAX_STOPS_DOC, low=0, high=1_000_000)
 
     preemptive = True

@@ -21,6 +21,7 @@ from shunter.params import param
 from shunter.predictors.calibrating import NAMES as QUANTILES
 from shunter.predictors.learned import Learned
 from shunter.predictors.lessons import Lessons, lessons_for, requests_of
+from shunter.predictors.models import model
 from shunter.scheduling.queue.keys import check_key, no_number
 from shunter.scheduling.queue.pools import see_pools
 from shunter.scheduling.queue.queue import Queue, key_at
@@ -180,14 +181,24 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
             before = memory if memory.form is not None else memory.previous
             previous = before.form if before is not None else None
             if previous is not None and before is not None and before.generation != view.generation:
-                previous = renumbered(previous, view)
+                rows = view.renumbering(len(queue_of(previous).estimate))
+                previous = previous._replace(memory=previous.memory.renumbered(rows))
             check_key(self)
             memory.form = self.form(view, memory.cluster, previous)
             memory.plan = w.new_decision(view.world)
             memory.previous, memory.generation = None, view.generation
-            if self.predictor:
+            if self.predictor and before is not None and previous is not None and self._goes_on(before, previous, view):
+                memory.lessons = before.lessons
+                self._use(memory, queue_of(previous).learned.copy())
+                memory.due = before.due if view.taken is None else w.NEVER
+            elif self.predictor:
                 self._begin_learning(view, memory)
         return memory.form
+
+    def _goes_on(self, before: QueueMemory, previous: Compiled, view: View) -> bool:
+        """Whether another configuration used the same model, so that what it saw on the way counts."""
+        same = before.lessons is not None and before.lessons.model == model(self.predictor)
+        return same and view.past is None and len(queue_of(previous).learned.expected) == view.world.jobs.shape[1]
 
     def check_form(self, memory: QueueMemory) -> None:
         """Refuse a key that was no number."""
@@ -213,17 +224,17 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         """Give the queue its model; without lessons it begins with rolling means."""
         requests = requests_of(view)
         memory.lessons = memory.lessons or lessons_for(self.predictor, requests, view.past, at=view.now)
-        if view.past is not None:
-            memory.lessons = memory.lessons.about(requests, view.past)
+        if view.past is not None or len(memory.lessons.jobs) != len(requests):
+            past = view.past if view.past is not None else memory.lessons.history
+            memory.lessons = memory.lessons.about(requests, past)
         self._use(memory, memory.lessons.prepared())
-        memory.due = memory.lessons.next_look(view.now, self.refit)
+        memory.due = memory.lessons.next_look(view.now, self.refit) if view.taken is None else w.NEVER
 
     def _use(self, memory: QueueMemory, learned: Learned) -> None:
         assert memory.form is not None
         learned.chosen[0] = ("none", *QUANTILES).index(self.quantile) - 1
         queue = queue_of(memory.form).replace(learned=learned)
-        whole = queue if memory.form.memory is queue_of(memory.form) else memory.form.memory.replace(queue=queue)
-        memory.form = memory.form._replace(memory=whole)
+        memory.form = memory.form._replace(memory=memory.form.memory.with_queue(queue))
 
     def due(self, memory: QueueMemory) -> int:
         """When the model is fitted again (ms)."""
@@ -284,27 +295,6 @@ class Estimating(Queued):
             "quantile does nothing without a learned estimate": self.quantile != "none" and not self.predictor,
         }
         return super().remarks(trace) + [remark for remark, holds in unused.items() if holds]
-
-
-def renumbered(form: Compiled, view: View) -> Compiled:
-    """What a queue knows of each job, with the numbers that the jobs have now; of new ones it knows nothing."""
-    old = queue_of(form)
-    moved = view.moved if view.moved is not None else np.zeros(0, np.int64)
-    if len(moved) != len(old.estimate):
-        moved = np.full(len(old.estimate), -1, np.int64)  # there was a view that it did not see
-    stays, jobs = moved >= 0, view.world.jobs.shape[1]
-
-    def moved_to(values: I64) -> I64:
-        found = np.zeros(jobs if len(values) else 0, np.int64)
-        if len(values):
-            found[moved[stays]] = values[stays]
-        return found
-
-    estimate = np.zeros(jobs, np.int64)
-    estimate[moved[stays]] = old.estimate[stays]
-    forgiven = type(old.forgiven)(moved_to(old.forgiven.run_time), moved_to(old.forgiven.gpu_time))
-    queue = old.replace(estimate=estimate, forgiven=forgiven)
-    return form._replace(memory=queue if form.memory is old else form.memory.replace(queue=queue))
 
 
 @kernel

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from shunter import world as w
 from shunter.arrays import F1, I1, I2, Arrays, Variables
 from shunter.compiled import kernel
+from shunter.model import Renumbering
 from shunter.predictors.learned import Learned
 from shunter.scheduling.backfill.bounds import Bounds, bound_of, floor_of, floor_within
 from shunter.world import I64, Job, World
@@ -263,6 +264,18 @@ class Queue(Arrays):
     stoppable: Stoppable
     min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
     pools: Pools
+
+    def with_queue(self, queue: Queue) -> Queue:
+        """The memory with another queue; of a policy that remembers nothing else, that."""
+        return queue
+
+    def renumbered(self, rows: Renumbering) -> Queue:
+        """What it knows of each job, by the rows that the jobs have now; of new ones it knows nothing."""
+        times = (self.forgiven.run_time, self.forgiven.gpu_time)
+        forgiven = Forgiven(*[rows.of_jobs(each) if len(each) else each for each in times])
+        return self.replace(
+            estimate=rows.of_jobs(self.estimate), forgiven=forgiven, learned=self.learned.renumbered(rows)
+        )
 
 
 class Parts(NamedTuple):

@@ -1,0 +1,154 @@
+"""What can be searched: the settings of policies as points, all coordinates from 0 to 1.
+
+A space comes from the declared parameters of a policy that say what a search tries.  Some coordinates stand for
+numbers, others for categories.  Queues with thresholds are dependent: one coordinate says how many there are, and only
+as many of the others count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from shunter import extras, registry
+from shunter.capabilities import Learns, Shares, Wraps, capability
+from shunter.errors import PolicyError
+from shunter.params import Among, Between, Growing, declared, named
+from shunter.predictors.models import model
+from shunter.protocols import Policy
+from shunter.variants import texts_of
+from shunter.world import F64
+
+ANY = "any"  # in place of a policy: all that a search may choose among
+OFF_SHARE = 0.25  # of draws in which a parameter that can be off is
+NOT_OURS = frozenset({"scored"})  # it needs a file
+
+
+@dataclass(frozen=True)
+class SearchedParam:
+    """One parameter: how its coordinates become its text."""
+
+    key: str
+    search: Between | Among | Growing
+    whole: bool  # it is a whole number
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """Of each coordinate: how many categories it has; 0: it is a number."""
+        match self.search:
+            case Among(values):
+                return (len(values),)
+            case Growing(_, _, most):
+                return (most + 1, *[0] * most)
+            case Between(off=off):
+                return (2, 0) if off else (0,)
+
+    def text(self, point: Sequence[float]) -> str:
+        """The value at a point."""
+        match self.search:
+            case Among(values):
+                return values[category(point[0], len(values))]
+            case Growing(low, high, most, none):
+                count = category(point[0], most + 1)
+                found = sorted({_rounded(_scaled(at, low, high, True)) for at in point[1 : 1 + count]})
+                return "/".join(f"{number:g}" for number in found) or none
+            case Between(low, high, log, off):
+                if off and point[0] < OFF_SHARE:
+                    return off
+                value = _scaled(point[-1], low, high, log)
+                return str(round(value)) if self.whole else f"{_rounded(value):g}"
+
+
+def category(at: float, count: int) -> int:
+    """Which of so many categories a coordinate stands for."""
+    return min(int(at * count), count - 1)
+
+
+def _scaled(at: float, low: float, high: float, log: bool) -> float:
+    return low * (high / low) ** at if log else low + (high - low) * at
+
+
+def _rounded(value: float) -> float:
+    """To three digits: settings are read by people, and equal ones are run once."""
+    return float(f"{value:.3g}")
+
+
+@dataclass(frozen=True)
+class PolicySpace:
+    """The settings of one policy."""
+
+    policy: str  # with the settings that stay as they are
+    dimensions: tuple[SearchedParam, ...]
+
+    @cached_property
+    def categories(self) -> tuple[int, ...]:
+        """Of each coordinate: how many categories it has; 0: it is a number."""
+        return tuple(count for each in self.dimensions for count in each.categories)
+
+    def text(self, point: F64) -> str:
+        """The policy at a point, "" where its settings contradict each other."""
+        settings, at = {}, 0
+        for each in self.dimensions:
+            size = len(each.categories)
+            settings[each.key] = each.text(point[at : at + size].tolist())
+            at += size
+        try:
+            return texts_of(self.policy, [settings])[0]
+        except PolicyError:
+            return ""
+
+    def drawn(self, draws: np.random.Generator) -> F64:
+        """A point anywhere."""
+        return draws.random(len(self.categories))
+
+    def near(self, point: F64, width: float, draws: np.random.Generator) -> F64:
+        """A point in the neighbourhood: numbers move by about ``width``, few categories change."""
+        moved = point + width * draws.standard_normal(len(point))
+        moved = np.abs(moved) % 2  # reflected at 0 and 1
+        moved = np.where(moved > 1, 2 - moved, moved)
+        jumps, elsewhere = draws.random(len(point)) < width, draws.random(len(point))
+        return np.where(np.array(self.categories) > 0, np.where(jumps, elsewhere, point), moved)
+
+
+def space_of(policy: str) -> PolicySpace:
+    """What a policy says is worth searching, without what its text sets."""
+    name, given = named(policy)
+    known = declared(registry.policy_class(name))
+    return PolicySpace(
+        policy,
+        tuple(
+            SearchedParam(key, about.search, kind is int)
+            for key, (kind, _, about) in known.items()
+            if about.search is not None and key not in given
+        ),
+    )
+
+
+def spaces_of(policy: str) -> list[PolicySpace]:
+    """The space of a policy, or of ``any``: of all that a search may choose among."""
+    names = choosable() if policy == ANY else [policy]
+    found = [space_of(name) for name in names]
+    if not any(each.dimensions for each in found):
+        raise PolicyError(f"policy '{policy}' declares no range to search; give --try KEY=VALUE/VALUE")
+    return found
+
+
+def choosable() -> list[str]:
+    """Our policies that any site can use: they know no truth, share no GPU, let no node sleep, and need no file."""
+    found = []
+    for name in registry.names():
+        cls = registry.policy_class(name)
+        ours = cls.__module__.startswith("shunter.") and name not in NOT_OURS
+        if ours and not issubclass(cls, Shares | Wraps) and _is_usable(registry.policy(name)):
+            found.append(name)
+    return found
+
+
+def _is_usable(policy: Policy) -> bool:
+    """Whether it is no oracle, and what its model needs is installed."""
+    learns = capability(Learns, policy)
+    module = model(learns.predictor).module if learns is not None and learns.predictor else ""
+    return not policy.needs and (not module or extras.is_there(module))

@@ -1,0 +1,94 @@
+"""Settings drawn from declared ranges, within them and within a budget."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from shunter import registry
+from shunter.params import Among, Between, Growing, declared, named
+from shunter.seeding import rng
+from shunter.tuning.sampling import METHODS, ExponentialWeights, sampled, search_named
+from shunter.tuning.spaces import SearchedParam, choosable, space_of, spaces_of
+
+
+@pytest.mark.parametrize("policy", choosable())
+def test_every_point_of_a_space_is_a_policy_within_its_declared_range(policy: str) -> None:
+    space, draws = space_of(policy), rng(1, policy)
+    point, made = space.drawn(draws), 0
+    for _ in range(60):
+        text = space.text(point)
+        for key, value in named(text)[1].items() if text else ():
+            search = declared(registry.policy_class(policy))[key][2].search
+            if isinstance(search, Between) and value != search.off:
+                assert search.low <= float(value) <= search.high
+            elif isinstance(search, Among):
+                assert value in search.values
+        made += bool(text)
+        point = space.near(point, 0.3, draws)
+        assert ((point >= 0) & (point <= 1)).all()
+    assert made > 20
+
+
+def test_thresholds_depend_on_how_many_there_are() -> None:
+    limits = SearchedParam("limits", Growing(300, 1e6, most=4), whole=False)
+    assert limits.categories == (5, 0, 0, 0, 0)
+    assert limits.text([0.0, 0.5, 0.5, 0.5, 0.5]) == "none"
+    assert limits.text([0.25, 0.0, 0.9, 0.9, 0.9]) == "300"
+    assert limits.text([0.5, 1.0, 0.0, 0.9, 0.9]) == "300/1e+06"
+    assert limits.text([1.0, 0.5, 0.5, 0.0, 1.0]) == "300/17300/1e+06"  # equal ones count once
+    off = SearchedParam("starve", Between(1800, 7200, log=True, off="0"), whole=False)
+    assert [off.text([0.1, 0.5]), off.text([0.9, 0.5])] == ["0", "3600"]
+
+
+def test_any_has_no_oracle_and_nothing_that_shares_or_sleeps() -> None:
+    found = choosable()
+    assert {"fifo", "tiresias", "themis", "las"} <= set(found)
+    assert not {"lucid", "gandiva", "ces", "scored"} & set(found)
+    assert not any(registry.policy(name).needs for name in found)
+
+
+def distance(text: str) -> float:
+    """Least for las:look_again=600,min_run=10 with skipping; other policies are worse."""
+    name, given = named(text)
+    if name != "las":
+        return 50.0
+    away = [math.log(float(given.get(key, best)) / best) for key, best in (("look_again", 600), ("min_run", 10))]
+    return 1 + float(np.square(away).sum()) + (given.get("blocking") != "skip")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_keeps_its_budget_and_finds_better_settings(method: str) -> None:
+    if method in ("tpe", "cmaes"):
+        pytest.importorskip("optuna")
+        pytest.importorskip("cmaes")
+    asked: list[str] = []
+
+    def evaluate(policies):
+        asked.extend(policies)
+        return [distance(policy) for policy in policies]
+
+    search = search_named(method, [space_of("fifo"), space_of("las")], 60, 3)
+    best = sampled(search, ["fifo", "las:min_run=1"], evaluate)
+    assert len(asked) == len(set(asked)) == 60
+    assert distance(best) == min(map(distance, asked)) < distance("las:min_run=1")
+
+
+def test_what_is_abandoned_is_never_the_best() -> None:
+    def evaluate(policies):
+        return [math.inf if "blocking=skip" in policy else distance(policy) for policy in policies]
+
+    for method in ("random", "bluefin"):
+        assert "skip" not in sampled(search_named(method, spaces_of("las"), 30, 0), ["las"], evaluate)
+
+
+def test_exponential_weights_learn_which_category_pays() -> None:
+    weights, draws = ExponentialWeights(3), rng(0, "weights")
+    for _ in range(400):
+        taken = weights.draw(draws)
+        weights.reward(taken, [0.2, 1.0, 0.3][taken])
+    assert np.argmax(weights.odds) == 1
+    assert weights.chances().sum() == pytest.approx(1)
+    assert weights.chances().min() >= math.sqrt(3 / 400) / 3 - 1e-9  # each is still tried now and then
