@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -152,13 +152,20 @@ def long_queue() -> Iterator[Row]:
     )
 
 
-def measured(jobs: int, epochs: int) -> Iterator[Row]:
-    """All rows."""
-    ground = ground_of(jobs)
-    yield from episodes(ground)
-    yield from training(ground, epochs)
-    yield from neutral(jobs)
-    yield from long_queue()
+PIECES = ("episodes", "training", "neutral", "queue")
+
+
+def measured(jobs: int, epochs: int, pieces: Sequence[str] = PIECES) -> Iterator[Row]:
+    """The rows of some pieces."""
+    ground = ground_of(jobs) if {"episodes", "training"} & set(pieces) else None
+    if ground is not None and "episodes" in pieces:
+        yield from episodes(ground)
+    if ground is not None and "training" in pieces:
+        yield from training(ground, epochs)
+    if "neutral" in pieces:
+        yield from neutral(jobs)
+    if "queue" in pieces:
+        yield from long_queue()
 
 
 def main() -> None:
@@ -166,9 +173,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description=__doc__)
     parser.add_argument("--jobs", type=int, default=JOBS, help="jobs of the trace")
     parser.add_argument("--epochs", type=int, default=5, help="epochs of PPO")
+    parser.add_argument("--only", choices=PIECES, action="append", help="a piece; repeatable; default: all")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rows = list(measured(arguments.jobs, arguments.epochs))
+    rows = list(measured(arguments.jobs, arguments.epochs, arguments.only or PIECES))
     console = Console(highlight=False)
     if arguments.json:
         console.print_json(json.dumps([{"what": what, "value": value, "unit": unit} for what, value, unit in rows]))

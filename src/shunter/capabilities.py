@@ -154,6 +154,10 @@ class Wraps(ABC):
         """A fresh memory around a memory of the inner policy."""
 
 
+class Holds:
+    """May leave GPUs idle that the first job could use. A manager that only takes an order would start that job."""
+
+
 class FollowsDemand(ABC):
     """Continues a series of the nodes in use from before the run."""
 

@@ -131,6 +131,10 @@ class Job(NamedTuple):
     waiting: float  # jobs that wait for these nodes, itself included ...
     demand: float  # ... and the GPUs that they ask for
     fits: float  # 1: there is room for it now; 0: there is not
+    ways: float  # in which it could be placed now, 0 to 3, see ``pools.ways_of``
+    choice: float  # 1: a job that waits for these nodes has several ways
+    growth: float  # by which the bounded slowdowns of jobs that wait for these nodes grow together, per second
+    skipped: float  # time for which an inspector made it wait
 
 
 class Decision(Arrays):

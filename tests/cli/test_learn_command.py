@@ -18,13 +18,20 @@ def shunter(*arguments):
 
 def test_a_model_is_trained_judged_and_used(tmp_path):
     out = tmp_path / "order.json"
-    made = shunter("learn", *JOBS, "--agent", "search", "--rounds", 2, "--jobs", 32, "--out", out, "--json")
+    page = tmp_path / "page.html"
+    settings = ("--agent", "search", "--rounds", 2, "--jobs", 32, "--visible", 20, "--filter", "1..1e6")
+    made = shunter("learn", *JOBS, *settings, "--out", out, "--report", page, "--json")
     assert made.exit_code == 0, made.output
+    text = page.read_text()
+    assert "search for the wait: 2 rounds" in text
+    assert "Change against saf:backfill=easy" in text
+    page.unlink()
     assert len(json.loads(made.stdout)["curve"]) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["order.json"]
     found = json.loads(shunter("learn", "eval", out, *JOBS, "--windows", 6, "--json").stdout)
     assert (found["windows"], found["window"]) == (6, 32)
-    assert [row["policy"] for row in found["rows"]] == ["model", "saf:backfill=easy"]
+    beside = ["saf:backfill=easy", "scored:model=saf,visible=20"]
+    assert [row["policy"] for row in found["rows"]] == ["model", *beside]
     shown = shunter("learn", "eval", out, *JOBS, "--windows", 6).stdout
     assert "6 windows of 32 jobs that the model has not seen" in shown
     run = shunter("simulate", *JOBS, "--policy", f"scored:model={out}", "--json")
@@ -42,6 +49,7 @@ def test_a_model_is_trained_judged_and_used(tmp_path):
         (("learn", *JOBS, "--jobs", 32, "--base", "tiresias", "--out", "o.json"), "does not order a queue"),
         (("learn", *JOBS, "--jobs", 32, "--resume", "--out", "o.json"), "there is no such checkpoint"),
         (("learn", *JOBS, "--jobs", 32, "--estimate", "limit", "--out", "o.json"), "estimate=limit needs a 'limit'"),
+        (("learn", *JOBS, "--jobs", 32, "--filter", "5", "--out", "o.json"), "--filter must be LOW..HIGH"),
         (("learn", "eval", "nothing.json", *JOBS), "nothing.json: there is no such file"),
     ],
 )

@@ -65,9 +65,9 @@ def test_keys_from_python_give_the_compiled_episode(first, ground):
 
 @pytest.mark.parametrize("first", [0, 25])
 def test_picks_from_python_give_the_schedule_of_the_order_that_they_follow(first, ground):
-    area = [given.feature for given in agent_for("rltune", ground).inputs].index("area")
+    area = [given.feature for given in agent_for("search", ground).inputs].index("area")
     info, reward, _ = played(
-        SchedulingEnv(ground, visible=40), first, lambda seen, count: int(seen[:count, area].argmin())
+        SchedulingEnv(ground, agent="search", visible=40), first, lambda seen, count: int(seen[:count, area].argmin())
     )
     expected = EpisodeEngine(ground, shunter.policy("saf:backfill=easy")).waits(np.array([first]))
     np.testing.assert_array_equal(info["waits"], expected[0])

@@ -16,7 +16,7 @@ from shunter.learning.engine import EpisodeEngine, LearnedOrder, ground_for, new
 from shunter.learning.outcomes import compared, gain, scores
 from shunter.model import GPU, Trace
 from shunter.policies.scored.evaluating import score
-from shunter.policies.scored.models import save
+from shunter.policies.scored.models import LinearForm, ScoreModel, save
 from shunter.seeding import rng
 from shunter.setup import set_up
 from shunter.sim.engine import Simulator
@@ -150,6 +150,47 @@ def test_an_inspector_lets_the_first_job_wait(ground):
         assert (waits == expected).all() if same else waits.mean() > expected.mean()
     job = shunter.scheduling.queue.keys.made_up()[3]
     assert score(job, with_numbers(form, numbers).arrays()) == 9.0
+
+
+@pytest.mark.parametrize("on", ["ground", "pools"])
+@pytest.mark.parametrize("base", ["sjf:backfill=easy", "wfp3:backfill=easy", "sjf"])
+def test_an_inspector_is_the_same_policy_in_episodes_and_in_the_simulator(on, base, request, tmp_path):
+    """Whole windows, compiled and through plans, with a model that lets some jobs wait and others not."""
+    ground = request.getfixturevalue(on)
+    inputs = list(agent_for("inspector", ground).inputs)  # wait, run, size, free, fits, skipped, growth
+    linear = LinearForm(bias=-0.3, weights=[0.0, 1.0, 0.0, 0.2, 0.0, -9.0, 0.5])
+    model = ScoreModel(name="long jobs wait", inputs=inputs, model=linear, asks="skip")
+    save(model, tmp_path / "m.json")
+    engine = EpisodeEngine(ground, shunter.policy(base), watched=model, mode=e.INSPECT)
+    waits, _ = engine.play(FIRSTS, FIRSTS, new_record(1, 1, 7, 0.0), greedy=True)
+    inner = f"{base}{';' if ':' in base else ':'}estimate=oracle"
+    policy = f"inspected:policy={inner},model={tmp_path / 'm.json'}"
+    for at, first in enumerate(FIRSTS):
+        np.testing.assert_array_equal(waits[at], simulated(ground, first, policy))
+        if at == 1:
+            window = ground.trace.select(np.arange(first, first + LENGTH))
+            plain = Simulator(window, ground.cluster)
+            plain.run(shunter.policy(policy), compiled=False)
+            jobs = plain.world.jobs
+            np.testing.assert_array_equal(waits[at], (jobs[w.STARTED] - jobs[w.SUBMIT]) / 1000)
+    assert (waits != EpisodeEngine(ground, shunter.policy(base)).waits(FIRSTS)).any()
+
+
+def test_jobs_in_view_are_the_same_in_episodes_and_in_the_simulator(ground, tmp_path):
+    model = agent_for("rltune", ground).untrained(rng(1, "m"))
+    save(model, tmp_path / "m.json")
+    engine = EpisodeEngine(ground, LearnedOrder(given=model, visible=3))
+    waits = engine.waits(FIRSTS)
+    chosen, _ = engine.play(FIRSTS, FIRSTS, new_record(1, 1, 8, 0.0), greedy=True)
+    np.testing.assert_array_equal(chosen, waits)
+    for at, first in enumerate(FIRSTS):
+        policy = f"scored:model={tmp_path / 'm.json'},visible=3,estimate=oracle"
+        np.testing.assert_array_equal(waits[at], simulated(ground, first, policy))
+    assert (waits != EpisodeEngine(ground, LearnedOrder(given=model)).waits(FIRSTS)).any()
+    record = new_record(20_000, 2000, 8)
+    engine.play(FIRSTS, np.arange(5), record)
+    sizes = np.diff(record.begin[: record.decisions + 1])
+    assert sizes.max() == 3
 
 
 @pytest.mark.parametrize("name", AGENTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from shunter.policies.scored.features import FEATURES, NAMES, OF_POOL
 from shunter.predictors.trees import Builder, evaluate
 from shunter.scheduling.queue.keys import made_up
 from shunter.scheduling.queue.policy import queue_of
+from shunter.scheduling.queue.pools import ways_of
 from shunter.setup import set_up
 from shunter.sim.engine import Simulator
 from shunter.simulation import simulate
@@ -307,13 +309,13 @@ def put(*path, value):
         (linear, put("format", value=9), "format 1, got format 9"),
         (linear, put("inputs", 0, "feature", value="fre"), r"inputs\.0\.feature.*did you mean 'free'"),
         (linear, put("inputs", 0, "low", value=99.0), r"inputs\.0: low 99 is above high 50"),
-        (linear, put("model", "weights", value=[1.0]), r"model\.weights: must be 16, as the inputs, got 1"),
+        (linear, put("model", "weights", value=[1.0]), r"model\.weights: must be 20, as the inputs, got 1"),
         (linear, put("model", "bias", value="1"), "valid number"),
         (linear, put("model", "weights", 0, value=1e300), "less than or equal"),
         (linear, put("model", "kind", value="pickle"), "kind"),
         (linear, put("more", value=1), "more: Extra inputs are not permitted"),
         (linear, put("inputs", value=[]), "inputs"),
-        (network, put("model", "layers", 0, "bias", value=[0.0]), r"layers\.0\.weights: must be 16 rows of 1 numbers"),
+        (network, put("model", "layers", 0, "bias", value=[0.0]), r"layers\.0\.weights: must be 20 rows of 1 numbers"),
         (network, put("model", "layers", 1, "weights", value=[[1.0]]), r"layers\.1\.weights: must be 32 rows"),
         (network, lambda content: content["model"]["layers"].pop(), "the last must have one output, got 8"),
         (forest, put("model", "nodes", 6, value=[99, 0, 0, 0]), "leads nowhere"),
@@ -361,4 +363,80 @@ def test_an_edited_file_is_refused(tmp_path):
 
 def test_every_feature_of_a_pool_is_known_as_one():
     assert {"free", "fits", "demand", "pressure"} <= OF_POOL
-    assert set(FEATURES) - OF_POOL == {"gpus", "estimate", "area", "size", "submit", "wait", "urgency"}
+    assert set(FEATURES) - OF_POOL == {"gpus", "estimate", "area", "size", "submit", "wait", "urgency", "skipped"}
+
+
+def test_an_input_may_be_another_one_in_some_states():
+    """RLTune's feature sampling: the size of a job where nodes are fragmented, else its urgency."""
+    other = m.Input(feature="area", log=True, scale=0.5, high=3.0)
+    sampled = m.SampledInput(feature="urgency", high=2.0, by="fragmentation", least=0.5, other=other)
+    model = m.ScoreModel(name="s", inputs=[sampled], model=m.LinearForm(weights=[1.0]))
+    assert model.features == {"urgency", "fragmentation", "area"}
+    assert model.sees_pool
+    arrays, seen = model.arrays(), set()
+    for job in made_up():
+        fragmented = job.partly / job.pool_nodes >= 0.5
+        size = min(0.5 * math.log1p(job.gpus * job.estimate), 3.0)
+        assert score(job, arrays) == pytest.approx(size if fragmented else min(job.wait / max(job.estimate, 10), 2.0))
+        seen.add(fragmented)
+    assert seen == {True, False}
+
+
+def test_a_sampled_input_goes_through_a_file(tmp_path):
+    other = m.Input(feature="ways", scale=1 / 3)
+    sampled = m.SampledInput(feature="fragmentation", by="choice", least=1.0, other=other)
+    model = m.ScoreModel(name="s", inputs=[sampled], model=m.LinearForm(weights=[1.0]))
+    m.save(model, tmp_path / "m.json")
+    assert m.load(tmp_path / "m.json") == model
+    wrong = model.model_copy(update={"inputs": [sampled.model_copy(update={"by": "choises"})]})
+    m.save(wrong, tmp_path / "w.json")
+    with pytest.raises(ModelError, match="did you mean 'choice'"):
+        m.load(tmp_path / "w.json")
+
+
+def test_the_inspector_that_takes_every_job_changes_nothing():
+    trace = "synthetic:jobs=200,gpus=16,load=1.5"
+    for base in ("saf", "saf:backfill=easy", "wfp3:backfill=easy;placement=tight"):
+        plain = simulate(trace, "2x8", base.replace(";", ","))
+        assert simulate(trace, "2x8", f"inspected:policy={base}").digest == plain.digest
+
+
+def test_models_that_inspect_and_models_that_order_are_told_apart(tmp_path):
+    m.save(m.built_in("take"), tmp_path / "i.json")
+    with pytest.raises(PolicyError, match="use the policy inspected:model="):
+        shunter.policy(f"scored:model={tmp_path / 'i.json'}")
+    m.save(m.built_in("saf"), tmp_path / "o.json")
+    with pytest.raises(PolicyError, match="gives an order, so it inspects none; use scored:model="):
+        shunter.policy(f"inspected:model={tmp_path / 'o.json'}")
+    reads = m.ScoreModel(name="r", inputs=[m.Input(feature="area")], model=m.LinearForm(weights=[1.0]), asks="skip")
+    m.save(reads, tmp_path / "r.json")
+    with pytest.raises(PolicyError, match="this order makes none; add backfill=easy"):
+        shunter.policy(f"inspected:policy=fifo,model={tmp_path / 'r.json'}")
+    with pytest.raises(PolicyError, match="needs an order that stops no job"):
+        shunter.policy("inspected:policy=las")
+
+
+def test_one_job_in_view_is_the_order_of_submission():
+    trace = "synthetic:jobs=200,gpus=16,load=1.5"
+    one, all_of_them = (simulate(trace, "2x8", f"scored:model={text}") for text in ("saf,visible=1", "fifo"))
+    assert one.digest == all_of_them.digest
+    some = simulate(trace, "2x8", "scored:model=saf,visible=4")
+    assert some.digest not in {one.digest, simulate(trace, "2x8", "saf:backfill=easy").digest}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(1, 12))
+def test_ways_are_those_that_a_search_of_all_nodes_finds(free, gpus):
+    """Nodes of four GPUs: on the fewest nodes by distinct numbers of free GPUs, and one that fills a used node."""
+    partly, idle = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    for count in free:
+        if count:
+            (idle if count == 4 else partly)[count - 1] += 1
+    fewest = -(-gpus // 4)
+    there = [count for count in free if count]
+    patterns = {tuple(sorted(chosen)) for chosen in itertools.combinations(there, fewest) if sum(chosen) >= gpus}
+    filled = False
+    for at, count in enumerate(there):
+        rest = sorted(there[:at] + there[at + 1 :], reverse=True)[:fewest]
+        filled = filled or (count < min(4, gpus) and len(rest) == fewest and sum(rest) >= gpus - count)
+    assert ways_of(partly, idle, gpus) == min(len(patterns), 2) + filled

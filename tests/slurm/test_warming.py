@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from pretend import Played, Pretend
 
+from shunter.errors import PolicyError
 from shunter.live import running, warming
 from shunter.live.backend import LiveBackend, Rhythm
-from shunter.live.controller import Controller, Mode
+from shunter.live.controller import Controller, Mode, Watching
 from shunter.live.guard import Tolerance
 from shunter.live.journal import Journal
+from shunter.live.rounds import Rounds
 from shunter.registry import policy
 from shunter.slurm.manager import SlurmManager
 
@@ -90,3 +92,11 @@ def test_nothing_is_done_on_a_look_that_is_too_old(tmp_path, age_s, interval_s, 
     assert bool(client.updates) == acts
     assert (seen[0].stale_s > 0) != acts
     assert seen[0].orders
+
+
+def test_a_policy_that_lets_jobs_wait_is_refused():
+    """The manager would start the first job, whatever the inspector says."""
+    manager = SlurmManager(Pretend({"1": Played(1)}))
+    backend = LiveBackend(manager, rhythm=Rhythm(0.0, 0.0))
+    with pytest.raises(PolicyError, match="takes only an order"):
+        Rounds(policy("inspected:policy=sjf"), backend, Watching(manager, Path("/nowhere")))

@@ -26,6 +26,7 @@ from shunter.cli.console import (
     progress,
     with_columns,
 )
+from shunter.cli.reports import check_page, write_page
 from shunter.errors import RunError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     trace: TraceArgument,
     cluster: ClusterOption = None,
     agent: Annotated[
-        str, typer.Option("--agent", metavar="A", help="rltune, rlscheduler, inspector or search.")
+        str, typer.Option("--agent", metavar="A", help="rltune, rltune-artifact, rlscheduler, inspector or search.")
     ] = "search",
     objective: Annotated[str, typer.Option("--objective", metavar="O", help="wait, bsld, jct or p99.")] = "wait",
     base: Annotated[
@@ -82,6 +83,18 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     patience: Annotated[
         int, typer.Option("--patience", min=1, metavar="N", help="Stop after so many rounds without a better model.")
     ] = 25,
+    visible: Annotated[
+        int, typer.Option("--visible", min=0, metavar="N", help="Jobs in view, the first submitted; 0: all.")
+    ] = 0,
+    filter: Annotated[  # noqa: A002
+        str,
+        typer.Option(
+            "--filter", metavar="LOW..HIGH", help="Begin with windows whose slowdown under sjf is in this range."
+        ),
+    ] = "",
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="Write the learning curves as a page.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Where the model goes.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from FILE.checkpoint.")] = False,
     threads: ThreadsOption = 1,
@@ -103,6 +116,7 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     if out is None:
         raise RunError("there is no place for the model; give one, such as --out order.json")
     check_free(out, force or resume)
+    check_page(report, force)
     checkpoint = out.with_name(f"{out.name}.checkpoint")
 
     from shunter.learning.training import REFERENCE, Task, Trainer
@@ -112,7 +126,10 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
     ground = _ground(
         trace, cluster, estimate, jobs, (since, until), drop_unfit, with_columns(format, columns), on_bad_row
     )
-    task = Task(ground, agent, objective, base, seed, rounds, episodes, patience=patience, threads=threads)
+    task = Task(
+        ground, agent, objective, base, seed, rounds, episodes, patience=patience, threads=threads, visible=visible,
+        filter=filter,
+    )  # fmt: skip
     trainer = Trainer(task)
     if resume:
         trainer.restore(checkpoint)
@@ -134,6 +151,10 @@ def train(  # noqa: PLR0913, PLR0917  one argument per option
         "curve": trainer.curve,
         "model": trainer.model().model_dump(mode="json", include={"name", "training", "scores", "asks"}),
     }
+    if report is not None:
+        from shunter.report.html.learning_page import learning_page
+
+        write_page(report, learning_page(found))
     answer(found, learning_view, json)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from shunter.errors import ModelError, did_you_mean
 from shunter.learning.engine import LearningGround
 from shunter.learning.episodes import INSPECT, PICK
-from shunter.policies.scored.models import Input, LayerWeights, LinearForm, NetworkForm, ScoreModel
+from shunter.policies.scored.models import Input, LayerWeights, LinearForm, NetworkForm, SampledInput, ScoreModel
 from shunter.world import F64
 
 HALF_DAY = 43_200.0  # s: a longer wait counts as this, as in RLScheduler and RLTune
@@ -78,7 +78,7 @@ def agent_for(name: str, ground: LearningGround) -> Agent:
     return agents[name]
 
 
-AGENTS = ("rltune", "rlscheduler", "inspector", "search")
+AGENTS = ("rltune", "rltune-artifact", "rlscheduler", "inspector", "search")
 
 
 def _agents(ground: LearningGround) -> tuple[Agent, ...]:
@@ -88,20 +88,7 @@ def _agents(ground: LearningGround) -> tuple[Agent, ...]:
     fits, size = Input(feature="fits"), Input(feature="size", high=1.0)
     area = Input(feature="area", log=True, scale=1 / np.log1p(longest * gpus), high=1.0)
     return (
-        Agent(
-            "rltune",
-            "RLTune: eight features of a job and its pool, reward relative to the base policy",
-            (
-                wait,
-                Input(feature="gpus", scale=1 / 8, high=BELOW_1),
-                Input(feature="estimate", log=True, scale=1 / np.log1p(longest), high=1.0),
-                area,
-                Input(feature="pressure", high=BELOW_1),
-                Input(feature="availability", low=0.0, high=BELOW_1),
-                Input(feature="fragmentation", high=1.0),
-                fits,
-            ),
-        ),
+        *_rltune(longest, wait, area),
         Agent("rlscheduler", "RLScheduler: what a job asks for and whether it fits", (wait, run, size, fits),
               relative=False),
         Agent(
@@ -113,8 +100,8 @@ def _agents(ground: LearningGround) -> tuple[Agent, ...]:
                 size,
                 Input(feature="free", scale=1 / gpus, high=1.0),
                 fits,
-                Input(feature="waiting", scale=1 / 128, high=1.0),
-                Input(feature="demand", scale=1 / gpus / 8, high=1.0),
+                Input(feature="skipped", scale=1 / HALF_DAY, high=1.0),
+                Input(feature="growth", scale=10 / 128, high=1.0),
             ),
             mode=INSPECT,
         ),
@@ -134,3 +121,30 @@ def _agents(ground: LearningGround) -> tuple[Agent, ...]:
             widths=(),
         ),
     )  # fmt: skip
+
+
+def _rltune(longest: float, wait: Input, area: Input) -> tuple[Agent, Agent]:
+    """RLTune with the features of the paper, two of them sampled; and with the seven of its code."""
+    gpus = Input(feature="gpus", scale=1 / 8, high=BELOW_1)
+    pressure = Input(feature="pressure", high=BELOW_1)
+    availability = Input(feature="availability", low=0.0, high=BELOW_1)
+    fragmentation, ways = Input(feature="fragmentation", high=1.0), Input(feature="ways", scale=1 / 3, high=BELOW_1)
+    estimate = Input(feature="estimate", log=True, scale=1 / np.log1p(longest), high=1.0)
+    urgency = {"feature": "urgency", "log": True, "scale": 1 / np.log1p(HALF_DAY / 10), "high": 1.0}
+    sampled = (
+        SampledInput(**urgency, by="fragmentation", least=0.5, other=area),
+        SampledInput(**fragmentation.model_dump(), by="choice", least=1.0, other=ways),
+    )
+    fits = Input(feature="fits")
+    return (
+        Agent(
+            "rltune",
+            "RLTune: eight features of a job and its pool, two of them sampled, reward relative to the base policy",
+            (wait, gpus, estimate, pressure, availability, fits, *sampled),
+        ),
+        Agent(
+            "rltune-artifact",
+            "RLTune with the seven features of its code, none of which knows how long a job runs",
+            (wait, gpus, pressure, availability, fragmentation, ways, fits),
+        ),
+    )

@@ -19,13 +19,13 @@ from shunter.errors import ModelError, PolicyError
 from shunter.learning import episodes as e
 from shunter.model import Trace
 from shunter.policies.scored.features import OF_POOL
-from shunter.policies.scored.models import ScoreModel
+from shunter.policies.scored.models import ScoreModel, features_of
 from shunter.policies.scored.policy import Scored
 from shunter.scheduling.queue.decide import decide_pointer, tools_for
 from shunter.scheduling.queue.keys import key_pointer
 from shunter.scheduling.queue.memory import demand_classes, pools_of, pools_seen
 from shunter.scheduling.queue.ordering import Ordering
-from shunter.scheduling.queue.queue import Queue
+from shunter.scheduling.queue.queue import Inspector, Queue
 from shunter.setup import Setup
 from shunter.sim import Scenario, Simulator
 from shunter.sim import state as s
@@ -121,8 +121,8 @@ class EpisodeEngine:
         ground: LearningGround,
         policy: Ordering,
         watched: ScoreModel | None = None,
-        visible: int = 0,
         mode: int = e.PICK,
+        visible: int = 0,
     ) -> None:
         if policy.backfill == "conservative" or policy.preemptive:
             raise PolicyError("episodes are for orders that stop no job, with backfill=none or backfill=easy")
@@ -131,11 +131,13 @@ class EpisodeEngine:
         self.policy = dataclasses.replace(policy, estimate=known)
         own = policy.score_model if isinstance(policy, Scored) else None
         looked_at = watched or own
-        sees_pool = looked_at is not None and any(given.feature in OF_POOL for given in looked_at.inputs)
+        features = {name for given in looked_at.inputs for name in features_of(given)} if looked_at else set()
+        sees_pool = bool(features & OF_POOL)
         form = self._form(sees_pool)
         self._decide, self.tools = form.decide, form.parts
         model = form.memory.params if watched is None else watched.arrays()
-        self.episode = self._arrays(form.memory, model, visible or ground.length, mode)
+        in_view = visible or (policy.in_view if isinstance(policy, Scored) else 0) or ground.length
+        self.episode = self._arrays(form.memory, model, in_view, mode)
         self.plan = w.new_decision(self.episode.state.world)
 
     def _form(self, sees_pool: bool) -> Compiled:
@@ -163,6 +165,8 @@ class EpisodeEngine:
         empty = empty.replace(log=np.zeros((int(empty.counts[s.LOG_MARGIN]) * 2 + LOG_ROWS, s.LOG_COLUMNS), np.int64))
         classes, pools = min(length, len(source.part)), int(source.pool_of.max(initial=0)) + 1
         queue = with_room(queue, classes, pools, int(source.row_of.max(initial=0)) + 1)
+        if mode == e.INSPECT:
+            queue = queue.replace(inspector=Inspector(np.zeros(0), np.zeros(length, np.int64)))
         state, queue, live = packed(empty, queue, {id(empty.log), id(queue.params)})
         numbers = queue.state.numbers
         return e.Episode(
@@ -176,7 +180,6 @@ class EpisodeEngine:
             first_numbers=numbers.copy(),
             shown=np.zeros(visible, np.int64),
             score=np.zeros(visible),
-            skips=np.zeros(length, np.int64),
             model=model,
             draws=np.zeros(2, np.int64),
             nobody=np.zeros(0, np.int64),
@@ -219,7 +222,8 @@ def with_room(queue: Queue, classes: int, pools: int, rows: int) -> Queue:
     made["head"], made["upset"] = np.full(pools, -1, np.int64), np.zeros(pools, np.int64)
     made["shadow"] = type(queue.shadow)(*(np.full(pools, -1, np.int64) for _ in queue.shadow.fields))
     seen = {name: np.zeros(rows) for name in queue.pools.fields}
-    seen |= {"of_class": np.zeros(classes, np.int64), "sample": np.zeros(rows, np.int64), "fits": np.zeros(classes)}
+    seen |= {"of_class": np.zeros(classes, np.int64), "sample": np.zeros(rows, np.int64)}
+    seen |= {"fits": np.zeros(classes), "ways": np.zeros(classes)}
     if not queue.config.sees_pool:
         seen["sample"] = np.zeros(0, np.int64)
     return queue.replace(**made, pools=type(queue.pools)(**seen))

@@ -60,7 +60,7 @@ class SchedulingEnv(gymnasium.Env):  # type: ignore[misc]
         inputs = agent_for(agent or ("inspector" if inspects else "rltune"), ground).inputs
         watched = ScoreModel(name="watched", inputs=list(inputs), model=LinearForm(weights=[0.0] * len(inputs)))
         inner, mode = order(base), e.INSPECT if inspects else e.PICK
-        own = inner if inspects else LearnedOrder(backfill=inner.backfill)
+        own = inner if inspects else LearnedOrder(backfill=inner.backfill, visible=visible)
         visible = 1 if inspects else visible
         self._engine = EpisodeEngine(ground, own, watched=watched, visible=visible, mode=mode)
         self._base = EpisodeEngine(ground, inner)

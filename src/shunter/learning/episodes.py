@@ -17,8 +17,8 @@ from shunter.arrays import F1, F2, I1, I2, Arrays, Variables
 from shunter.compiled import copy_into, kernel
 from shunter.policies.scored.evaluating import INPUTS, INPUTS_AT
 from shunter.policies.scored.features import fill_inputs
-from shunter.scheduling.placing import add_other
-from shunter.scheduling.queue.decide import next_job, start_one
+from shunter.policies.scored.inspecting import first_job, let_wait, may_wait
+from shunter.scheduling.queue.decide import start_one
 from shunter.scheduling.queue.queue import Queue, Tools, anything_to_try, describe, insert, rekey, take_in
 from shunter.sim import loop
 from shunter.sim.loop import advance, check, perform
@@ -27,9 +27,7 @@ from shunter.world import F64, I64, Decision
 
 PICK, INSPECT = range(2)  # what is asked: which job comes first, or whether the first one is to wait
 TAKE, SKIP = range(2)  # answers to INSPECT
-LOOK_AGAIN = 600_000  # ms after which a job that was made to wait is offered again, as in SchedInspector
 FIRST, SEED, DECISIONS = range(3)  # columns of the table of episodes to play
-MOST_SKIPS = 72  # of one job: 12 hours, as in SchedInspector
 
 
 class TraceJobs(Arrays):
@@ -68,7 +66,6 @@ class Episode(Arrays):
     first_numbers: I1  # ... and as they are at first
     shown: I1  # (most visible,) the jobs that are shown, by submission
     score: F1  # (most visible,) room
-    skips: I1  # (jobs,) how often each was made to wait
     model: F1  # whose inputs are observed
     draws: I1  # (2,) seed, and how many numbers were drawn
     nobody: I1  # (0,) jobs that are awaited
@@ -80,6 +77,7 @@ class Record(Variables):
     rows: int = 0  # in use ...
     decisions: int = 0  # ... and of these
     share: float = 1.0  # of all decisions that are recorded
+    offered: int = 0  # rows that all decisions had, recorded or not
     seen: F2  # (rows, inputs)
     begin: I1  # (decisions + 1,) where its rows begin
     chosen: I1  # (decisions,) which of them
@@ -105,7 +103,6 @@ def begin(episode: Episode, first: int) -> None:
     world.clock[w.NOW] = world.jobs[w.SUBMIT, 0]
     number_classes(episode.queue, source, first, last)
     episode.course.open, episode.course.visible, episode.course.decisions = False, 0, 0
-    episode.skips[:] = 0
 
 
 @kernel
@@ -168,11 +165,10 @@ def show(episode: Episode, tools: Tools) -> bool:
     world, queue, course = episode.state.world, episode.queue, episode.course
     course.visible = 0
     if course.mode == INSPECT:
-        queue.head[:] = -1
-        job = next_job(world, queue, tools.parts)
+        job = first_job(world, queue, tools.parts)
         if job >= 0:
             episode.shown[0], course.visible = job, 1
-        return job >= 0 and episode.skips[job] < MOST_SKIPS
+        return job >= 0 and may_wait(queue, job)
     left = world.clock[w.N_PENDING]
     for job in range(world.jobs.shape[1]):
         if left == 0 or course.visible == len(episode.shown):
@@ -191,8 +187,7 @@ def act(episode: Episode, tools: Tools, plan: Decision, choice: int) -> None:
     plan.counts[:] = 0
     if episode.course.mode == INSPECT:
         if choice == SKIP:
-            episode.skips[episode.shown[0]] += 1
-            add_other(plan, w.A_TIMER, 0, episode.state.world.clock[w.NOW] + LOOK_AGAIN)
+            let_wait(episode.state.world, queue, episode.shown[0], plan)
         else:
             start_one(episode.state.world, queue, tools, plan)
     else:
@@ -308,6 +303,7 @@ def play(episode: Episode, tools: Tools, plan: Decision, judge: Any, record: Rec
             choice, log_probability = take_or_skip(judge(job, episode.model), draws, greedy)
         else:
             choice, log_probability = pick(episode, draws, greedy)
+        record.offered += episode.course.visible
         if record.share > 0.0 and (record.share >= 1.0 or uniform(draws) < record.share):
             note(episode, record, number, choice, log_probability)
         act(episode, tools, plan, choice)

@@ -26,7 +26,10 @@ def judged(
     if windows < FEWEST:
         raise ModelError(f"--windows must be at least {FEWEST}, else there is no interval, got {windows}")
     mode = e.INSPECT if model.asks == "skip" else e.PICK
-    players = Players(ground, model, mode, model.training.base or REFERENCE, threads)
+    visible = model.training.visible
+    players = Players(ground, model, mode, model.training.base or REFERENCE, threads, visible)
+    if visible:
+        others = (f"scored:model=saf,visible={visible}", *others)  # with the same jobs in view
     firsts = spaced(parts_of(ground)[2], windows)
     runs = runs_in(ground.run_times, firsts, ground.length)
     waits = {"model": players.waits(firsts), REFERENCE: players.base_waits(firsts, REFERENCE)}

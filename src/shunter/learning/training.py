@@ -36,6 +36,7 @@ CHECKS = 16  # windows that say which model to keep
 SPREAD = 0.3  # of the search at first
 TRIED_ON = 24  # windows on which each model of a generation is tried
 REFERENCE = "saf:backfill=easy"
+FILTERED_FROM, FEWEST_FILTERED = 512, 8  # windows that the filter looks at, and that it must leave
 FEWEST_JOBS = 10  # windows that the trace must have room for, one beside the other
 
 Round = dict[str, float]  # one round of training, for the learning curve
@@ -55,14 +56,22 @@ class Task:
     rows: int = 60_000  # observed jobs per epoch that PPO learns from, drawn at random from all
     patience: int = 25  # rounds without a better model on the windows that are checked
     threads: int = 1
+    visible: int = 0  # jobs in view, 0: all
+    filter: str = ""  # LOW..HIGH: in the first half of the rounds, windows whose slowdown under sjf is between these
 
     def __post_init__(self) -> None:
         check_objective(self.objective)
+        _bounds(self.filter)
         if len(self.ground.trace) < FEWEST_JOBS * self.ground.length:
             raise ModelError(
                 f"{len(self.ground.trace):,} jobs are too few for windows of {self.ground.length}: learning, checking"
                 f" and judging need at least {FEWEST_JOBS * self.ground.length:,}; use a longer trace, or shorter"
                 " windows (--jobs)"
+            )
+
+        if self.made.mode == e.INSPECT and not order(self.base).estimates:
+            raise ModelError(
+                f"--base {self.base} makes no estimates of run times, which the inspector reads; add backfill=easy"
             )
 
     @cached_property
@@ -102,18 +111,33 @@ def order(text: str) -> Ordering:
     return found
 
 
+def _bounds(text: str) -> tuple[float, float]:
+    """``10..150`` as two numbers."""
+    if not text:
+        return 0.0, float("inf")
+    low, _, high = text.partition("..")
+    try:
+        found = float(low), float(high)
+    except ValueError:
+        found = (0.0, 0.0)
+    if not 0 <= found[0] < found[1]:
+        raise ModelError(f"--filter must be LOW..HIGH, such as 10..150, got '{text}'")
+    return found
+
+
 class Players:
     """Engines for a model, one per chunk of episodes, and those of the policies that it is compared with."""
 
-    def __init__(self, ground: LearningGround, model: ScoreModel, mode: int, base: str, threads: int) -> None:
+    def __init__(
+        self, ground: LearningGround, model: ScoreModel, mode: int, base: str, threads: int, visible: int = 0
+    ) -> None:
         self.ground, self._mode, self._threads = ground, mode, threads
         inner = order(base)
         if mode == e.INSPECT:
             self._own = [EpisodeEngine(ground, inner, watched=model, mode=mode) for _ in range(CHUNKS)]
         else:
-            self._own = [
-                EpisodeEngine(ground, LearnedOrder(given=model, backfill=inner.backfill)) for _ in range(CHUNKS)
-            ]
+            own = LearnedOrder(given=model, backfill=inner.backfill, visible=visible)
+            self._own = [EpisodeEngine(ground, own) for _ in range(CHUNKS)]
         self._base = [EpisodeEngine(ground, inner) for _ in range(CHUNKS)]
         self._known: dict[str, list[EpisodeEngine]] = {base: self._base}
 
@@ -169,7 +193,7 @@ class Trainer:
     def __init__(self, task: Task) -> None:
         self.task, self.agent = task, task.made
         self.form = self.agent.untrained(rng(task.seed, "networks"))
-        self.players = Players(task.ground, self.form, self.agent.mode, task.base, task.threads)
+        self.players = Players(task.ground, self.form, self.agent.mode, task.base, task.threads, task.visible)
         learned_from, checked_on, _ = parts_of(task.ground)
         self._windows, self._checks = learned_from, spaced(checked_on, CHECKS)
         self._reference = self._scores(self.players.base_waits(self._checks, REFERENCE), self._checks)
@@ -210,8 +234,25 @@ class Trainer:
 
     def windows(self, at: int, count: int) -> tuple[I64, I64]:
         """The windows of a round, and a seed for each."""
-        draws = rng(self.task.seed, f"round {at}")
-        return draws.choice(self._windows, count), draws.integers(1, 2**62, count)
+        draws, filtered = rng(self.task.seed, f"round {at}"), self.task.filter and at < self.task.rounds // 2
+        windows = self._filtered if filtered else self._windows
+        return draws.choice(windows, count), draws.integers(1, 2**62, count)
+
+    @cached_property
+    def _filtered(self) -> I64:
+        """RLScheduler's trajectory filter: windows that are neither too easy nor too hard for shortest job first."""
+        low, high = _bounds(self.task.filter)
+        ground, firsts = self.task.ground, spaced(self._windows, FILTERED_FROM)
+        waits = self.players.base_waits(firsts, f"sjf:backfill={order(self.task.base).backfill}")
+        slowdown = scores("bsld", waits, runs_in(ground.run_times, firsts, ground.length))
+        found = firsts[(slowdown > low) & (slowdown < high)]
+        if len(found) < FEWEST_FILTERED:
+            ends = np.percentile(slowdown, [10, 90])
+            raise ModelError(
+                f"--filter {self.task.filter} leaves {len(found)} of {len(firsts)} windows; the mean bounded slowdown"
+                f" under sjf is from {ends[0]:.1f} to {ends[1]:.1f} in eight of ten, so choose bounds around that"
+            )
+        return np.asarray(found)
 
     def rewards(self, waits: F64, firsts: I64) -> F64:
         """What each episode was worth."""
@@ -234,6 +275,7 @@ class Trainer:
             rounds=len(self.curve),
             window=task.ground.length,
             base=task.base,
+            visible=task.visible,
         )
         asks = "skip" if self.agent.mode == e.INSPECT else "order"
         scored = {"change_on_checked_windows": self._best_share} if np.isfinite(self._best_share) else {}
@@ -304,7 +346,7 @@ class _Gradient:
         task = trainer.task
         self._trainer, self._task = trainer, task
         self._learner = Learner(trainer.agent, task.seed, threads=task.threads)
-        self._share = 1.0
+        self._share = 0.0  # of the decisions that are recorded; 0: not known yet
 
     @property
     def numbers(self) -> F64:
@@ -316,14 +358,19 @@ class _Gradient:
         trainer, task = self._trainer, self._task
         firsts, seeds = trainer.windows(at, task.episodes)
         trainer.players.use(self._learner.model.arrays())
+        if self._share == 0.0:
+            self._share = self._share_for(trainer.players.play(firsts, seeds, 0, 0.0)[1])
         waits, records, decisions = trainer.players.play(firsts, seeds, task.rows, self._share)
         rewards = trainer.rewards(waits, firsts)
-        rows = sum(record.rows for record in records)
         if sum(record.decisions for record in records) == 0:
             raise ModelError("no window has a decision with a choice: the queue is always empty; use a smaller cluster")
         found = self._learner.learn(batch_of(records, rewards))
-        self._share = min(1.0, self._share * task.rows / max(rows, 1) * 0.95)
+        self._share = self._share_for(records)
         return {"reward": float(rewards.mean()), "decisions": float(decisions.sum()), **found}
+
+    def _share_for(self, records: list[e.Record]) -> float:
+        """Which share of the decisions to record, so that all windows together give about as many rows as wanted."""
+        return min(1.0, 0.95 * self._task.rows / max(sum(record.offered for record in records), 1))
 
     def state(self) -> dict[str, F64]:
         return {**self._learner.state(), "share": np.array([self._share])}

@@ -6,8 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from shunter.capabilities import Holds, capability
 from shunter.drive import decide
-from shunter.errors import LiveError, ShunterError
+from shunter.errors import LiveError, PolicyError, ShunterError
 from shunter.live.backend import LiveBackend
 from shunter.live.controller import Controller, RoundResult
 from shunter.live.journal import DONE, INTENT, STOP
@@ -36,8 +37,13 @@ class Rounds:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        """Refuse a policy that needs to know what a live cluster does not know."""
+        """Refuse a policy that needs to know what a live cluster does not know, or that an order can't express."""
         self.backend.prepare(self.policy.needs)
+        if capability(Holds, self.policy) is not None:
+            raise PolicyError(
+                "this policy may let a job wait although there is room for it, but a live cluster takes only an order"
+                " and would start the job; run the policy that it wraps"
+            )
         self._memory = self.policy.start(self.backend.cluster)
 
     def run(self, count: int = 0) -> None:

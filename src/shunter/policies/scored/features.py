@@ -25,16 +25,23 @@ FEATURES = {
     "fragmentation": "`partly` over the number of such nodes",
     "pressure": "GPUs that it asks for over free ones, over all GPUs of such nodes (RLTune: demand-supply ratio)",
     "availability": "free GPUs less `demand`, from 0 (none, and nobody's share) to 1 (RLTune: future availability)",
+    "ways": "ways in which it could be placed now, 0 to 3, as RLTune counts them",
+    "choice": "1: some job that waits for such nodes has two ways or more; 0: none has",
+    "growth": "what a second adds to the bounded slowdowns of all jobs that wait for such nodes, by their estimates",
+    "skipped": "time for which an inspector made it wait (s)",
 }
 NAMES = tuple(FEATURES)
-AGEING = frozenset({"wait", "urgency"})  # they change while a job waits
-OF_POOL = frozenset(NAMES[NAMES.index("free") :])  # they change with every start and end
+OF_ESTIMATE = frozenset({"estimate", "area", "urgency", "growth"})  # they need to know how long jobs may run
+AGEING = frozenset({"wait", "urgency", "skipped"})  # they change while a job waits
+OF_POOL = frozenset(NAMES[NAMES.index("free") : NAMES.index("skipped")])  # they change with every start and end
 LEAST_RUN = 10.0  # s
 NOTHING = 1e-5
 
 # -- columns of the table of inputs: feature, 1: its logarithm, factor, least, most
 FEATURE, LOGARITHM, SCALE, LOW, HIGH = range(5)
-INPUT_COLUMNS = 5
+# ... the feature that decides whether the input is another one (-1: never), at least this; then that other one
+SAMPLED_BY, AT_LEAST, OTHER = range(5, 8)
+INPUT_COLUMNS = OTHER + 5
 
 
 @kernel
@@ -70,7 +77,15 @@ def value(job: Job, feature: int) -> float:  # noqa: C901, PLR0911, PLR0912 one 
         return job.partly / max(job.pool_nodes, 1.0)
     if feature == 14:
         return job.gpus / max(job.free, NOTHING) / max(job.pool_gpus, 1.0)
-    return (job.free - job.demand + job.pool_gpus) / (2.0 * max(job.pool_gpus, 1.0))
+    if feature == 15:
+        return (job.free - job.demand + job.pool_gpus) / (2.0 * max(job.pool_gpus, 1.0))
+    if feature == 16:
+        return job.ways
+    if feature == 17:
+        return job.choice
+    if feature == 18:
+        return job.growth
+    return job.skipped
 
 
 @kernel
@@ -78,6 +93,9 @@ def fill_inputs(job: Job, table: F64, first: int, count: int, row: F64, begin: i
     """Write what a model gets of a job from ``begin`` on: its features, scaled and within bounds."""
     for at in range(count):
         column = first + INPUT_COLUMNS * at
+        gate = int(table[column + SAMPLED_BY])
+        if gate >= 0 and value(job, gate) >= table[column + AT_LEAST]:
+            column += OTHER
         found = value(job, int(table[column + FEATURE]))
         if table[column + LOGARITHM] == 1.0:
             found = math.log1p(max(found, 0.0))

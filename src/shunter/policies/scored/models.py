@@ -44,6 +44,14 @@ class Input(Form):
     high: Number | None = None
 
 
+class SampledInput(Input):
+    """An input that is another one in some states: RLTune's feature sampling."""
+
+    by: Text  # the feature that decides ...
+    least: Number  # ... and its least value at which the other one is used
+    other: Input
+
+
 class LinearForm(Form):
     """A constant and a weight for each input."""
 
@@ -90,6 +98,7 @@ class Training(Form):
     rounds: int = 0  # epochs or generations
     window: int = 0  # jobs of an episode
     base: Text = ""  # the policy that its reward was relative to, or that it inspects
+    visible: int = 0  # jobs in view, 0: all
 
 
 class ScoreModel(Form):
@@ -97,7 +106,7 @@ class ScoreModel(Form):
 
     format: int = FORMAT
     name: Text
-    inputs: Annotated[list[Input], Field(min_length=1, max_length=MOST_INPUTS)]
+    inputs: Annotated[list[SampledInput | Input], Field(min_length=1, max_length=MOST_INPUTS)]
     model: Annotated[LinearForm | NetworkForm | TreesForm, Field(discriminator="kind")]
     asks: Literal["order", "skip"] = "order"  # its value: the place of a job, or whether the first one is to wait
     training: Training = Training()
@@ -109,7 +118,7 @@ class ScoreModel(Form):
         used = self.inputs
         if isinstance(self.model, LinearForm):
             used = [given for given, weight in zip(self.inputs, self.model.weights, strict=True) if weight]
-        return frozenset(given.feature for given in used)
+        return frozenset(name for given in used for name in features_of(given))
 
     @property
     def ages(self) -> bool:
@@ -132,17 +141,7 @@ class ScoreModel(Form):
         return np.concatenate((header, inputs, numbers, np.zeros(room))).astype(np.float64)
 
     def _inputs(self) -> F64:
-        rows = [
-            (
-                NAMES.index(given.feature),
-                float(given.log),
-                given.scale,
-                -np.inf if given.low is None else given.low,
-                np.inf if given.high is None else given.high,
-            )
-            for given in self.inputs
-        ]
-        return np.array(rows, np.float64).ravel()
+        return np.array([_row(given) for given in self.inputs], np.float64).ravel()
 
     def _numbers(self) -> F64:
         if isinstance(self.model, LinearForm):
@@ -157,6 +156,23 @@ class ScoreModel(Form):
         return np.concatenate(([len(trees.roots), trees.base], trees.roots, nodes.ravel()))
 
 
+def features_of(given: Input) -> tuple[str, ...]:
+    """The features that an input depends on."""
+    return (given.feature, given.by, given.other.feature) if isinstance(given, SampledInput) else (given.feature,)
+
+
+def _row(given: Input) -> list[float]:
+    """An input as a row of the table that a compiled key reads."""
+    if isinstance(given, SampledInput):
+        return [*_columns(given), NAMES.index(given.by), given.least, *_columns(given.other)]
+    return [*_columns(given), -1.0, 0.0, *[0.0] * len(_columns(given))]
+
+
+def _columns(given: Input) -> list[float]:
+    low, high = -np.inf if given.low is None else given.low, np.inf if given.high is None else given.high
+    return [NAMES.index(given.feature), float(given.log), given.scale, low, high]
+
+
 # ------------------------------------------------------------------------------------------- built in
 
 
@@ -169,10 +185,14 @@ def linear_model(name: str, features: Sequence[str], weights: Sequence[float]) -
 
 def built_in(name: str) -> ScoreModel | None:
     """A model that comes with the package; None: there is none of that name."""
-    return linear_model("saf", ["area"], [1.0]) if name == "saf" else None
+    if name == TAKE:
+        never = LinearForm(bias=-1.0, weights=[0.0])
+        return ScoreModel(name=TAKE, inputs=[Input(feature="gpus")], model=never, asks="skip")
+    return linear_model(name, [BUILT_IN[name]], [1.0]) if name in BUILT_IN else None
 
 
-BUILT_IN = ("saf",)
+BUILT_IN = {"saf": "area", "sjf": "estimate", "fifo": "submit"}  # orders by one feature
+TAKE = "take"  # the inspector that never lets a job wait
 
 
 # ------------------------------------------------------------------------------------------- files
@@ -206,7 +226,9 @@ def load(path: Path) -> ScoreModel:
 
 def _content(path: Path) -> dict[str, Any]:
     """The JSON of a file, if it is a table."""
-    text = text_of(path, ModelError, "name a file that 'shunter learn' wrote, or a built-in model: saf")
+    text = text_of(
+        path, ModelError, f"name a file that 'shunter learn' wrote, or a built-in model: {', '.join((*BUILT_IN, TAKE))}"
+    )
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -224,12 +246,12 @@ def _checksum(content: dict[str, Any]) -> str:
 def _check(model: ScoreModel) -> None:
     """Refuse numbers that don't go together: a kernel would read beyond its array."""
     for at, given in enumerate(model.inputs):
-        if given.feature not in NAMES:
-            raise ValueError(
-                f"inputs.{at}.feature: there is no feature '{given.feature}'; {did_you_mean(given.feature, NAMES)}"
-            )
-        if given.low is not None and given.high is not None and given.low > given.high:
-            raise ValueError(f"inputs.{at}: low {given.low:g} is above high {given.high:g}")
+        for name in features_of(given):
+            if name not in NAMES:
+                raise ValueError(f"inputs.{at}.feature: there is no feature '{name}'; {did_you_mean(name, NAMES)}")
+        for one in (given, given.other) if isinstance(given, SampledInput) else (given,):
+            if one.low is not None and one.high is not None and one.low > one.high:
+                raise ValueError(f"inputs.{at}: low {one.low:g} is above high {one.high:g}")
     if isinstance(model.model, LinearForm) and len(model.model.weights) != len(model.inputs):
         raise ValueError(f"model.weights: must be {len(model.inputs)}, as the inputs, got {len(model.model.weights)}")
     if isinstance(model.model, NetworkForm):

@@ -25,7 +25,18 @@ class Scored(Ordering):
 
     backfill: str = param("easy", BACKFILL_DOC, choices=BACKFILLS)
     model: str = param(
-        "saf", "the model: a file that 'shunter learn' wrote; saf: GPUs times estimate", choices=BUILT_IN, file=True
+        "saf",
+        "the model: a file that 'shunter learn' wrote; or the order by GPUs times estimate (saf), estimate (sjf) or "
+        "submission (fifo)",
+        choices=tuple(BUILT_IN),
+        file=True,
+    )
+    visible: int = param(
+        0,
+        "jobs in view, those submitted first; the others follow in the order of submission; 0: as the model was "
+        "trained, all if that is not known",
+        low=0,
+        high=1_000_000,
     )
 
     uses_estimate = True
@@ -34,14 +45,19 @@ class Scored(Ordering):
         super().__post_init__()
         if self.score_model.asks != "order":
             raise PolicyError(
-                f"{self.model}: says whether the first job is to wait, so it gives no order; judge it with"
-                " 'shunter learn eval'"
+                f"{self.model}: says whether the first job is to wait, so it gives no order; use the policy"
+                f" inspected:model={self.model}"
             )
 
     @cached_property
     def score_model(self) -> ScoreModel:
         """The model itself."""
         return built_in(self.model) or load(Path(self.model))
+
+    @property
+    def in_view(self) -> int:
+        """How many jobs the model orders; 0: all."""
+        return self.visible or self.score_model.training.visible
 
     @staticmethod
     def key(job: Job, p: F64) -> float:
@@ -53,9 +69,9 @@ class Scored(Ordering):
         return self.score_model.arrays()
 
     def configured(self, queue: Queue, view: View, cluster: Cluster) -> Queue:
-        """Keys are made again only as often as the features of the model change."""
+        """Keys are made again only as often as the features of the model, or the jobs in view, change."""
         queue = super().configured(queue, view, cluster)
-        model = self.score_model
-        config = queue.config.replace(varying=model.ages and not model.sees_pool, sees_pool=model.sees_pool)
-        pools = pools_seen(view.world, queue.sample) if model.sees_pool else queue.pools
-        return queue.replace(config=config, pools=pools)
+        model, visible = self.score_model, self.in_view
+        sees = model.sees_pool or visible > 0
+        config = queue.config.replace(varying=model.ages and not sees, sees_pool=sees, visible=visible)
+        return queue.replace(config=config, pools=pools_seen(view.world, queue.sample) if sees else queue.pools)

@@ -104,7 +104,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
         if state.keyed_at != world.clock[w.NOW]:
             rekey(world, queue, parts)
         tools.see_pools(world, queue, parts, 0, plan)
-        if start_one(world, queue, tools, plan):
+        if tools.inspect(world, queue, parts, 0, plan) or start_one(world, queue, tools, plan):
             return
     tools.give_reasons(world, queue, parts, 0, plan)
     if config.quantum > 0 and world.clock[w.N_PENDING] > 0:
@@ -114,7 +114,7 @@ def decide(world: World, queue: Queue, tools: Tools, plan: Decision) -> None:
 
 @kernel
 def never(world: World, queue: Queue, parts: Parts, target: int, plan: Decision) -> bool:
-    """What a policy uses that doesn't preempt, doesn't backfill, needn't say why, or doesn't look at pools."""
+    """What a policy uses that doesn't preempt, backfill, give reasons, look at pools, or let its first job wait."""
     return False
 
 
@@ -134,7 +134,9 @@ def parts_for(key: Any, place: Any, tiers: bool, learned: bool) -> Parts:
 
 
 @cache
-def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool, sees_pool: bool = False) -> Tools:
+def tools_for(
+    parts: Parts, preemptive: bool, backfill: str, reasons: bool, sees_pool: bool = False, inspect: Any = never
+) -> Tools:
     """The pointers that a policy needs, compiled; the rest isn't."""
     from shunter.scheduling import waiting_reasons
     from shunter.scheduling.backfill import conservative, easy
@@ -146,7 +148,7 @@ def tools_for(parts: Parts, preemptive: bool, backfill: str, reasons: bool, sees
     room = preempting.make_room if preemptive else never
     give = waiting_reasons.give if reasons else never
     see = pools.see_pools if sees_pool else never
-    return Tools(parts, *(_pointer(function, signature) for function in (room, method, give, see)))
+    return Tools(parts, *(_pointer(function, signature) for function in (room, method, give, see, inspect)))
 
 
 @cache

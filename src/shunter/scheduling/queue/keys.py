@@ -203,4 +203,8 @@ def _one(rng: np.random.Generator, at: int) -> Job:
         waiting=float(rng.integers(1, 1000)),
         demand=gpus + float(rng.integers(10_000)),
         fits=float(free >= gpus),
+        ways=float(rng.integers(4)) * (free >= gpus),
+        choice=float(rng.integers(2)),
+        growth=rng.uniform(0, 10),
+        skipped=600.0 * float(rng.integers(73)) * (at % 4 > 0),
     )

@@ -75,6 +75,7 @@ def build_queue(policy: Queued, view: View, cluster: Cluster, kinds: I64 | None)
         stoppable=stoppable_for(m, g),
         min_run=min_runs(policy, world),
         pools=pools_seen(world, first_member) if policy.sees_pool else no_pools(classes),
+        inspector=q.Inspector(np.zeros(0), np.zeros(0, np.int64)),
     )
 
 
@@ -92,7 +93,8 @@ def no_pools(classes: int) -> q.Pools:
 
 def _pools(of_class: I64, sample: I64, rows: int) -> q.Pools:
     counts = {name: np.zeros(rows) for name in q.Pools.fields}
-    return q.Pools(**counts | {"of_class": of_class, "sample": sample, "fits": np.zeros(len(of_class))})
+    by_class = {"fits": np.zeros(len(of_class)), "ways": np.zeros(len(of_class))}
+    return q.Pools(**counts | {"of_class": of_class, "sample": sample} | by_class)
 
 
 def forgiven_for(jobs: int) -> q.Forgiven:

@@ -213,7 +213,9 @@ class Queued(Compilable, Refits, Ranks, Describes, Explains):
         if queue.config.sees_pool:
             assert memory.plan is not None
             see_pools(view.world, queue, form.parts.parts, 0, memory.plan)
-        keys_of(view.world, queue, form.parts.parts, pending, keys)
+            keys = queue.key[pending]
+        else:
+            keys_of(view.world, queue, form.parts.parts, pending, keys)
         ties = queue.tie[pending] if len(queue.tie) else pending
         ranking: I64 = pending[np.lexsort((pending, ties, keys))]
         return ranking

@@ -5,8 +5,11 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import as_it_is, find_gpus, may_use
-from shunter.scheduling.queue.queue import Parts, Pools, Queue, key_all
-from shunter.world import Decision, World
+from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, order_heaps
+from shunter.world import I64, Decision, World
+
+LEAST_RUN = 10_000  # ms, of a bounded slowdown
+HIDDEN = 1e300  # the key of a job that is not in view
 
 
 @kernel
@@ -15,13 +18,42 @@ def see_pools(world: World, queue: Queue, parts: Parts, target: int, plan: Decis
     pools = queue.pools
     for pool in range(len(pools.sample)):
         count_nodes(world, pools, pool)
-    count_waiting(world, queue)
     for cls in range(len(queue.size)):
         room = queue.size[cls] > 0 and find_gpus(world, queue, parts, as_it_is(world), queue.sample[cls]) > 0
         pools.fits[cls] = 1.0 if room else 0.0
+        pools.ways[cls] = ways(world, queue.scratch, queue.sample[cls]) if room else 0.0
+    count_waiting(world, queue)
     queue.head[:] = -1  # another job may be the first one now
     key_all(world, queue, parts, world.clock[w.NOW])
+    if 0 < queue.config.visible < world.clock[w.N_PENDING]:
+        hide(world, queue)
     return True
+
+
+@kernel
+def hide(world: World, queue: Queue) -> None:
+    """Put the jobs that are not in view behind the others; among themselves they stay in the order of submission."""
+    last = last_visible(world, queue.config.visible)
+    for at in range(world.clock[w.N_PENDING]):
+        job = world.lists[w.L_PENDING, at]
+        if job > last:
+            queue.key[job] = HIDDEN
+    order_heaps(queue)
+
+
+@kernel
+def last_visible(world: World, visible: int) -> int:
+    """The last of so many waiting jobs that were submitted first."""
+    low, high = 0, world.jobs.shape[1] - 1
+    while low < high:
+        middle, count = (low + high) // 2, 0
+        for at in range(world.clock[w.N_PENDING]):
+            count += int(world.lists[w.L_PENDING, at] <= middle)
+        if count >= visible:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
 
 
 @kernel
@@ -46,8 +78,78 @@ def count_waiting(world: World, queue: Queue) -> None:
     pools = queue.pools
     pools.waiting[:] = 0.0
     pools.demand[:] = 0.0
+    pools.choice[:] = 0.0
+    pools.growth[:] = 0.0
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
         pool = pools.of_class[queue.class_of[job]]
         pools.waiting[pool] += 1.0
         pools.demand[pool] += world.jobs[w.GPUS, job] * world.jobs[w.SHARE, job] / 1000
+        if pools.ways[queue.class_of[job]] >= 2.0:
+            pools.choice[pool] = 1.0
+        pools.growth[pool] += 1000.0 / max(queue.estimate[job], LEAST_RUN)
+
+
+@kernel
+def ways(world: World, scratch: Scratch, job: int) -> float:
+    """In how many ways a job of whole GPUs that fits could be placed, as RLTune counts them; see ``ways_of``."""
+    if world.jobs[w.SHARE, job] < 1000:
+        return 1.0
+    nodes, largest = world.nodes.shape[1], 0
+    for node in range(nodes):
+        if world.nodes[w.NODE_STATE, node] == w.UP and may_use(world, job, node):
+            largest = max(largest, world.nodes[w.TOTAL, node])
+    partly, idle = scratch.usable[:largest], scratch.total[:largest]
+    partly[:] = 0
+    idle[:] = 0
+    for node in range(nodes):
+        free = world.nodes[w.FREE, node]
+        if free > 0 and world.nodes[w.NODE_STATE, node] == w.UP and may_use(world, job, node):
+            if free < world.nodes[w.TOTAL, node]:
+                partly[free - 1] += 1
+            else:
+                idle[free - 1] += 1
+    return float(ways_of(partly, idle, world.jobs[w.GPUS, job]))
+
+
+@kernel
+def ways_of(partly: I64, idle: I64, gpus: int) -> int:
+    """Ways to place a job, 0 to 3, given how many nodes, partly used and idle, have 1, 2, 3 ... GPUs free.
+
+    On the fewest nodes: 1, or 2 where nodes with other numbers of free GPUs would do as well. And 1 more if it could
+    fill a partly used node and go on as many others.
+    """
+    fewest = (gpus + len(idle) - 1) // len(idle)
+    best = freest_sum(partly, idle, fewest, 0)
+    found = 0
+    if best >= gpus:
+        found = 1 + int(best - least_loss(partly, idle, fewest) >= gpus)
+    for free in range(1, min(len(partly) + 1, gpus)):
+        if partly[free - 1] > 0 and freest_sum(partly, idle, fewest, free) >= gpus - free:
+            return found + 1
+    return found
+
+
+@kernel
+def freest_sum(partly: I64, idle: I64, count: int, without: int) -> int:
+    """GPUs that are free on the freest nodes, of which one with ``without`` free GPUs is left out."""
+    total, left = 0, count
+    for free in range(len(idle), 0, -1):
+        there = min(partly[free - 1] + idle[free - 1] - int(free == without), left)
+        total += there * free
+        left -= there
+    return total if left == 0 else 0
+
+
+@kernel
+def least_loss(partly: I64, idle: I64, count: int) -> int:
+    """How many GPUs fewer are free, at least, if one of the freest nodes is exchanged for one with fewer."""
+    left, above, least = count, 0, len(idle) * count + 1
+    for free in range(len(idle), 0, -1):
+        there = partly[free - 1] + idle[free - 1]
+        taken = min(there, left)
+        if there > taken and above > 0:
+            least = min(least, above - free)  # a freer one for one of these
+        left -= taken
+        above = free if taken > 0 else above
+    return least

@@ -26,6 +26,7 @@ LONGEST_REACH = 86_400_000  # ms; how far ahead keys are bounded at most
 # how many are in this bin and all above; then where the last bin ends that has any
 BINS = 128
 NO_KEY = -math.inf
+LOOK_AGAIN = 600_000  # ms after which a job that an inspector made to wait is offered again, as in SchedInspector
 HISTOGRAM = 4 * BINS + 1
 
 
@@ -170,7 +171,17 @@ class Pools(Arrays):
     partly: F1  # (rows,) nodes that have some of their GPUs free, but not all
     waiting: F1  # (rows,) jobs ...
     demand: F1  # (rows,) ... and the GPUs that they ask for
+    choice: F1  # (rows,) 1: one of these jobs could be placed in several ways
+    growth: F1  # (rows,) of these jobs' bounded slowdowns together, per second
     fits: F1  # (classes,) 1: there is room for one more
+    ways: F1  # (classes,) in which one more could be placed
+
+
+class Inspector(Arrays):
+    """A model that may let the first job wait; of no size where there is none."""
+
+    model: F1
+    skips: I1  # (jobs,) how often each was made to wait
 
 
 class Config(Arrays):
@@ -188,6 +199,7 @@ class Config(Arrays):
     varying: bool = False  # the key of a waiting job changes with time ...
     ageing: bool = False  # ... falls, or stays, while its user's usage does
     sees_pool: bool = False  # keys depend on what is free and who waits, and are made again at every decision
+    visible: int = 0  # the key orders this many jobs, those submitted first; the rest follow by submission; 0: all
     source: int = S_NONE  # of estimates
     shares: bool = False  # some jobs want a share of a GPU
     together: bool = False  # a job that fits on one node is never put on several, and a larger one on idle nodes
@@ -264,6 +276,7 @@ class Queue(Arrays):
     stoppable: Stoppable
     min_run: I1  # (jobs,) how long a job works at least before it is stopped (ms); or nothing, if stopping is free
     pools: Pools
+    inspector: Inspector
 
     def with_queue(self, queue: Queue) -> Queue:
         """The memory with another queue; of a policy that remembers nothing else, that."""
@@ -296,6 +309,7 @@ class Tools(NamedTuple):
     backfill: Any
     give_reasons: Any  # saying why jobs wait
     see_pools: Any  # for keys that depend on the nodes that a job may use
+    inspect: Any  # says whether the first job is to wait
 
 
 # ------------------------------------------------------------------------------------------- heaps
@@ -536,6 +550,10 @@ def describe(world: World, queue: Queue, job: int, total: float, now: int) -> Jo
         pools.waiting[pool],
         pools.demand[pool],
         pools.fits[cls],
+        pools.ways[cls],
+        pools.choice[pool],
+        pools.growth[pool],
+        queue.inspector.skips[job] * LOOK_AGAIN / 1000.0 if len(queue.inspector.skips) > 0 else 0.0,
     )
 
 
@@ -588,6 +606,12 @@ def key_all(world: World, queue: Queue, parts: Parts, time: int) -> None:
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
         queue.key[job] = key_at(world, queue, parts, job, time)
+    order_heaps(queue)
+
+
+@kernel
+def order_heaps(queue: Queue) -> None:
+    """Order all heaps by keys that are new."""
     for cls in range(len(queue.size)):
         for at in range(queue.size[cls] // 2 - 1, -1, -1):
             sink(queue, cls, at)
