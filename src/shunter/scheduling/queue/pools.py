@@ -5,7 +5,7 @@ from __future__ import annotations
 from shunter import world as w
 from shunter.compiled import kernel
 from shunter.scheduling.placing import as_it_is, find_gpus, may_use
-from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, order_heaps
+from shunter.scheduling.queue.queue import Parts, Pools, Queue, Scratch, key_all, key_at, order_heaps
 from shunter.world import I64, Decision, World
 
 LEAST_RUN = 10_000  # ms, of a bounded slowdown
@@ -24,20 +24,20 @@ def see_pools(world: World, queue: Queue, parts: Parts, target: int, plan: Decis
         pools.ways[cls] = ways(world, queue.scratch, queue.sample[cls]) if room else 0.0
     count_waiting(world, queue)
     queue.head[:] = -1  # another job may be the first one now
-    key_all(world, queue, parts, world.clock[w.NOW])
     if 0 < queue.config.visible < world.clock[w.N_PENDING]:
-        hide(world, queue)
+        key_visible(world, queue, parts)
+    else:
+        key_all(world, queue, parts, world.clock[w.NOW])
     return True
 
 
 @kernel
-def hide(world: World, queue: Queue) -> None:
-    """Put the jobs that are not in view behind the others; among themselves they stay in the order of submission."""
-    last = last_visible(world, queue.config.visible)
+def key_visible(world: World, queue: Queue, parts: Parts) -> None:
+    """Evaluate the keys of the jobs in view; the others come behind them, in the order of submission."""
+    last, now = last_visible(world, queue.config.visible), world.clock[w.NOW]
     for at in range(world.clock[w.N_PENDING]):
         job = world.lists[w.L_PENDING, at]
-        if job > last:
-            queue.key[job] = HIDDEN
+        queue.key[job] = key_at(world, queue, parts, job, now) if job <= last else HIDDEN
     order_heaps(queue)
 
 
