@@ -1,8 +1,9 @@
 """What it is worth that jobs can be stopped: ``python -m benchmarks.checkpointing [TRACE ...]``.
 
 Windows of four published traces are run under ``saf:backfill=easy`` and, with more and more jobs that may be stopped,
-under ``srsf:backfill=easy``, or what ``--policy`` names.  Both have the same jobs, machines, load and estimates.  Rows are changes of the mean wait
-over all windows; a wait counts checkpoints, restarts and work done again.  Each share is drawn several times.
+under ``srsf:backfill=easy``, or what ``--policy`` names.  Both have the same jobs, machines, load and estimates.  Rows
+are changes of the mean wait over all windows; a wait counts checkpoints, restarts and work done again.  Each share is
+drawn several times.
 """
 
 from __future__ import annotations
